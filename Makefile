@@ -1,0 +1,59 @@
+# Everything happens in .venv, built from constraints.txt. Nothing but Python 3.11+ and make is needed.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+.PHONY: install demo test lint docs bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make install   create .venv with isorep in it"
+	@echo "make demo      two seeds of a small autoencoder, trained, compared and explained"
+	@echo "make test      linters, types, layers and all tests"
+	@echo "make docs      the documentation, in docs/_build/html"
+	@echo "make bench     speed and memory beside the usual ways"
+
+install: .venv/isorep.stamp
+	@echo "isorep is in .venv/bin: try  .venv/bin/isorep --help"
+
+demo: .venv/isorep.stamp
+	$(BIN)/isorep demo
+
+test: .venv/dev.stamp lint
+	$(BIN)/python -m pytest
+
+lint: .venv/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+docs: .venv/docs.stamp
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+bench: .venv/dev.stamp
+	$(BIN)/python benchmarks/compare.py
+
+clean:
+	rm -rf .venv docs/_build docs/gallery docs/api/generated
+
+.venv/python.stamp:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "isorep needs Python 3.11 or newer")'
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/isorep.stamp: .venv/python.stamp pyproject.toml constraints.txt
+	@echo "installing isorep into .venv (about a minute, once)"
+	$(PIP) --editable '.[io]'
+	@touch $@
+
+.venv/dev.stamp: .venv/isorep.stamp
+	@echo "installing the development tools into .venv (once)"
+	$(PIP) --editable '.[io,dev]'
+	@touch $@
+
+.venv/docs.stamp: .venv/dev.stamp
+	@echo "installing the documentation tools into .venv (once)"
+	$(PIP) --editable '.[io,dev,docs]'
+	@touch $@

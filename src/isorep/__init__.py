@@ -1,0 +1,68 @@
+"""Are two neural representations the same, and up to what?
+
+Public names load on first use (PEP 562), so ``import isorep`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from .alignment import ICAAlignment, Identity, Linear, Rigid, SignedPermutation
+    from .comparison import Comparison, compare, diameter
+    from .errors import InputError
+    from .ica import ICA, Whitening
+    from .moments import Moments
+    from .representation import Representation
+    from .storage import read
+
+_HOMES = {
+    "Representation": "representation",
+    "InputError": "errors",
+    "read": "storage",
+    "Moments": "moments",
+    "Whitening": "ica",
+    "ICA": "ica",
+    "Identity": "alignment",
+    "SignedPermutation": "alignment",
+    "Rigid": "alignment",
+    "Linear": "alignment",
+    "ICAAlignment": "alignment",
+    "Comparison": "comparison",
+    "compare": "comparison",
+    "diameter": "comparison",
+}
+
+__all__ = [
+    "ICA",
+    "Comparison",
+    "ICAAlignment",
+    "Identity",
+    "InputError",
+    "Linear",
+    "Moments",
+    "Representation",
+    "Rigid",
+    "SignedPermutation",
+    "Whitening",
+    "__version__",
+    "compare",
+    "diameter",
+    "read",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'isorep' has no attribute {name!r}")
+    value = getattr(import_module(f".{home}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,97 @@
+"""Any linear map, with an intercept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from ..conditioning import (
+    Preconditioner,
+    factor_covariance,
+    factor_preconditioned,
+    least_squares,
+    preconditioner,
+    solve_well_conditioned,
+)
+from ..moments import Moments, fold_moments
+from ..representation import Array, Matrix
+from ..rows import ProjectedRows
+from .base import AffineMap, Aligner
+
+
+class Linear(Aligner):
+    r"""Least squares with an intercept and no ridge.
+
+    .. math:: \min_{A,\,b}\|Y-XA-\mathbf 1b^\top\|_F
+
+    Solved from second moments. Where the source's condition number makes normal equations unsafe, ``fit`` takes a
+    second, preconditioned pass over the rows; where the rows do not determine the map, the one of least norm is taken.
+
+    Attributes
+    ----------
+    coef_ : (d_x, d_y) array
+        :math:`A`; rows are mapped as ``X @ coef_ + intercept_``.
+    intercept_ : (d_y,) array
+    rank_ : int
+        Numerical rank of the source.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> isorep.Linear().fit(X, X @ [[1.0, 2.0], [0.0, 1.0]] + 3).coef_.round(6)
+    array([[1., 2.],
+           [0., 1.]])
+    """
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Least squares from the moments alone, which resolve directions down to 1e-6 of the largest."""
+        return self._with_map(moments, *solve(moments, np.float64))
+
+    def _fit_rows(self, x: Array, y: Array) -> Self:
+        moments = Moments.from_rows(x, y)
+        second = second_pass(moments, x, y, np.zeros(len(x), dtype=np.intp), 1)
+        if second is None:
+            return self._with_map(moments, *solve(moments, x.dtype))
+        return self._with_map(moments, *solve(second.folds[0], x.dtype, second.by))
+
+    def _with_map(self, moments: Moments, matrix: Array, rank: int) -> Self:
+        self.coef_ = matrix
+        self.intercept_ = moments.target_mean - moments.source_mean @ matrix
+        self.rank_ = rank
+        self.map_ = AffineMap(matrix, moments.source_mean, moments.target_mean)
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class SecondPass:
+    """The moments of every fold in the preconditioned basis."""
+
+    by: Preconditioner
+    folds: list[Moments]
+
+
+def second_pass(total: Moments, x: Matrix, y: Matrix, folds: Array, n_folds: int) -> SecondPass | None:
+    """Moments in a preconditioned basis, if those at hand do not resolve the source; otherwise None."""
+    arguments = (total.xx, total.n, total.source_mean, x.dtype)
+    if factor_covariance(*arguments).resolved:
+        return None
+    by = preconditioner(*arguments)
+    return SecondPass(by, fold_moments(ProjectedRows(x, total.source_mean, by.basis), y, folds, n_folds))
+
+
+def solve(moments: Moments, dtype: Any, by: Preconditioner | None = None) -> tuple[Array, int]:
+    """The (d_x, d_y) matrix of least squares and the source's numerical rank.
+
+    With a preconditioner the moments are those of the preconditioned rows.
+    """
+    if by is not None:
+        factor = factor_preconditioned(moments.xx, moments.n, by)
+    else:
+        quick = solve_well_conditioned(moments.xx, moments.xy, moments.n, moments.source_mean, dtype)
+        if quick is not None:
+            return quick, len(quick)
+        factor = factor_covariance(moments.xx, moments.n, moments.source_mean, dtype)
+    return least_squares(factor, moments.xy, moments.n), factor.rank

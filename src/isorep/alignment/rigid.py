@@ -1,0 +1,67 @@
+"""Rotations, reflections and translations, with one scale where wanted."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from scipy import linalg
+
+from ..moments import Moments
+from .base import AffineMap, Aligner, fitted_scale, padded_cross
+
+
+class Rigid(Aligner):
+    r"""Orthogonal Procrustes with a translation and one global scale.
+
+    .. math:: \min_{Q\in O(d),\,s,\,t}\|Y-(sXQ+t)\|_F,\qquad X^\top Y=U\Sigma V^\top,\quad Q^*=UV^\top,\quad
+              s^*=\frac{\operatorname{tr}\Sigma}{\|X\|_F^2}
+
+    on centred columns. :math:`Q` may be a reflection: the group is :math:`O(d)`, not :math:`SO(d)`.
+
+    Parameters
+    ----------
+    scale : bool
+        Fit a global scale, as in Table 1 of Nelson et al. (2026). Their Theorem 1 is about ``scale=False``.
+
+    Attributes
+    ----------
+    rotation_ : (d, d) array
+        :math:`Q`, of the zero-padded width.
+    scale_ : float
+
+    References
+    ----------
+    .. [1] Schönemann, P. H. (1966). A generalized solution of the orthogonal Procrustes problem. Psychometrika 31.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> round(isorep.Rigid().fit(X, 3 * X @ [[0, 1], [1, 0]]).scale_, 6)
+    3.0
+    """
+
+    def __init__(self, scale: bool = True) -> None:
+        self.scale = scale
+
+    def fit_moments(self, moments: Moments) -> Self:
+        """Singular value decomposition of the cross-covariance."""
+        u, singular, vt = linalg.svd(padded_cross(moments), lapack_driver="gesdd")
+        self.rotation_ = u @ vt
+        self._overlap = float(singular.sum())
+        self.scale_ = fitted_scale(self.scale, self._overlap, moments.xx)
+        return self._with_map(moments)
+
+    def reversed(self, moments: Moments) -> Rigid:
+        """The optimal map from target to source: the transposed rotation, with its own scale."""
+        other = Rigid(self.scale)
+        other.rotation_ = self.rotation_.T
+        other._overlap = self._overlap
+        other.scale_ = fitted_scale(self.scale, self._overlap, moments.yy)
+        return other._with_map(moments.swapped())
+
+    def _with_map(self, moments: Moments) -> Self:
+        matrix = np.asarray(self.scale_ * self.rotation_[: moments.xy.shape[0]])
+        self.map_ = AffineMap(matrix, moments.source_mean, moments.target_mean)
+        return self

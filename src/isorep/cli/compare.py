@@ -1,0 +1,136 @@
+"""``isorep compare``: the ladder of two files."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ..comparison import Comparison
+
+
+def command(
+    source: Annotated[str, typer.Argument(metavar="A", help="Source: npy, npz, safetensors, csv, tsv or parquet.")],
+    target: Annotated[str, typer.Argument(metavar="B", help="Target: the same examples. FILE::NAME picks an array.")],
+    rungs: Annotated[
+        str, typer.Option(help="Comma-separated, from identity, signed_permutation, rigid, linear, ica.")
+    ] = "identity,signed_permutation,rigid,linear,ica",
+    folds: Annotated[int, typer.Option(help="Number of folds for held-out errors.")] = 5,
+    groups: Annotated[
+        str | None,
+        typer.Option(help="Rows that belong together: a column (or array) of A, or FILE::COLUMN, or an npy file."),
+    ] = None,
+    ids: Annotated[str | None, typer.Option(help="The column or array with row ids, in both files.")] = None,
+    join: Annotated[bool, typer.Option("--join", help="Align the two files by row id.")] = False,
+    null: Annotated[int, typer.Option(help="Shuffled pairings for the null; 0 for none.")] = 20,
+    boot: Annotated[int, typer.Option(help="Bootstrap draws for the intervals; 0 for none.")] = 1000,
+    tolerance: Annotated[float, typer.Option(help="In diameters: how near to the linear rung counts as equal.")] = 0.01,
+    diameter: Annotated[str, typer.Option(help="auto, exact or bound.")] = "auto",
+    reverse: Annotated[bool, typer.Option("--reverse", help="Print the ladder of B onto A too.")] = False,
+    fail_above: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[RUNG=]ERROR",
+            help="Exit 1 if the held-out mean error exceeds this: of the rung named, or of the best rung.",
+        ),
+    ] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the complete result here.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of folds, null and bootstrap.")] = 0,
+) -> None:
+    """Are A and B the same, and up to what?
+
+    Prints held-out errors with interval and null for a ladder of groups, then the verdict.
+    """
+    from .. import compare as run_comparison
+    from ..files import require_writable
+    from ..storage import read
+    from .console import print_comparison, print_ladder, progress_bar
+
+    limit = _parse_limit(fail_above)
+    if json is not None:
+        require_writable(json)
+    wanted = [name.strip() for name in rungs.split(",") if name.strip()]
+    a, b = read(source, ids=ids), read(target, ids=ids)
+    with progress_bar(quiet) as progress, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the same sentences are printed as notes
+        result = run_comparison(
+            a,
+            b,
+            rungs=wanted,
+            folds=folds,
+            groups=None if groups is None else _read_groups(groups, source),
+            join=join,
+            n_null=null,
+            n_boot=boot,
+            tolerance=tolerance,
+            diameter=diameter,
+            random_state=seed,
+            progress=progress,
+        )
+    exceeded = None if limit is None else _exceeded(result, *limit)
+    if json is not None:
+        result.to_json(json)
+    if not quiet:
+        print_comparison(result)
+        if reverse:
+            print()
+            print_ladder(result.reverse)
+            print(f"verdict: {result.reverse.verdict}")
+    if exceeded is not None:
+        typer.echo(f"isorep: {exceeded}", err=True)
+        raise typer.Exit(1)
+
+
+def _read_groups(where: str, source: str) -> Any:
+    """Groups from a column of the source, from FILE::COLUMN, or from a one-dimensional npy file."""
+    import numpy as np
+
+    from ..errors import InputError
+    from ..storage import column
+    from ..storage.npy import map_array, read_header
+
+    file, _, name = where.rpartition("::")
+    if file:
+        return column(file, name)
+    path = Path(where)
+    if not path.exists():
+        return column(source, where)
+    if path.suffix != ".npy":
+        raise InputError(f"{path.name} may hold several columns: name one as {path.name}::COLUMN")
+    with path.open("rb") as opened:
+        header = read_header(opened)
+    return np.asarray(map_array(path, header, 0, path.stat().st_size))
+
+
+def _parse_limit(text: str | None) -> tuple[str | None, float] | None:
+    from ..comparison.rungs import RUNGS
+    from ..errors import InputError
+
+    if text is None:
+        return None
+    rung, _, number = text.rpartition("=")
+    try:
+        limit = float(number)
+    except ValueError:
+        raise InputError(f"--fail-above takes a number or RUNG=NUMBER, not {text!r}") from None
+    if not limit >= 0 or (rung and rung not in RUNGS):
+        raise InputError(f"--fail-above takes a number from 0 on, of one of {', '.join(RUNGS)}, not {text!r}")
+    return rung or None, limit
+
+
+def _exceeded(result: Comparison, rung: str | None, limit: float) -> str | None:
+    """A sentence if the stated limit is exceeded."""
+    from ..errors import InputError
+
+    if rung is None:
+        rung = min(result.rungs, key=lambda name: result.rungs[name].held_out.mean)
+    if rung not in result.rungs:
+        raise InputError(f"--fail-above names {rung}, which is not among the rungs compared")
+    error = result.rungs[rung].held_out.mean
+    if error <= limit:
+        return None
+    return f"the held-out error of {rung}, {error:.4f} diameters, exceeds the limit {limit:g}"

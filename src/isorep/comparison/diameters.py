@@ -1,0 +1,201 @@
+"""The diameter of a cloud of rows: exact where that is affordable, bounded on both sides where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..representation import Array, Matrix, as_representation
+from ..rows import block_rows, map_blocks, read_rows
+
+BUDGET = 5e11  # floating-point operations that an exact search may take by default: some seconds on two cores
+_TILE = 1024
+_HELD_BYTES = 512 * 2**20
+_STARTS = 32
+_ROUNDS = 6
+
+
+@dataclass(frozen=True)
+class Diameter:
+    """The largest distance between two rows.
+
+    ``value`` is the unit of normalised errors: the diameter itself where ``exact``, otherwise ``lower``, the largest
+    distance that was found, so that errors are overstated rather than understated.
+    """
+
+    value: float
+    lower: float
+    upper: float
+    exact: bool
+    rows: tuple[int, int]
+
+
+def diameter(values: Any, *, search: str = "auto", progress: Callable[[int, int], None] | None = None) -> Diameter:
+    r"""The diameter :math:`\Delta=\max_{ij}\|y_i-y_j\|` of the rows.
+
+    Only rows far from the mean :math:`c` can take part in it: a pair cannot beat a known distance :math:`L` unless
+    :math:`\|y_i-c\|+\|y_j-c\|>L`. Rows are sorted by that norm, a good :math:`L` is found by walking from
+    farthest row to farthest row, and what is left is searched in tiles, in bounded memory.
+
+    Parameters
+    ----------
+    values : (n, d) array, Representation or memory map
+        The rows.
+    search : {"auto", "exact", "bound"}
+        ``"exact"`` always finishes the search, ``"bound"`` never starts it, ``"auto"`` does if it is short.
+    progress : callable, optional
+        Called with the number of finished and of all tiles.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> isorep.diameter(np.array([[0.0, 0.0], [3.0, 4.0], [1.0, 1.0]])).value
+    5.0
+    """
+    if search not in ("auto", "exact", "bound"):
+        raise InputError(f"search is {search!r}; known are auto, exact, bound")
+    matrix = as_representation(values, "values").values
+    cloud = _Cloud(matrix)
+    found, pair = cloud.walk()
+    norms = cloud.norms[cloud.order]
+    upper = float(norms[0] + norms[min(1, len(norms) - 1)])
+    candidates = _count_candidates(norms, found)
+    work = _tile_work(norms[:candidates], found) * 2.0 * matrix.shape[1]
+    if search == "bound" or (search == "auto" and work > BUDGET):
+        exact = upper <= found * (1 + 1e-12)
+        return Diameter(found, found, max(found, upper), exact, pair)
+    found, pair = cloud.search(candidates, found, pair, progress)
+    return Diameter(found, found, found, True, pair)
+
+
+class _Cloud:
+    """Rows about their mean, with their norms."""
+
+    def __init__(self, values: Matrix) -> None:
+        self.values = values
+        n, d = values.shape
+        self.size = block_rows(d)
+        sums = map_blocks(lambda rows: read_rows(values, rows).sum(axis=0, dtype=np.float64), n, self.size)
+        self.centre = np.sum(sums, axis=0) / n
+        self.norms = np.concatenate(map_blocks(lambda rows: _norms(self._centred(rows)), n, self.size))
+        if not np.isfinite(self.norms).all():
+            raise InputError("the values are not finite, or so large that their squares overflow")
+        self.order = np.argsort(-self.norms, kind="stable")
+        # float32 tiles are twice as fast; whatever comes near the maximum is measured again in float64.
+        small = float(n) * n * d < 1e10
+        self.work: Any = np.float64 if small and values.dtype.itemsize >= 8 else np.float32
+        self.unit = float(self.norms[self.order[0]]) or 1.0
+
+    def _centred(self, rows: slice | Array) -> Array:
+        centred: Array = read_rows(self.values, rows).astype(np.float64)
+        centred -= self.centre
+        return centred
+
+    def distances(self, left: Array, right: Array) -> Array:
+        """Distances between rows given by index, pair by pair, in float64."""
+        return _norms(self._centred(left) - self._centred(right))
+
+    def walk(self) -> tuple[float, tuple[int, int]]:
+        """A large distance: from the outermost rows to their farthest rows, and from there again."""
+        best, pair = 0.0, (0, 0)
+        seen: set[int] = set()
+        starts = self.order[:_STARTS]
+        for _ in range(_ROUNDS):
+            starts = np.array([row for row in starts.tolist() if row not in seen], dtype=np.intp)
+            if len(starts) == 0:
+                break
+            seen.update(starts.tolist())
+            farthest = self._farthest(starts)
+            lengths = self.distances(starts, farthest)
+            longest = int(np.argmax(lengths))
+            if lengths[longest] > best:
+                best = float(lengths[longest])
+                low, high = sorted((int(starts[longest]), int(farthest[longest])))
+                pair = (low, high)
+            starts = farthest[np.argsort(-lengths, kind="stable")]
+            starts = starts[np.sort(np.unique(starts, return_index=True)[1])]
+        return best, pair
+
+    def _farthest(self, starts: Array) -> Array:
+        points = self._augmented(starts, left=True)
+
+        def scan(rows: slice) -> tuple[Array, Array]:
+            squares = points @ self._augmented(rows, left=False).T
+            where = np.argmax(squares, axis=1)
+            return squares[np.arange(len(where)), where], where + rows.start
+
+        parts = map_blocks(scan, len(self.norms), self.size)
+        squares = np.stack([part[0] for part in parts])
+        places = np.stack([part[1] for part in parts])
+        return np.asarray(places[np.argmax(squares, axis=0), np.arange(len(starts))])
+
+    def _augmented(self, rows: slice | Array, *, left: bool) -> Array:
+        """Rows whose products, left with right, are squared distances in units of the largest norm."""
+        centred = self._centred(rows) / self.unit
+        d = centred.shape[1]
+        result = np.empty((len(centred), d + 2), self.work)
+        squares = (centred**2).sum(axis=1)
+        result[:, :d] = -2 * centred if left else centred
+        result[:, d] = squares if left else 1
+        result[:, d + 1] = 1 if left else squares
+        return result
+
+    def search(
+        self, candidates: int, best: float, pair: tuple[int, int], progress: Callable[[int, int], None] | None
+    ) -> tuple[float, tuple[int, int]]:
+        """Search all pairs of candidates that can beat ``best``."""
+        rows = self.order[:candidates]
+        norms = self.norms[rows]
+        tiles = max(1, -(-candidates // _TILE))
+        width = self.values.shape[1] + 2
+        held = None
+        if candidates * width * np.dtype(self.work).itemsize <= _HELD_BYTES:
+            held = self._augmented(rows, left=False)
+        state: dict[str, Any] = {"best": best, "pair": pair}
+
+        def right_tile(place: int) -> Array:
+            span = slice(place * _TILE, (place + 1) * _TILE)
+            return self._augmented(rows[span], left=False) if held is None else held[span]
+
+        def search_row(row: slice) -> None:
+            i = row.start
+            left = self._augmented(rows[i * _TILE : (i + 1) * _TILE], left=True)
+            for j in range(i, tiles):
+                if norms[i * _TILE] + norms[j * _TILE] <= state["best"]:
+                    break  # norms fall: no later tile can do better
+                squares = left @ right_tile(j).T
+                threshold = (state["best"] / self.unit) ** 2 * (1 - 1e-5)
+                if squares.max() > threshold:
+                    self._refine(squares, threshold, rows[i * _TILE :], rows[j * _TILE :], state)
+
+        map_blocks(search_row, tiles, 1, progress=progress)
+        return state["best"], state["pair"]
+
+    def _refine(self, squares: Array, threshold: float, left: Array, right: Array, state: dict[str, Any]) -> None:
+        near = np.flatnonzero(squares > max(threshold, float(squares.max()) * (1 - 1e-5)))[:4096]
+        i, j = np.unravel_index(near, squares.shape)
+        lengths = self.distances(left[i], right[j])
+        longest = int(np.argmax(lengths))
+        if lengths[longest] > state["best"]:
+            low, high = sorted((int(left[i[longest]]), int(right[j[longest]])))
+            state["best"], state["pair"] = float(lengths[longest]), (low, high)
+
+
+def _norms(rows: Array) -> Array:
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)))
+
+
+def _count_candidates(norms: Array, best: float) -> int:
+    """How many of the falling norms can take part in a pair longer than ``best``."""
+    return int(np.searchsorted(-norms, norms[0] - best, side="left")) if len(norms) else 0
+
+
+def _tile_work(norms: Array, best: float) -> float:
+    """Number of pairs in the tiles that the search would visit."""
+    partners = np.searchsorted(-norms, norms[::_TILE] - best, side="left")
+    own = np.arange(len(partners)) * _TILE
+    return float(np.maximum(partners - own, 0).sum()) * _TILE

@@ -1,0 +1,118 @@
+"""Fitting every rung in both directions, from moments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from ..alignment import AffineMap, ICAAlignment, Identity, Rigid, SignedPermutation
+from ..alignment.linear import SecondPass, solve
+from ..ica import ICA
+from ..moments import Moments
+from ..representation import Array, Matrix
+from ..rows import read_rows
+
+RUNGS = ("identity", "signed_permutation", "rigid", "linear", "ica")
+ICA_CELLS = 2**26  # rows x columns that an ICA fit of the ladder may hold in float64: 512 MiB
+
+Maps = tuple[AffineMap, AffineMap]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSet:
+    """Everything the rungs are fitted from: the moments of some rows, and what goes with them."""
+
+    moments: Moments
+    dtypes: tuple[Any, Any]
+    second: tuple[tuple[SecondPass, Moments] | None, tuple[SecondPass, Moments] | None] = (None, None)
+    icas: tuple[ICA, ICA] | None = None
+
+
+def fit_rungs(names: Sequence[str], training: TrainingSet) -> dict[str, Maps]:
+    """The maps source -> target and target -> source of each rung."""
+    return {name: _FITS[name](training) for name in names}
+
+
+def _identity(training: TrainingSet) -> Maps:
+    moments = training.moments
+    return Identity().fit_moments(moments).map_, Identity().fit_moments(moments.swapped()).map_
+
+
+def _signed_permutation(training: TrainingSet) -> Maps:
+    forward = SignedPermutation().fit_moments(training.moments)
+    return forward.map_, forward.reversed(training.moments).map_
+
+
+def _rigid(training: TrainingSet) -> Maps:
+    forward = Rigid().fit_moments(training.moments)
+    return forward.map_, forward.reversed(training.moments).map_
+
+
+def _linear(training: TrainingSet) -> Maps:
+    maps = []
+    for side, moments in enumerate((training.moments, training.moments.swapped())):
+        second = training.second[side]
+        if second is None:
+            matrix, _ = solve(moments, training.dtypes[side])
+        else:
+            matrix, _ = solve(second[1], training.dtypes[side], second[0].by)
+        maps.append(AffineMap(matrix, moments.source_mean, moments.target_mean))
+    return maps[0], maps[1]
+
+
+def _ica(training: TrainingSet) -> Maps:
+    if training.icas is None:
+        raise ValueError("the ICA rung needs two fitted ICAs")
+    source, target = training.icas
+    forward = ICAAlignment().fit_moments(training.moments, source, target)
+    reverse = ICAAlignment().fit_moments(training.moments.swapped(), target, source)
+    return forward.map_, reverse.map_
+
+
+_FITS: dict[str, Callable[[TrainingSet], Maps]] = {
+    "identity": _identity,
+    "signed_permutation": _signed_permutation,
+    "rigid": _rigid,
+    "linear": _linear,
+    "ica": _ica,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class UnmixedSide:
+    """The ICAs of one side: of all rows, and without each fold."""
+
+    whole: ICA
+    without: list[ICA]
+    rows_used: int
+
+    @property
+    def converged(self) -> bool:
+        """Whether all fits settled."""
+        return bool(self.whole.converged_) and all(bool(each.converged_) for each in self.without)
+
+
+def unmix(
+    values: Matrix,
+    folds: Array,
+    n_folds: int,
+    template: ICA,
+    rng: np.random.Generator,
+    step: Callable[[], None],
+) -> UnmixedSide:
+    """Fit ICA to all rows and to each training set, the latter starting from the former."""
+    n, d = values.shape
+    limit = max(ICA_CELLS // d, 2)
+    rows = np.arange(n) if n <= limit else np.sort(rng.choice(n, limit, replace=False))
+    sample = read_rows(values, slice(None) if n <= limit else rows)
+    whole = clone(template).fit(sample)
+    step()
+    without = []
+    for fold in range(n_folds):
+        without.append(clone(template).fit(sample[folds[rows] != fold], start=whole.components_))
+        step()
+    return UnmixedSide(whole, without, len(rows))

@@ -1,0 +1,6 @@
+"""Whitening and independent component analysis as scikit-learn transformers."""
+
+from .estimator import ICA
+from .whitening import Whitening
+
+__all__ = ["ICA", "Whitening"]

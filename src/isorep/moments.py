@@ -1,0 +1,155 @@
+r"""The additive second moments of paired rows: every aligner but ICA is fitted from them.
+
+For rows :math:`(x_i, y_i)` they are :math:`n`, the means, and the *centred* co-moments
+:math:`\sum (x_i-\bar x)(x_i-\bar x)^\top`, :math:`\sum (x_i-\bar x)(y_i-\bar y)^\top` and
+:math:`\sum (y_i-\bar y)(y_i-\bar y)^\top`.
+They add over row blocks and over folds (Chan, Golub & LeVeque 1983), so one pass gives the moments of every fold,
+and leaving a fold out merges the others instead of refitting. Centred sums do not cancel when means are large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .errors import InputError
+from .representation import Array, Matrix
+from .rows import block_rows, blocks, read_rows, refuse_non_finite
+
+
+@dataclass(eq=False)
+class Moments:
+    """Second moments of paired rows, in float64.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    source_mean, target_mean : (d_x,) and (d_y,) arrays
+    xx, xy, yy : (d_x, d_x), (d_x, d_y), (d_y, d_y) arrays
+        Centred co-moments: sums over rows, not divided by ``n``.
+    """
+
+    n: int
+    source_mean: Array
+    target_mean: Array
+    xx: Array
+    xy: Array
+    yy: Array
+
+    @classmethod
+    def empty(cls, d_x: int, d_y: int) -> Moments:
+        """The moments of no rows: the neutral element of addition."""
+        return cls(0, np.zeros(d_x), np.zeros(d_y), np.zeros((d_x, d_x)), np.zeros((d_x, d_y)), np.zeros((d_y, d_y)))
+
+    @classmethod
+    def from_rows(cls, x: Matrix, y: Matrix) -> Moments:
+        """One pass over paired rows."""
+        return fold_moments(x, y, np.zeros(x.shape[0], dtype=np.intp), 1)[0]
+
+    def __add__(self, other: Moments) -> Moments:
+        total = Moments.empty(len(self.source_mean), len(self.target_mean))
+        total.absorb(self)
+        total.absorb(other)
+        return total
+
+    def absorb(self, other: Moments) -> None:
+        """Add other rows' moments to these, in place."""
+        if other.n == 0:
+            return
+        n = self.n + other.n
+        dx, dy = other.source_mean - self.source_mean, other.target_mean - self.target_mean
+        weight = self.n * other.n / n
+        for mine, theirs, left, right in (
+            (self.xx, other.xx, dx, dx),
+            (self.xy, other.xy, dx, dy),
+            (self.yy, other.yy, dy, dy),
+        ):
+            mine += theirs
+            if self.n:
+                mine += np.multiply.outer(weight * left, right)
+        self.source_mean = self.source_mean + dx * (other.n / n)
+        self.target_mean = self.target_mean + dy * (other.n / n)
+        self.n = n
+
+    def swapped(self) -> Moments:
+        """The same rows with source and target exchanged; nothing is copied."""
+        return Moments(self.n, self.target_mean, self.source_mean, self.yy, self.xy.T, self.xx)
+
+
+def fold_moments(
+    x: Matrix,
+    y: Matrix,
+    folds: Array,
+    n_folds: int,
+    *,
+    names: tuple[str, str] = ("source", "target"),
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Moments]:
+    """The moments of every fold, in one pass over the rows.
+
+    ``folds`` holds the fold of each row. Non-finite values are refused with their number and first place.
+    """
+    d_x, d_y = x.shape[1], y.shape[1]
+    totals = [Moments.empty(d_x, d_y) for _ in range(n_folds)]
+    n = x.shape[0]
+    for rows in blocks(n, block_rows(d_x, d_y)):
+        x_block, y_block = read_rows(x, rows), read_rows(y, rows)
+        here = folds[rows]
+        for fold in np.unique(here):
+            mine = slice(None) if n_folds == 1 else here == fold
+            totals[fold].absorb(_block_moments(x_block[mine], y_block[mine]))
+        if progress:
+            progress(rows.stop, n)
+    for total in totals:
+        _require_finite(total, (x, y), names)
+    return totals
+
+
+def leave_one_out(folds: Sequence[Moments]) -> list[Moments]:
+    """For each fold the moments of all the others."""
+    result = []
+    for left_out in range(len(folds)):
+        total = Moments.empty(len(folds[0].source_mean), len(folds[0].target_mean))
+        for fold, moments in enumerate(folds):
+            if fold != left_out:
+                total.absorb(moments)
+        result.append(total)
+    return result
+
+
+def merged(folds: Sequence[Moments]) -> Moments:
+    """The moments of all folds together."""
+    total = Moments.empty(len(folds[0].source_mean), len(folds[0].target_mean))
+    for moments in folds:
+        total.absorb(moments)
+    return total
+
+
+def _block_moments(x: Array, y: Array) -> Moments:
+    x_mean, x = _centred(x)
+    y_mean, y = _centred(y)
+    return Moments(len(x), x_mean, y_mean, x.T @ x, x.T @ y, y.T @ y)
+
+
+def _centred(block: Array) -> tuple[Array, Array]:
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow is reported with its place by _require_finite
+        centred = block.astype(np.float64)
+        mean = centred.mean(axis=0)
+        centred -= mean
+        # A float32 or large mean is rounded; what is left of it after subtraction is put back.
+        rest = centred.mean(axis=0)
+        centred -= rest
+        return mean + rest, centred
+
+
+def _require_finite(total: Moments, pair: tuple[Matrix, Matrix], names: tuple[str, str]) -> None:
+    for values, name, mean, squares in (
+        (pair[0], names[0], total.source_mean, total.xx),
+        (pair[1], names[1], total.target_mean, total.yy),
+    ):
+        if not (np.isfinite(mean).all() and np.isfinite(squares.sum())):
+            refuse_non_finite(values, name)
+            raise InputError(f"{name} holds values so large that their squares overflow: rescale it")

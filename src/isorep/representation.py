@@ -1,0 +1,244 @@
+"""A representation: one row an example, with row ids and a name where there are any.
+
+Also the check that two representations describe the same examples in the same order, which every
+comparison of paired rows rests on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import InputError
+
+Array = NDArray[Any]
+
+
+class Matrix(Protocol):
+    """What the toolkit asks of stored values: a shape, a dtype, and row slices that come back as arrays.
+
+    numpy arrays and memory maps satisfy it, and so do HDF5 and zarr arrays.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...  # noqa: D102
+    @property
+    def dtype(self) -> Any: ...  # noqa: D102
+    def __getitem__(self, rows: Any, /) -> Any: ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Representation:
+    """Values of ``n`` examples in ``d`` dimensions, with the examples' ids.
+
+    Parameters
+    ----------
+    values : (n, d) array
+        Floating point, one row an example. A memory map stays on disk.
+    ids : (n,) array, optional
+        Strings or integers that name the examples; they must be unique.
+    name : str, optional
+        What to call this representation in tables and errors.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> isorep.Representation(np.zeros((4, 2)), ids=["a", "b", "c", "d"], name="seed 0")
+    Representation('seed 0', 4 rows x 2 columns, float64, with ids)
+    """
+
+    values: Matrix
+    ids: Array | None = None
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        label = self.name or "the representation"
+        object.__setattr__(self, "values", _checked_values(self.values, label))
+        if self.ids is not None:
+            object.__setattr__(self, "ids", _checked_ids(self.ids, self.shape[0], label))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        rows, columns = self.values.shape
+        return int(rows), int(columns)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        ids = "with ids" if self.ids is not None else "no ids"
+        rows, columns = self.shape
+        return f"Representation({self.name!r}, {rows} rows x {columns} columns, {self.values.dtype}, {ids})"
+
+    def describe_row(self, row: int) -> str:
+        """How to name a row in a sentence: by id where there is one."""
+        return f"row {row}" if self.ids is None else f"row {row} (id {str(self.ids[row])!r})"
+
+
+def as_representation(data: Any, name: str) -> Representation:
+    """Take a Representation as it is (named if it has no name), and anything array-like as its values."""
+    if isinstance(data, Representation):
+        return data if data.name else replace(data, name=name)
+    ids = None
+    if hasattr(data, "to_numpy") and hasattr(data, "index"):  # a data frame: its index names the rows
+        ids = np.asarray(data.index)
+    return Representation(data, ids=ids, name=name)
+
+
+@dataclass(frozen=True)
+class RowMatch:
+    """Which rows of two representations belong together; ``None`` stands for all rows in order."""
+
+    source_rows: Array | None = None
+    target_rows: Array | None = None
+    dropped_from_source: int = 0
+    dropped_from_target: int = 0
+    half_identified: bool = False  # one side has ids and the other has none to confirm them
+
+
+def match_rows(source: Representation, target: Representation, *, join: bool = False) -> RowMatch:
+    """Check that two representations describe the same rows in the same order, or join them by id.
+
+    Without ``join`` any difference in ids, order or length is an :class:`~isorep.InputError` that says which
+    rows. With it the common ids are kept, in the source's order.
+    """
+    a, b = source.name or "source", target.name or "target"
+    if source.ids is None or target.ids is None:
+        return _match_by_position(source, target, a, b, join)
+    left, right = _comparable_ids(source.ids, target.ids)
+    if len(left) == len(right) and bool(np.all(left == right)):
+        return RowMatch()
+    if not join:
+        raise InputError(_describe_id_difference(left, right, a, b))
+    _, source_rows, target_rows = np.intersect1d(left, right, assume_unique=True, return_indices=True)
+    if len(source_rows) == 0:
+        raise InputError(f"{a} and {b} share no row id, so there is nothing to join")
+    order = np.argsort(source_rows, kind="stable")
+    return RowMatch(
+        source_rows[order],
+        target_rows[order],
+        dropped_from_source=len(left) - len(source_rows),
+        dropped_from_target=len(right) - len(target_rows),
+    )
+
+
+def _match_by_position(source: Representation, target: Representation, a: str, b: str, join: bool) -> RowMatch:
+    without = " and ".join(name for name, rep in ((a, source), (b, target)) if rep.ids is None)
+    verb = "have" if " and " in without else "has"
+    if join:
+        raise InputError(f"cannot join by id: {without} {verb} no row ids")
+    if len(source) != len(target):
+        longer, shorter = (source, target) if len(source) > len(target) else (target, source)
+        raise InputError(
+            f"{a} has {len(source)} rows and {b} has {len(target)}: {longer.name} has no partner from row "
+            f"{len(shorter)} on, and {without} {verb} no row ids to join by"
+        )
+    return RowMatch(half_identified=(source.ids is None) != (target.ids is None))
+
+
+def _comparable_ids(left: Array, right: Array) -> tuple[Array, Array]:
+    """Ids of one kind: integers against integers, otherwise both as text."""
+    if left.dtype.kind == right.dtype.kind:
+        return left, right
+    return left.astype(str), right.astype(str)
+
+
+def _describe_id_difference(left: Array, right: Array, a: str, b: str) -> str:
+    only_left, only_right = np.isin(left, right, invert=True), np.isin(right, left, invert=True)
+    if not only_left.any() and not only_right.any():
+        row = int(np.argmax(left != right))
+        return (
+            f"{a} and {b} hold the same ids in another order: row {row} is {str(left[row])!r} in {a} and "
+            f"{str(right[row])!r} in {b}; join them by id (--join, or join=True)"
+        )
+    parts = []
+    for ids, missing, here, there in ((left, only_left, a, b), (right, only_right, b, a)):
+        count = int(missing.sum())
+        if count:
+            first = int(np.argmax(missing))
+            noun = "row" if count == 1 else "rows"
+            parts.append(f"{count} {noun} of {here} not in {there} (first: row {first}, {str(ids[first])!r})")
+    return (
+        f"{a} has {len(left)} rows and {b} has {len(right)}, with different ids: {'; '.join(parts)}; "
+        "join them by id (--join, or join=True) to keep the common ones"
+    )
+
+
+def _checked_values(values: Any, label: str) -> Matrix:
+    if isinstance(values, np.ma.MaskedArray):
+        raise InputError(f"{label} is a masked array: fill or drop the masked entries first")
+    if type(values).__module__.startswith("scipy.sparse"):
+        raise InputError(f"{label} is sparse: turn it into a dense array first (.toarray())")
+    if not (hasattr(values, "dtype") and hasattr(values, "shape") and isinstance(values.dtype, np.dtype)):
+        values = _as_array(values, label)
+    shape = tuple(values.shape)
+    _check_kind(values.dtype, label)
+    _check_shape(shape, label)
+    return values  # type: ignore[no-any-return]
+
+
+def _as_array(values: Any, label: str) -> Array:
+    try:
+        array: Array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+        return array
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise InputError(f"{label} is not a rectangular array of numbers: {error}") from error
+
+
+def _check_kind(dtype: np.dtype[Any], label: str) -> None:
+    if dtype.kind == "f":
+        return
+    reasons = {
+        "b": "holds booleans",
+        "i": "holds integers",
+        "u": "holds integers",
+        "c": "holds complex numbers",
+        "O": "holds Python objects (ragged rows, or mixed columns)",
+        "V": "is a structured array",
+    }
+    reason = reasons.get(dtype.kind, "does not hold numbers")
+    remedy = (
+        "; if these really are activations and not labels, convert them first: values.astype('float32')"
+        if dtype.kind in "biu"
+        else ""
+    )
+    raise InputError(f"{label} {reason} ({dtype}) where floating-point values are needed{remedy}")
+
+
+def _check_shape(shape: tuple[int, ...], label: str) -> None:
+    if len(shape) == 2:
+        if 0 in shape:
+            raise InputError(f"{label} is empty: its shape is {shape}")
+        return
+    if len(shape) < 2:
+        raise InputError(f"{label} has shape {shape}: a representation has rows (examples) and columns (dimensions)")
+    pooled = tuple(range(2, len(shape)))
+    pool = f"values.mean(axis={pooled if len(pooled) > 1 else pooled[0]})"
+    raise InputError(
+        f"{label} has shape {shape}, {len(shape)} axes instead of 2: flatten each example with "
+        f"values.reshape(len(values), -1), or pool it with {pool}"
+    )
+
+
+def _checked_ids(given: Any, rows: int, label: str) -> Array:
+    ids = _as_array(given, f"the ids of {label}")
+    if ids.ndim != 1 or len(ids) != rows:
+        raise InputError(f"{label} has {rows} rows but its ids have shape {ids.shape}")
+    if ids.dtype.kind == "S":
+        ids = np.char.decode(ids, "utf-8", "replace")
+    elif ids.dtype.kind not in "iuU":
+        ids = ids.astype(str)
+    unique, first, counts = np.unique(ids, return_index=True, return_counts=True)
+    if len(unique) != len(ids):
+        repeated = np.flatnonzero(counts > 1)
+        worst = repeated[np.argmin(first[repeated])]
+        where = np.flatnonzero(ids == unique[worst])[:2]
+        raise InputError(
+            f"{label} has duplicate row ids: {str(unique[worst])!r} is on rows {where[0]} and {where[1]} "
+            f"({len(repeated)} ids occur more than once)"
+        )
+    return ids.astype(np.int64) if ids.dtype.kind in "iu" else ids

@@ -1,0 +1,147 @@
+"""Row blocks: how every pass over the data is made, whatever the rows lie in.
+
+A pass slices blocks of consecutive rows, so a memory map is read once in order and never held as a whole.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from .errors import InputError
+from .representation import Array, Matrix
+
+Result = TypeVar("Result")
+Progress = Callable[[str, int, int], None]
+
+BLOCK_CELLS = 6 * 2**20  # 48 MiB in float64: large enough for BLAS, small beside any input that needs blocks
+
+
+def no_progress(stage: str, done: int, total: int) -> None:
+    """Report nothing."""
+
+
+def block_rows(*widths: int, cells: int = BLOCK_CELLS) -> int:
+    """How many rows make a block, for matrices of these widths."""
+    return int(np.clip(cells // max(widths), 64, 65536))
+
+
+def blocks(n: int, size: int) -> Iterator[slice]:
+    """Consecutive row slices that cover ``n`` rows."""
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def read_rows(values: Matrix, rows: slice | Array) -> Array:
+    """Some rows as an array in memory; the pages of a memory map are given back to the system."""
+    if not isinstance(values, np.memmap):
+        return np.asarray(values[rows])
+    block = np.array(values[rows])
+    release(values)
+    return block
+
+
+def release(values: Matrix) -> None:
+    """Drop the resident pages of a mapped file: they stay in the system's cache, not in our memory."""
+    if not (isinstance(values, np.memmap) and values.mode == "r" and hasattr(mmap, "MADV_DONTNEED")):
+        return  # a copy-on-write map would lose its changes
+    mapped = getattr(values, "_mmap", None)
+    if isinstance(mapped, mmap.mmap):
+        mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def map_blocks(
+    function: Callable[[slice], Result],
+    n: int,
+    size: int,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Result]:
+    """Apply a function to every row slice, one thread a core with single-threaded BLAS inside; results in order."""
+    slices = list(blocks(n, size))
+    workers = min(blas_threads(), len(slices))
+    results: list[Result] = []
+    pending: deque[Future[Result]] = deque()
+    with threadpool_limits(1 if workers > 1 else None), ThreadPoolExecutor(max(workers, 1)) as pool:
+        try:
+            for rows in slices:
+                pending.append(pool.submit(function, rows))
+                if len(pending) > workers:
+                    results.append(pending.popleft().result())
+                    if progress:
+                        progress(len(results), len(slices))
+            while pending:
+                results.append(pending.popleft().result())
+        finally:
+            for future in pending:
+                future.cancel()
+    return results
+
+
+def blas_threads() -> int:
+    """The number of threads that BLAS may use, which is also how many blocks are worked on at once."""
+    return max((int(pool["num_threads"]) for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
+
+
+class SelectedRows:
+    """Some rows of a matrix, in a chosen order, without copying them all."""
+
+    def __init__(self, values: Matrix, rows: Array) -> None:
+        self._values = values
+        self._rows = rows
+        self.dtype = values.dtype
+        self.shape = (len(rows), values.shape[1])
+
+    def __getitem__(self, rows: Any) -> Array:
+        block: Array = np.asarray(self._values[self._rows[rows]])
+        release(self._values)
+        return block
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self[:], dtype=dtype)
+
+
+class ProjectedRows:
+    """Rows of a matrix after a linear map, computed block by block in float64."""
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, values: Matrix, mean: Array, matrix: Array) -> None:
+        self._values = values
+        self._mean = mean
+        self._matrix = matrix
+        self.shape = (values.shape[0], matrix.shape[1])
+
+    def __getitem__(self, rows: Any) -> Array:
+        return (read_rows(self._values, rows).astype(np.float64) - self._mean) @ self._matrix
+
+
+def select(values: Matrix, rows: Array | None) -> Matrix:
+    """The chosen rows of a matrix; all of them when ``rows`` is None."""
+    return values if rows is None else SelectedRows(values, rows)
+
+
+def refuse_non_finite(values: Matrix, name: str, columns: Callable[[int], str] = "column {}".format) -> None:
+    """Raise an error that counts the NaN and infinite values and names the first, if there are any."""
+    total = nans = 0
+    first: tuple[int, int] | None = None
+    for rows in blocks(values.shape[0], block_rows(values.shape[1])):
+        block = read_rows(values, rows)
+        bad = ~np.isfinite(block)
+        count = int(bad.sum())
+        if count and first is None:
+            row, column = np.argwhere(bad)[0]
+            first = (rows.start + int(row), int(column))
+        total += count
+        nans += int(np.isnan(block).sum()) if count else 0
+    if first is not None:
+        kinds = " and ".join(f"{count} {what}" for count, what in ((nans, "NaN"), (total - nans, "infinite")) if count)
+        raise InputError(
+            f"{name} holds {kinds} value{'s' if total > 1 else ''}, the first at row {first[0]}, {columns(first[1])}"
+        )

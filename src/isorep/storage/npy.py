@@ -1,0 +1,79 @@
+"""numpy ``.npy`` files: mapped, never unpickled. Also the header reading that npz members share."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..representation import Array
+from .registry import Contents
+
+
+def load(path: Path, key: str | None, ids: str | None) -> Contents:
+    """Map the array of an npy file."""
+    for option, given in (("key", key), ("ids", ids)):
+        if given is not None:
+            raise InputError(f"an npy file holds one array without names, so {option} {given!r} cannot be found in it")
+    with path.open("rb") as file:
+        header = read_header(file)
+    return Contents(map_array(path, header, 0, path.stat().st_size))
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the header of an npy stream declares, and where its data start."""
+
+    shape: tuple[int, ...]
+    fortran_order: bool
+    dtype: np.dtype[Any]
+    offset: int
+
+    @property
+    def data_bytes(self) -> int:
+        """The size of the data that the header declares."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def read_header(file: IO[bytes]) -> Header:
+    """Read and check the header of an npy stream."""
+    lead = file.read(8)
+    if lead[:6] != b"\x93NUMPY":
+        what = "a pickle, which is refused" if lead[:1] == b"\x80" else "not an npy array"
+        raise InputError(f"the data are {what}: save with numpy.save(path, values, allow_pickle=False)")
+    file.seek(0)
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(file)
+    elif version in ((2, 0), (3, 0)):
+        shape, fortran_order, dtype = np.lib.format.read_array_header_2_0(file)
+    else:
+        raise InputError(f"npy format version {version} is not known")
+    if dtype.hasobject:
+        raise InputError("the array holds pickled Python objects, which are refused: save a plain float array")
+    if any(size < 0 for size in shape):
+        raise InputError(f"the header declares an impossible shape {shape}")
+    return Header(tuple(int(size) for size in shape), fortran_order, dtype, file.tell())
+
+
+def map_array(path: Path, header: Header, start: int, available: int) -> Array:
+    """Map the data of an npy stream that begins at byte ``start`` of a file."""
+    if header.offset + header.data_bytes > available:
+        raise InputError(
+            f"the file is truncated: its header declares {header.shape} {header.dtype}, "
+            f"{header.data_bytes} bytes, and {max(available - header.offset, 0)} are there"
+        )
+    if header.data_bytes == 0:
+        return np.empty(header.shape, header.dtype)
+    return np.memmap(
+        path,
+        dtype=header.dtype,
+        mode="r",
+        offset=start + header.offset,
+        shape=header.shape,
+        order="F" if header.fortran_order else "C",
+    )

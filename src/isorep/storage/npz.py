@@ -1,0 +1,123 @@
+"""numpy ``.npz`` archives: members stored plain are mapped, compressed ones unpacked in blocks."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from ..errors import InputError
+from ..representation import Array
+from .naming import choose_array, default_ids_name
+from .npy import Header, map_array, read_header
+from .registry import Contents
+from .scratch import MEMORY_LIMIT, spool
+
+_BLOCK_BYTES = 2**24
+
+
+def load(path: Path, key: str | None, ids: str | None) -> Contents:
+    """Read one array of an archive, and the array of row ids where there is one."""
+    with _open(path) as archive:
+        headers = {name: _header(archive, info) for name, info in _members(archive).items()}
+        ids_name = default_ids_name(list(headers)) if ids is None else ids
+        shapes = {name: header.shape for name, header in headers.items() if name != ids_name}
+        name = choose_array(shapes, key, "array")
+        values = _read(path, archive, name, headers[name])
+        row_ids = None if ids_name is None else _vector(path, archive, headers, ids_name)
+    return Contents(values, row_ids)
+
+
+def column(path: Path, name: str) -> Array:
+    """A one-dimensional array of an archive."""
+    with _open(path) as archive:
+        members = _members(archive)
+        headers = {member: _header(archive, info) for member, info in members.items()}
+        return _vector(path, archive, headers, name)
+
+
+def _open(path: Path) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(path)
+    except zipfile.BadZipFile as error:
+        raise InputError(f"this is not a complete npz (zip) archive: {error}") from error
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    return {info.filename[:-4]: info for info in archive.infolist() if info.filename.endswith(".npy")}
+
+
+def _header(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Header:
+    with archive.open(info) as stream:
+        try:
+            header = read_header(stream)
+        except InputError as error:
+            raise InputError(f"array {info.filename[:-4]!r}: {error}") from error
+    if header.offset + header.data_bytes != info.file_size:
+        raise InputError(
+            f"array {info.filename[:-4]!r} declares {header.shape} {header.dtype} and its member has another size"
+        )
+    return header
+
+
+def _vector(path: Path, archive: zipfile.ZipFile, headers: dict[str, Header], name: str) -> Array:
+    if name not in headers:
+        raise InputError(f"there is no array {name!r}; there are {', '.join(headers) or 'none'}")
+    header = headers[name]
+    if len(header.shape) != 1:
+        raise InputError(f"array {name!r} has shape {header.shape} where one entry a row is needed")
+    if header.data_bytes > 16 * MEMORY_LIMIT:
+        raise InputError(f"array {name!r} takes {header.data_bytes} bytes, too much for row ids or groups")
+    return np.asarray(_read(path, archive, name, header))
+
+
+def _read(path: Path, archive: zipfile.ZipFile, name: str, header: Header) -> Array:
+    info = archive.getinfo(f"{name}.npy")
+    if info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1:
+        return map_array(path, header, _data_start(path, info), info.file_size)
+    with archive.open(info) as stream:
+        stream.read(header.offset)
+        if len(header.shape) != 2 or header.fortran_order:
+            return _read_whole(stream, header, name)
+        return spool(_row_blocks(stream, header), expected_bytes=header.data_bytes)
+
+
+def _data_start(path: Path, info: zipfile.ZipInfo) -> int:
+    """Where a member's bytes begin: after its local header, whose extra field may differ from the directory's."""
+    with path.open("rb") as file:
+        file.seek(info.header_offset)
+        local = file.read(30)
+        if len(local) < 30 or local[:4] != b"PK\x03\x04":
+            raise InputError("the archive's directory points to no member")
+        name_length, extra_length = struct.unpack("<HH", local[26:30])
+    return int(info.header_offset + 30 + name_length + extra_length)
+
+
+def _read_whole(stream: IO[bytes], header: Header, name: str) -> Array:
+    if header.data_bytes > 4 * MEMORY_LIMIT:
+        raise InputError(
+            f"array {name!r} ({header.data_bytes} bytes) is compressed in column order, which cannot be read "
+            "by rows: save numpy.ascontiguousarray(values)"
+        )
+    flat = np.frombuffer(_exactly(stream, header.data_bytes), header.dtype)
+    return flat.reshape(header.shape, order="F" if header.fortran_order else "C")
+
+
+def _row_blocks(stream: IO[bytes], header: Header) -> Iterator[Array]:
+    rows, columns = header.shape
+    row_bytes = max(1, columns * header.dtype.itemsize)
+    step = max(1, _BLOCK_BYTES // row_bytes)
+    for start in range(0, rows, step):
+        count = min(step, rows - start)
+        yield np.frombuffer(_exactly(stream, count * row_bytes), header.dtype).reshape(count, columns)
+
+
+def _exactly(stream: IO[bytes], size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) != size:
+        raise InputError("the archive is truncated")
+    return data

@@ -1,0 +1,66 @@
+"""Room for values that cannot be mapped where they lie: text, compressed or columnar files.
+
+They are parsed once, block by block. What stays small is kept in memory; what grows beyond ``MEMORY_LIMIT`` goes to a
+nameless scratch file that is mapped and vanishes with the array. ``TMPDIR`` chooses its disk.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..representation import Array
+
+MEMORY_LIMIT = 256 * 2**20
+DISK_RESERVE = 256 * 2**20
+
+
+def spool(blocks: Iterable[Array], *, expected_bytes: int | None = None) -> Array:
+    """Stack row blocks into one array, in memory or in a scratch file, whichever its size asks for."""
+    if expected_bytes is not None and expected_bytes > MEMORY_LIMIT:
+        _require_disk(expected_bytes)
+    held: list[Array] = []
+    held_bytes = 0
+    source = iter(blocks)
+    for block in source:
+        held.append(block)
+        held_bytes += block.nbytes
+        if held_bytes > MEMORY_LIMIT:
+            return _spool_to_disk(held, source)
+    if not held:
+        raise InputError("there are no rows of data")
+    return held[0] if len(held) == 1 else np.concatenate(held)
+
+
+def _spool_to_disk(held: list[Array], rest: Iterable[Array]) -> Array:
+    dtype, columns = held[0].dtype, held[0].shape[1]
+    rows = 0
+    # The file outlives this function: the memory map below keeps its storage until the array is dropped.
+    with tempfile.TemporaryFile(prefix="isorep-") as file:
+        while held:
+            rows += _append(file, held.pop(0), dtype)
+        for block in rest:
+            rows += _append(file, block, dtype)
+        file.flush()
+        return np.memmap(file, dtype=dtype, mode="r", shape=(rows, columns))
+
+
+def _append(file: Any, block: Array, dtype: np.dtype[Any]) -> int:
+    _require_disk(block.nbytes)
+    np.ascontiguousarray(block, dtype=dtype).tofile(file)
+    return len(block)
+
+
+def _require_disk(wanted: int) -> None:
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    if wanted + DISK_RESERVE > free:
+        raise InputError(
+            f"unpacking takes {wanted / 2**30:.1f} GiB of scratch space and {folder} has {free / 2**30:.1f} GiB "
+            "free: set TMPDIR to a larger disk"
+        )

@@ -1,0 +1,91 @@
+"""safetensors files, mapped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..representation import Array
+from .naming import choose_array, default_ids_name
+from .registry import Contents
+
+_DTYPES = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "BF16": "<u2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "i1",
+    "U64": "<u8",
+    "U32": "<u4",
+    "U16": "<u2",
+    "U8": "u1",
+    "BOOL": "?",
+}
+
+
+def load(path: Path, key: str | None, ids: str | None) -> Contents:
+    """Map one tensor, and the integer tensor of row ids where there is one."""
+    entries = _entries(path)
+    ids_name = default_ids_name(list(entries)) if ids is None else ids
+    shapes = {name: tuple(entry["shape"]) for name, entry in entries.items() if name != ids_name}
+    name = choose_array(shapes, key, "tensor")
+    return Contents(_map(path, entries[name]), None if ids_name is None else column(path, ids_name))
+
+
+def column(path: Path, name: str) -> Array:
+    """A one-dimensional tensor."""
+    entries = _entries(path)
+    if name not in entries:
+        raise InputError(f"there is no tensor {name!r}; there are {', '.join(entries) or 'none'}")
+    if len(entries[name]["shape"]) != 1:
+        raise InputError(f"tensor {name!r} has shape {tuple(entries[name]['shape'])} where one entry a row is needed")
+    return np.asarray(_map(path, entries[name]))
+
+
+def _entries(path: Path) -> dict[str, dict[str, Any]]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as checked:  # checks sizes, offsets and overlaps
+            checked.keys()
+    except SafetensorError as error:
+        raise InputError(f"this is not a valid safetensors file: {error}") from error
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header: dict[str, dict[str, Any]] = json.loads(file.read(length))
+    header.pop("__metadata__", None)
+    start = 8 + length
+    return {name: {**entry, "start": start + entry["data_offsets"][0]} for name, entry in header.items()}
+
+
+def _map(path: Path, entry: dict[str, Any]) -> Any:
+    dtype, shape = entry["dtype"], tuple(entry["shape"])
+    if dtype not in _DTYPES:
+        raise InputError(f"tensors of type {dtype} are not read: convert them to float32")
+    if 0 in shape:
+        return np.empty(shape, _DTYPES[dtype])
+    mapped = np.memmap(path, dtype=_DTYPES[dtype], mode="r", offset=entry["start"], shape=shape)
+    return BFloat16Matrix(mapped) if dtype == "BF16" else mapped
+
+
+class BFloat16Matrix:
+    """bfloat16 values as float32, of which they are the upper half of the bits."""
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, bits: Array) -> None:
+        self._bits = bits
+        self.shape = bits.shape
+
+    def __getitem__(self, rows: Any) -> Array:
+        return np.asarray((self._bits[rows].astype(np.uint32) << 16).view(np.float32))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self[:], dtype=dtype)
