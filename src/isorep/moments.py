@@ -74,6 +74,20 @@ class Moments:
         self.target_mean = self.target_mean + dy * (other.n / n)
         self.n = n
 
+    def absorb_rows(self, x: Array, y: Array) -> None:
+        """Add paired rows to these moments, in place."""
+        m, n = len(x), self.n
+        (x_mean, x_rows), (y_mean, y_rows) = (
+            _about_own_mean(rows, mean, n) for rows, mean in ((x, self.source_mean), (y, self.target_mean))
+        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.xx += x_rows.T @ x_rows
+            self.xy += x_rows.T @ y_rows
+            self.yy += y_rows.T @ y_rows
+            self.source_mean = self.source_mean + (x_mean - self.source_mean) * (m / (n + m))
+            self.target_mean = self.target_mean + (y_mean - self.target_mean) * (m / (n + m))
+        self.n = n + m
+
     def swapped(self) -> Moments:
         """The same rows with source and target exchanged; nothing is copied."""
         return Moments(self.n, self.target_mean, self.source_mean, self.yy, self.xy.T, self.xx)
@@ -100,7 +114,7 @@ def fold_moments(
         here = folds[rows]
         for fold in np.unique(here):
             mine = slice(None) if n_folds == 1 else here == fold
-            totals[fold].absorb(_block_moments(x_block[mine], y_block[mine]))
+            totals[fold].absorb_rows(x_block[mine], y_block[mine])
         if progress:
             progress(rows.stop, n)
     for total in totals:
@@ -128,21 +142,19 @@ def merged(folds: Sequence[Moments]) -> Moments:
     return total
 
 
-def _block_moments(x: Array, y: Array) -> Moments:
-    x_mean, x = _centred(x)
-    y_mean, y = _centred(y)
-    return Moments(len(x), x_mean, y_mean, x.T @ x, x.T @ y, y.T @ y)
+def _about_own_mean(rows: Array, mean: Array, n: int) -> tuple[Array, Array]:
+    """Rows about their mean, with the row that accounts for its distance from an earlier mean of ``n`` rows.
 
-
-def _centred(block: Array) -> tuple[Array, Array]:
+    Merging co-moments adds a multiple of the outer product of that distance; as one more row it costs no pass.
+    """
+    m = len(rows)
     with np.errstate(over="ignore", invalid="ignore"):  # overflow is reported with its place by _require_finite
-        centred = block.astype(np.float64)
-        mean = centred.mean(axis=0)
-        centred -= mean
-        # A float32 or large mean is rounded; what is left of it after subtraction is put back.
-        rest = centred.mean(axis=0)
-        centred -= rest
-        return mean + rest, centred
+        centred = np.empty((m + 1, rows.shape[1]))
+        centred[:m] = rows
+        own = centred[:m].mean(axis=0)
+        centred[:m] -= own
+        centred[m] = np.sqrt(n * m / (n + m)) * (own - mean)
+    return own, centred
 
 
 def _require_finite(total: Moments, pair: tuple[Matrix, Matrix], names: tuple[str, str]) -> None:

@@ -16,15 +16,23 @@ from ..representation import Array, Representation, as_representation, match_row
 
 @dataclass(frozen=True, eq=False)
 class AffineMap:
-    r"""The map :math:`x\mapsto(x-\mu_x)M+\mu_y`, with ``matrix`` of shape (d_x, d_out).
+    r"""The map :math:`x\mapsto s\,(x-\mu_x)M+\mu_y`, with ``linear`` :math:`M` of shape (d_x, d_out).
 
     ``d_out`` exceeds the target's width ``d_y`` when the wider source was matched against a zero-padded target:
-    the columns beyond ``d_y`` then ought to be zero, and what they hold counts as error.
+    the columns beyond ``d_y`` then ought to be zero, and what they hold counts as error. ``orthogonal`` says that
+    :math:`M` is (the upper part of) an orthogonal matrix.
     """
 
-    matrix: Array
+    linear: Array
     source_mean: Array
     target_mean: Array
+    scale: float = 1.0
+    orthogonal: bool = False
+
+    @property
+    def matrix(self) -> Array:
+        """The linear part with its scale."""
+        return np.asarray(self.scale * self.linear)
 
     @property
     def target_width(self) -> int:
@@ -42,12 +50,6 @@ class AffineMap:
         error = self.apply(x)
         error[:, : self.target_width] -= y
         return np.asarray(np.linalg.norm(error, axis=1))
-
-    def about(self, source_shift: Array, target_shift: Array) -> tuple[Array, Array]:
-        """Matrix and offset of this map for rows already shifted by the two vectors (often the global means)."""
-        offset = (source_shift - self.source_mean) @ self.matrix
-        offset[: self.target_width] += self.target_mean - target_shift
-        return self.matrix, offset
 
 
 class Aligner(TransformerMixin, BaseEstimator):

@@ -24,6 +24,5 @@ class Identity(Aligner):
     def fit_moments(self, moments: Moments) -> Self:
         """Take the widths from the moments; there is nothing else to fit."""
         d_x, d_y = moments.xy.shape
-        matrix = np.eye(d_x, max(d_x, d_y))
-        self.map_ = AffineMap(matrix, np.zeros(d_x), np.zeros(d_y))
+        self.map_ = AffineMap(np.eye(d_x, max(d_x, d_y)), np.zeros(d_x), np.zeros(d_y), orthogonal=True)
         return self

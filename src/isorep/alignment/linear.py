@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..conditioning import (
+    Factor,
     Preconditioner,
     factor_covariance,
     factor_preconditioned,
@@ -15,7 +16,7 @@ from ..conditioning import (
     preconditioner,
     solve_well_conditioned,
 )
-from ..moments import Moments, fold_moments
+from ..moments import Moments, fold_moments, merged
 from ..representation import Array, Matrix
 from ..rows import ProjectedRows
 from .base import AffineMap, Aligner
@@ -52,7 +53,7 @@ class Linear(Aligner):
 
     def _fit_rows(self, x: Array, y: Array) -> Self:
         moments = Moments.from_rows(x, y)
-        second = second_pass(moments, x, y, np.zeros(len(x), dtype=np.intp), 1)
+        _, second = resolve_source(moments, x, y, np.zeros(len(x), dtype=np.intp), 1)
         if second is None:
             return self._with_map(moments, *solve(moments, x.dtype))
         return self._with_map(moments, *solve(second.folds[0], x.dtype, second.by))
@@ -73,13 +74,18 @@ class SecondPass:
     folds: list[Moments]
 
 
-def second_pass(total: Moments, x: Matrix, y: Matrix, folds: Array, n_folds: int) -> SecondPass | None:
-    """Moments in a preconditioned basis, if those at hand do not resolve the source; otherwise None."""
+def resolve_source(
+    total: Moments, x: Matrix, y: Matrix, folds: Array, n_folds: int
+) -> tuple[Factor, SecondPass | None]:
+    """Factor the source's covariance, with a second pass over the rows only if the moments do not resolve it."""
     arguments = (total.xx, total.n, total.source_mean, x.dtype)
-    if factor_covariance(*arguments).resolved:
-        return None
+    factor = factor_covariance(*arguments)
+    if factor.resolved:
+        return factor, None
     by = preconditioner(*arguments)
-    return SecondPass(by, fold_moments(ProjectedRows(x, total.source_mean, by.basis), y, folds, n_folds))
+    second = SecondPass(by, fold_moments(ProjectedRows(x, total.source_mean, by.basis), y, folds, n_folds))
+    whole = merged(second.folds)
+    return factor_preconditioned(whole.xx, whole.n, by), second
 
 
 def solve(moments: Moments, dtype: Any, by: Preconditioner | None = None) -> tuple[Array, int]:

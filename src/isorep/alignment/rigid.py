@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Self
 
 import numpy as np
-from scipy import linalg
 
 from ..moments import Moments
 from .base import AffineMap, Aligner, fitted_scale, padded_cross
@@ -47,7 +46,7 @@ class Rigid(Aligner):
 
     def fit_moments(self, moments: Moments) -> Self:
         """Singular value decomposition of the cross-covariance."""
-        u, singular, vt = linalg.svd(padded_cross(moments), lapack_driver="gesdd")
+        u, singular, vt = np.linalg.svd(padded_cross(moments))  # numpy's lets other threads run, scipy's does not
         self.rotation_ = u @ vt
         self._overlap = float(singular.sum())
         self.scale_ = fitted_scale(self.scale, self._overlap, moments.xx)
@@ -62,6 +61,6 @@ class Rigid(Aligner):
         return other._with_map(moments.swapped())
 
     def _with_map(self, moments: Moments) -> Self:
-        matrix = np.asarray(self.scale_ * self.rotation_[: moments.xy.shape[0]])
-        self.map_ = AffineMap(matrix, moments.source_mean, moments.target_mean)
+        linear = self.rotation_[: moments.xy.shape[0]]
+        self.map_ = AffineMap(linear, moments.source_mean, moments.target_mean, self.scale_, orthogonal=True)
         return self

@@ -64,9 +64,10 @@ class SignedPermutation(Aligner):
 
     def _with_map(self, moments: Moments) -> Self:
         width = len(self.permutation_)
-        matrix = np.zeros((width, width))
-        matrix[self.permutation_, np.arange(width)] = self.scale_ * self.signs_
-        self.map_ = AffineMap(matrix[: moments.xy.shape[0]], moments.source_mean, moments.target_mean)
+        linear = np.zeros((width, width))
+        linear[self.permutation_, np.arange(width)] = self.signs_
+        linear = linear[: moments.xy.shape[0]]
+        self.map_ = AffineMap(linear, moments.source_mean, moments.target_mean, self.scale_, orthogonal=True)
         return self
 
 

@@ -79,25 +79,26 @@ class _Cloud:
         self.values = values
         n, d = values.shape
         self.size = block_rows(d)
+        wide = values.dtype.itemsize >= 8
+        # float32 tiles are twice as fast; whatever comes near the maximum is measured again in float64.
+        self.work: Any = np.float64 if wide and float(n) * n * d < 1e10 else np.float32
         sums = map_blocks(lambda rows: read_rows(values, rows).sum(axis=0, dtype=np.float64), n, self.size)
-        self.centre = np.sum(sums, axis=0) / n
+        # Any centre will do: one that float32 represents lets float32 rows be shifted as they are.
+        self.centre = (np.sum(sums, axis=0) / n).astype(np.float64 if wide else np.float32)
         self.norms = np.concatenate(map_blocks(lambda rows: _norms(self._centred(rows)), n, self.size))
         if not np.isfinite(self.norms).all():
             raise InputError("the values are not finite, or so large that their squares overflow")
         self.order = np.argsort(-self.norms, kind="stable")
-        # float32 tiles are twice as fast; whatever comes near the maximum is measured again in float64.
-        small = float(n) * n * d < 1e10
-        self.work: Any = np.float64 if small and values.dtype.itemsize >= 8 else np.float32
         self.unit = float(self.norms[self.order[0]]) or 1.0
 
     def _centred(self, rows: slice | Array) -> Array:
-        centred: Array = read_rows(self.values, rows).astype(np.float64)
-        centred -= self.centre
-        return centred
+        """Rows about the centre, in the dtype of the centre."""
+        return np.asarray(np.subtract(read_rows(self.values, rows), self.centre, dtype=self.centre.dtype))
 
     def distances(self, left: Array, right: Array) -> Array:
         """Distances between rows given by index, pair by pair, in float64."""
-        return _norms(self._centred(left) - self._centred(right))
+        pair = (read_rows(self.values, rows).astype(np.float64) for rows in (left, right))
+        return _norms(next(pair) - next(pair))
 
     def walk(self) -> tuple[float, tuple[int, int]]:
         """A large distance: from the outermost rows to their farthest rows, and from there again."""
@@ -121,12 +122,14 @@ class _Cloud:
         return best, pair
 
     def _farthest(self, starts: Array) -> Array:
-        points = self._augmented(starts, left=True)
+        points = (self._centred(starts) / self.unit).astype(self.work)
 
         def scan(rows: slice) -> tuple[Array, Array]:
-            squares = points @ self._augmented(rows, left=False).T
-            where = np.argmax(squares, axis=1)
-            return squares[np.arange(len(where)), where], where + rows.start
+            # Squared distances but for the start's own norm, which does not change the farthest row.
+            products = self._centred(rows) @ points.T
+            squares = (self.norms[rows] ** 2 / self.unit)[:, None] - 2 * products
+            where = np.argmax(squares, axis=0)
+            return squares[where, np.arange(len(where))], where + rows.start
 
         parts = map_blocks(scan, len(self.norms), self.size)
         squares = np.stack([part[0] for part in parts])
@@ -138,7 +141,7 @@ class _Cloud:
         centred = self._centred(rows) / self.unit
         d = centred.shape[1]
         result = np.empty((len(centred), d + 2), self.work)
-        squares = (centred**2).sum(axis=1)
+        squares = np.einsum("ij,ij->i", centred, centred)
         result[:, :d] = -2 * centred if left else centred
         result[:, d] = squares if left else 1
         result[:, d + 1] = 1 if left else squares
@@ -186,7 +189,7 @@ class _Cloud:
 
 
 def _norms(rows: Array) -> Array:
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)))
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)), dtype=np.float64)
 
 
 def _count_candidates(norms: Array, best: float) -> int:

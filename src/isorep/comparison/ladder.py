@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..alignment.linear import second_pass
-from ..conditioning import Factor, factor_covariance, factor_preconditioned
+from ..alignment.linear import resolve_source
 from ..errors import InputError
 from ..ica import ICA
-from ..moments import Moments, fold_moments, leave_one_out, merged
+from ..moments import fold_moments, leave_one_out, merged
 from ..representation import Array, Matrix, Representation, RowMatch, as_representation, match_rows
 from ..rows import Progress, no_progress, select
 from ..storage import read
@@ -24,7 +23,7 @@ from .folds import assign_folds, group_codes
 from .null import NullDraws, draw_null
 from .residuals import Centre, FittedRung, residual_pass
 from .result import Comparison, Direction, Null, Rung, Side
-from .rungs import RUNGS, TrainingSet, UnmixedSide, fit_rungs, unmix
+from .rungs import RUNGS, TrainingSet, UnmixedSide, fit_all, unmix
 from .statistics import bootstrap, ica_efficiency, summarise
 from .verdict import judge
 
@@ -182,10 +181,9 @@ class _Work:
         ):
             if not np.trace(sums) > (np.finfo(float).eps * np.linalg.norm(mean)) ** 2 * self.total.n:
                 raise InputError(f"all rows of {name} are identical: there is nothing to align and no diameter")
-        self.second = (
-            second_pass(self.total, x, y, self.fold_of, self.n_folds),
-            second_pass(self.total.swapped(), y, x, self.fold_of, self.n_folds),
-        )
+        forward = resolve_source(self.total, x, y, self.fold_of, self.n_folds)
+        reverse = resolve_source(self.total.swapped(), y, x, self.fold_of, self.n_folds)
+        self.factors, self.second = (forward[0], reverse[0]), (forward[1], reverse[1])
         work = np.float32 if max(x.dtype.itemsize, y.dtype.itemsize) <= 4 else np.float64
         self.centre = Centre(self.total.source_mean, self.total.target_mean, work)
 
@@ -223,28 +221,14 @@ class _Work:
             self.training.append(
                 TrainingSet(moments, (self.pair.x.dtype, self.pair.y.dtype), (parts[0], parts[1]), icas)
             )
-        fitted = []
-        for place, training in enumerate(self.training):
-            fitted.append(fit_rungs(self.names, training))
-            self.report("fits", place + 1, len(self.training))
-        self.fitted = [
-            {name: FittedRung(fitted[0][name][side], [each[name][side] for each in fitted[1:]]) for name in self.names}
-            for side in (0, 1)
-        ]
+        fitted = fit_all(self.names, self.training, self._stage("fits"))
+        self.fitted = {name: FittedRung(fitted[0][name], [each[name] for each in fitted[1:]]) for name in self.names}
 
     def evaluate(self) -> None:
         """One more pass: the residuals of every rung, in both directions."""
-        *residuals, source_radii, target_radii = residual_pass(
-            self.pair.x,
-            self.pair.y,
-            self.fold_of,
-            self.centre,
-            self.fitted[0],
-            self.fitted[1],
-            self._stage("residuals"),
+        self.residuals = residual_pass(
+            self.pair.x, self.pair.y, self.fold_of, self.centre, self.fitted, self._stage("residuals")
         )
-        self.residuals = residuals
-        self.radii = (source_radii, target_radii)
 
     def diameters(self, search: str) -> tuple[Diameter, Diameter]:
         """The diameters of source and target."""
@@ -263,7 +247,7 @@ class _Work:
             self.folds,
             self.training[1:],
             self.centre,
-            self.radii,
+            self.residuals.radii,
             self.names,
             n_null,
             rng,
@@ -283,7 +267,7 @@ class _Work:
         for place, draws in enumerate((null.forward, null.reverse) if null else (None, None)):
             source, target = self.pair.names if place == 0 else self.pair.names[::-1]
             size = diameters[1 - place]
-            rungs = self._rungs(self.residuals[place], size.value, draws, n_boot, rng)
+            rungs = self._rungs(place, size.value, draws, n_boot, rng)
             widths = (self.pair.x.shape[1], self.pair.y.shape[1])
             narrower_target = widths[place] > widths[1 - place]
             result.append(
@@ -292,7 +276,7 @@ class _Work:
                     target=target,
                     rungs=rungs,
                     diameter=size,
-                    baseline=float(self.radii[1 - place].mean() / size.value),
+                    baseline=float(self.residuals.radii[1 - place].mean() / size.value),
                     ica_efficiency=_efficiency(rungs, "held_out", narrower_target),
                     ica_efficiency_in_sample=_efficiency(rungs, "in_sample", narrower_target),
                     verdict=judge(rungs, tolerance, source, target),
@@ -302,12 +286,13 @@ class _Work:
 
     def _rungs(
         self,
-        residuals: dict[str, Array],
+        place: int,
         unit: float,
         draws: dict[str, Array] | None,
         n_boot: int,
         rng: np.random.Generator,
     ) -> dict[str, Rung]:
+        residuals = {name: each[place] for name, each in self.residuals.rungs.items()}
         scaled = {name: each[1] / unit for name, each in residuals.items()}
         intervals, excess = bootstrap(scaled, "linear", self.labels, n_boot, rng) if n_boot else ({}, {})
         return {
@@ -327,7 +312,7 @@ class _Work:
         """The facts about one representation."""
         values = (self.pair.x, self.pair.y)[place]
         moments = self.total if place == 0 else self.total.swapped()
-        factor = self._factor(place, moments, values)
+        factor = self.factors[place]
         return Side(
             name=self.pair.names[place],
             rows=self.pair.n,
@@ -338,12 +323,6 @@ class _Work:
             constant_columns=int(factor.constant.sum()),
             rms_radius=float(np.sqrt(np.trace(moments.xx) / moments.n)),
         )
-
-    def _factor(self, place: int, moments: Moments, values: Matrix) -> Factor:
-        second = self.second[place]
-        if second is None:
-            return factor_covariance(moments.xx, moments.n, moments.source_mean, values.dtype)
-        return factor_preconditioned(merged(second.folds).xx, moments.n, second.by)
 
     def _stage(self, name: str) -> Any:
         return lambda done, total: self.report(name, done, total)

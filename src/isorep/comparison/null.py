@@ -11,8 +11,8 @@ from ..moments import Moments, leave_one_out
 from ..representation import Array, Matrix
 from ..rows import block_rows, blocks, read_rows
 from .folds import shuffled_partners
-from .residuals import Centre, Prepared
-from .rungs import TrainingSet, fit_rungs
+from .residuals import Centre, FittedRung, HeldOutMaps
+from .rungs import TrainingSet, fit_all
 
 ROWS_PER_FOLD = 2000
 
@@ -33,7 +33,7 @@ def draw_null(
     fold_moments: Sequence[Moments],
     training: Sequence[TrainingSet],
     centre: Centre,
-    radii: tuple[Array, Array],
+    radii: Array,
     names: Sequence[str],
     n_null: int,
     rng: np.random.Generator,
@@ -49,24 +49,27 @@ def draw_null(
     n = x.shape[0]
     n_folds = len(fold_moments)
     sample = _sample_rows(folds, n_folds, rng)
-    held = [(centre.shift(read_rows(x, rows), centre.source), rows) for rows in sample]
+    held = [(centre.shift(read_rows(x, rows), 0), rows) for rows in sample]
     draws: dict[str, list[list[float]]] = {name: [[], []] for name in names}
     weights = np.bincount(folds, minlength=n_folds) / n
     for draw in range(n_null):
         partners = shuffled_partners(n, groups, rng)
         without = leave_one_out(_shuffled_moments(x, y, partners, folds, fold_moments, centre))
+        shuffled = [
+            replace(each, moments=moments, second=(None, None)) for each, moments in zip(training, without, strict=True)
+        ]
+        fitted = fit_all(names, shuffled)
+        maps = HeldOutMaps(
+            {name: FittedRung(fitted[0][name], [each[name] for each in fitted]) for name in names}, centre
+        )
         totals = {name: np.zeros(2) for name in names}
-        # The average over folds of a difference from the baseline, by direction.
-        for fold, ((x_rows, rows), moments) in enumerate(zip(held, without, strict=True)):
-            maps = fit_rungs(names, replace(training[fold], moments=moments, second=(None, None)))
-            y_rows = centre.shift(read_rows(y, partners[rows]), centre.target)
-            baselines = (radii[1][partners[rows]].mean(), radii[0][rows].mean())
-            for name, (forward, reverse) in maps.items():
-                errors = (
-                    Prepared(forward, centre).norms(x_rows, y_rows).mean(),
-                    Prepared(reverse, centre.swapped()).norms(y_rows, x_rows).mean(),
-                )
-                totals[name] += weights[fold] * (np.array(errors) - np.array(baselines))
+        for fold, (x_rows, rows) in enumerate(held):
+            y_rows = centre.shift(read_rows(y, partners[rows]), 1)
+            baselines = np.array([radii[1][partners[rows]].mean(), radii[0][rows].mean()])
+            if "identity" in names:
+                totals["identity"] += weights[fold] * (maps.identity(x_rows, y_rows).mean() - baselines)
+            for name, errors in maps.without(fold, x_rows.copy(), y_rows):
+                totals[name] += weights[fold] * (np.mean(errors, axis=1) - baselines)
         for name, total in totals.items():
             draws[name][0].append(float(radii[1].mean() + total[0]))
             draws[name][1].append(float(radii[0].mean() + total[1]))
@@ -100,8 +103,8 @@ def _shuffled_moments(
     xy, yy = np.zeros((n_folds, d_x, d_y)), np.zeros((n_folds, d_y, d_y))
     y_sums = np.zeros((n_folds, d_y))
     for rows in blocks(x.shape[0], block_rows(d_x, d_y)):
-        x_block = centre.shift(read_rows(x, rows), centre.source)
-        y_block = centre.shift(read_rows(y, partners[rows]), centre.target)
+        x_block = centre.shift(read_rows(x, rows), 0)
+        y_block = centre.shift(read_rows(y, partners[rows]), 1)
         here = folds[rows]
         for fold in np.unique(here):
             mine = here == fold

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,39 +21,93 @@ class Centre:
     target: Array
     dtype: Any
 
-    def shift(self, block: Array, mean: Array) -> Array:
-        """Rows about the mean; the difference is taken in float64, so large means do not cost digits."""
-        return (block.astype(np.float64) - mean).astype(self.dtype, copy=False)
+    def shift(self, block: Array, side: int) -> Array:
+        """Rows about the mean of their side (0 source, 1 target).
 
-    def swapped(self) -> Centre:
-        """The same for the reverse direction."""
-        return Centre(self.target, self.source, self.dtype)
+        The difference is taken in float64, so large means do not cost digits.
+        """
+        mean = self.target if side else self.source
+        return np.subtract(block, mean, dtype=np.float64).astype(self.dtype, copy=False)
 
 
-class Prepared:
-    """A map made ready for shifted rows, in the working dtype."""
+class PreparedMaps:
+    """A map and its counterpart in the reverse direction, made ready for rows about the map's own means.
 
-    def __init__(self, affine: AffineMap, centre: Centre) -> None:
-        matrix, offset = affine.about(centre.source, centre.target)
-        self._offset = offset.astype(centre.dtype)
-        self._width = affine.target_width
-        self._columns, self._weights = _as_matching(matrix, centre.dtype)
-        self._matrix = matrix.astype(centre.dtype) if self._columns is None else None
+    For orthogonal maps one product serves both directions: with P the rotated source, the source's residual
+    ‖x − s′yQᵀ‖ equals ‖P − s′y‖.
+    """
 
-    def norms(self, x: Array, y: Array) -> Array:
-        """The distance of each mapped row from its target, for rows already shifted."""
-        error = x @ self._matrix if self._matrix is not None else x[:, self._columns] * self._weights
-        error += self._offset
-        error[:, : self._width] -= y
-        return np.asarray(np.sqrt(np.einsum("ij,ij->i", error, error, dtype=np.float64)))
+    def __init__(self, forward: AffineMap, reverse: AffineMap, dtype: Any) -> None:
+        self._forward = _Linear(forward.linear if forward.orthogonal else forward.matrix, dtype)
+        self._reverse = None if forward.orthogonal else _Linear(reverse.matrix, dtype)
+        self._scales = (np.dtype(dtype).type(forward.scale), np.dtype(dtype).type(reverse.scale))
+
+    def norms(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """Residual norms forward and reverse."""
+        mapped = self._forward(x)
+        if self._reverse is not None:
+            back = self._reverse(y)
+            _subtract(mapped, y)
+            _subtract(back, x)
+            return _norms(mapped), _norms(back)
+        scale, back_scale = self._scales
+        error = mapped * scale
+        _subtract(error, y)
+        _subtract(mapped, y * back_scale)
+        return _norms(error), _norms(mapped)
+
+
+class _Linear:
+    """A matrix in the working dtype; one that only moves and weights columns is applied without a product."""
+
+    def __init__(self, matrix: Array, dtype: Any) -> None:
+        self._columns = _only_entries(matrix)
+        if self._columns is None:
+            self._weights = matrix.astype(dtype)
+        else:
+            self._weights = matrix[self._columns, np.arange(matrix.shape[1])].astype(dtype)
+
+    def __call__(self, x: Array) -> Array:
+        if self._columns is None:
+            return np.asarray(x @ self._weights)
+        moved: Array = np.take(x, self._columns, axis=1)
+        moved *= self._weights
+        return moved
+
+
+def _only_entries(matrix: Array) -> Array | None:
+    """For a matrix with at most one entry a column the row of that entry; otherwise None."""
+    if np.count_nonzero(matrix[:, 0]) > 1:  # the usual dense case, told at once
+        return None
+    nonzero = matrix != 0
+    return np.argmax(nonzero, axis=0) if nonzero.sum(axis=0).max(initial=0) <= 1 else None
+
+
+def _subtract(mapped: Array, rows: Array) -> None:
+    mapped[:, : rows.shape[1]] -= rows
+
+
+def _norms(error: Array) -> Array:
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", error, error)), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class FittedRung:
-    """One rung in one direction: the map fitted on all rows, and those fitted without each fold."""
+    """One rung: the maps (forward, reverse) fitted on all rows, and those fitted without each fold."""
 
-    whole: AffineMap
-    without: Sequence[AffineMap]
+    whole: tuple[AffineMap, AffineMap]
+    without: Sequence[tuple[AffineMap, AffineMap]]
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Residual norms of every row: for each rung an array (direction, in-sample or held-out, row).
+
+    ``radii`` are the rows' distances from the mean, of source and target.
+    """
+
+    rungs: dict[str, Array]
+    radii: Array
 
 
 def residual_pass(
@@ -61,51 +115,67 @@ def residual_pass(
     y: Matrix,
     folds: Array,
     centre: Centre,
-    forward: dict[str, FittedRung],
-    reverse: dict[str, FittedRung],
+    rungs: dict[str, FittedRung],
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[dict[str, Array], dict[str, Array], Array, Array]:
-    """In-sample and held-out residuals of every rung in both directions, and the rows' distances from the means.
-
-    Returns two dicts, forward and reverse, of (2, n) arrays (in-sample, held-out), and two arrays of norms.
-    """
+) -> Residuals:
+    """In-sample and held-out residuals of every rung in both directions."""
     n = x.shape[0]
-    directions = []
-    for rungs, middle in ((forward, centre), (reverse, centre.swapped())):
-        ready = {
-            name: (Prepared(rung.whole, middle), [Prepared(each, middle) for each in rung.without])
-            for name, rung in rungs.items()
-        }
-        directions.append((ready, {name: np.empty((2, n)) for name in rungs}))
-    radii = np.empty((2, n))
+    passes = HeldOutMaps(rungs, centre)
+    result = Residuals({name: np.empty((2, 2, n)) for name in rungs}, np.empty((2, n)))
 
     def evaluate(rows: slice) -> None:
-        pair = (
-            centre.shift(read_rows(x, rows), centre.source),
-            centre.shift(read_rows(y, rows), centre.target),
-        )
-        for side, block in enumerate(pair):
-            radii[side, rows] = np.sqrt(np.einsum("ij,ij->i", block, block, dtype=np.float64))
-        for place, (ready, out) in enumerate(directions):
-            for name, (whole, _) in ready.items():
-                out[name][0, rows] = whole.norms(pair[place], pair[1 - place])
+        x_block, y_block = centre.shift(read_rows(x, rows), 0), centre.shift(read_rows(y, rows), 1)
+        result.radii[:, rows] = _norms(x_block), _norms(y_block)
+        for name, norms in passes.whole(x_block, y_block):
+            result.rungs[name][:, 0, rows] = norms
         here = folds[rows]
         for fold in np.unique(here):
             mine = np.flatnonzero(here == fold)
-            part = (pair[0][mine], pair[1][mine])
-            for place, (ready, out) in enumerate(directions):
-                for name, (_, without) in ready.items():
-                    out[name][1, rows.start + mine] = without[fold].norms(part[place], part[1 - place])
+            for name, norms in passes.without(fold, x_block[mine], y_block[mine]):
+                result.rungs[name][:, 1, rows.start + mine] = norms
+        if "identity" in rungs:
+            result.rungs["identity"][:, :, rows] = passes.identity(x_block, y_block)
 
-    size = max(64, block_rows(x.shape[1], y.shape[1]) // 2)
-    map_blocks(evaluate, n, size, progress=progress)
-    return directions[0][1], directions[1][1], radii[0], radii[1]
+    # Smaller blocks than for moments: several are in work at once, and the last ones should end together.
+    map_blocks(evaluate, n, max(64, block_rows(x.shape[1], y.shape[1]) // 4), progress=progress)
+    return result
 
 
-def _as_matching(matrix: Array, dtype: Any) -> tuple[Array | None, Array | None]:
-    """Column indices and weights of a matrix with at most one entry a column, which is applied without a product."""
-    nonzero = matrix != 0
-    if nonzero.sum(axis=0).max(initial=0) > 1:
-        return None, None
-    columns = np.argmax(nonzero, axis=0)
-    return columns, matrix[columns, np.arange(matrix.shape[1])].astype(dtype)
+class HeldOutMaps:
+    """Every fitted rung made ready; those of one training set share its means, so rows are centred once for all."""
+
+    def __init__(self, rungs: dict[str, FittedRung], centre: Centre) -> None:
+        fitted = {name: rung for name, rung in rungs.items() if name != "identity"}
+        dtype = centre.dtype
+        self._whole = {name: PreparedMaps(*rung.whole, dtype) for name, rung in fitted.items()}
+        self._without = {name: [PreparedMaps(*maps, dtype) for maps in rung.without] for name, rung in fitted.items()}
+        self._offsets: list[tuple[Array, Array]] = []
+        for rung in list(fitted.values())[:1]:
+            for forward, _ in rung.without:
+                offsets = (forward.source_mean - centre.source, forward.target_mean - centre.target)
+                self._offsets.append((offsets[0].astype(dtype), offsets[1].astype(dtype)))
+        d_x, d_y = len(centre.source), len(centre.target)
+        self._gap = np.zeros(max(d_x, d_y))
+        self._gap[:d_x] += centre.source
+        self._gap[:d_y] -= centre.target
+        self._dtype = dtype
+
+    def whole(self, x: Array, y: Array) -> Iterator[tuple[str, tuple[Array, Array]]]:
+        """Residual norms of the maps fitted on all rows, for rows about the common centre."""
+        for name, maps in self._whole.items():
+            yield name, maps.norms(x, y)
+
+    def without(self, fold: int, x: Array, y: Array) -> Iterator[tuple[str, tuple[Array, Array]]]:
+        """Residual norms of the maps fitted without a fold; the arrays are changed."""
+        if self._offsets:
+            x -= self._offsets[fold][0]
+            y -= self._offsets[fold][1]
+        for name, maps in self._without.items():
+            yield name, maps[fold].norms(x, y)
+
+    def identity(self, x: Array, y: Array) -> Array:
+        """The distance of paired rows as they are, which no fit changes."""
+        apart = np.tile(self._gap.astype(self._dtype), (len(x), 1))
+        apart[:, : x.shape[1]] += x
+        _subtract(apart, y)
+        return _norms(apart)

@@ -14,7 +14,7 @@ from ..alignment.linear import SecondPass, solve
 from ..ica import ICA
 from ..moments import Moments
 from ..representation import Array, Matrix
-from ..rows import read_rows
+from ..rows import map_blocks, read_rows
 
 RUNGS = ("identity", "signed_permutation", "rigid", "linear", "ica")
 ICA_CELLS = 2**26  # rows x columns that an ICA fit of the ladder may hold in float64: 512 MiB
@@ -32,9 +32,15 @@ class TrainingSet:
     icas: tuple[ICA, ICA] | None = None
 
 
-def fit_rungs(names: Sequence[str], training: TrainingSet) -> dict[str, Maps]:
-    """The maps source -> target and target -> source of each rung."""
-    return {name: _FITS[name](training) for name in names}
+def fit_all(
+    names: Sequence[str], training: Sequence[TrainingSet], progress: Callable[[int, int], None] | None = None
+) -> list[dict[str, Maps]]:
+    """For each training set the maps source -> target and target -> source of every rung."""
+
+    def fit(place: slice) -> dict[str, Maps]:
+        return {name: _FITS[name](training[place.start]) for name in names}
+
+    return map_blocks(fit, len(training), 1, progress=progress)
 
 
 def _identity(training: TrainingSet) -> Maps:
