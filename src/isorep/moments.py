@@ -162,6 +162,6 @@ def _require_finite(total: Moments, pair: tuple[Matrix, Matrix], names: tuple[st
         (pair[0], names[0], total.source_mean, total.xx),
         (pair[1], names[1], total.target_mean, total.yy),
     ):
-        if not (np.isfinite(mean).all() and np.isfinite(squares.sum())):
+        if not (np.isfinite(mean).all() and np.isfinite(np.diagonal(squares)).all()):
             refuse_non_finite(values, name)
             raise InputError(f"{name} holds values so large that their squares overflow: rescale it")

@@ -65,10 +65,12 @@ def map_blocks(
 ) -> list[Result]:
     """Apply a function to every row slice, one thread a core with single-threaded BLAS inside; results in order."""
     slices = list(blocks(n, size))
+    if not slices:
+        return []
     workers = min(blas_threads(), len(slices))
     results: list[Result] = []
     pending: deque[Future[Result]] = deque()
-    with threadpool_limits(1 if workers > 1 else None), ThreadPoolExecutor(max(workers, 1)) as pool:
+    with threadpool_limits(1 if workers > 1 else None), ThreadPoolExecutor(workers) as pool:
         try:
             for rows in slices:
                 pending.append(pool.submit(function, rows))

@@ -83,11 +83,13 @@ class _Cloud:
         # float32 tiles are twice as fast; whatever comes near the maximum is measured again in float64.
         self.work: Any = np.float64 if wide and float(n) * n * d < 1e10 else np.float32
         sums = map_blocks(lambda rows: read_rows(values, rows).sum(axis=0, dtype=np.float64), n, self.size)
+        if not np.isfinite(sums).all():
+            raise InputError("the values are not finite")
         # Any centre will do: one that float32 represents lets float32 rows be shifted as they are.
         self.centre = (np.sum(sums, axis=0) / n).astype(np.float64 if wide else np.float32)
         self.norms = np.concatenate(map_blocks(lambda rows: _norms(self._centred(rows)), n, self.size))
         if not np.isfinite(self.norms).all():
-            raise InputError("the values are not finite, or so large that their squares overflow")
+            raise InputError("the values are so large that their squares overflow")
         self.order = np.argsort(-self.norms, kind="stable")
         self.unit = float(self.norms[self.order[0]]) or 1.0
 
@@ -153,7 +155,7 @@ class _Cloud:
         """Search all pairs of candidates that can beat ``best``."""
         rows = self.order[:candidates]
         norms = self.norms[rows]
-        tiles = max(1, -(-candidates // _TILE))
+        tiles = -(-candidates // _TILE)
         width = self.values.shape[1] + 2
         held = None
         if candidates * width * np.dtype(self.work).itemsize <= _HELD_BYTES:
@@ -199,6 +201,8 @@ def _count_candidates(norms: Array, best: float) -> int:
 
 def _tile_work(norms: Array, best: float) -> float:
     """Number of pairs in the tiles that the search would visit."""
+    if len(norms) == 0:
+        return 0.0
     partners = np.searchsorted(-norms, norms[::_TILE] - best, side="left")
     own = np.arange(len(partners)) * _TILE
     return float(np.maximum(partners - own, 0).sum()) * _TILE

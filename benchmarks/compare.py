@@ -1,0 +1,357 @@
+"""Speed and memory of the ladder and the diameter, beside the usual ways of doing the same work.
+
+    python benchmarks/compare.py                # everything, about a quarter of an hour on two cores
+    python benchmarks/compare.py ladder         # one part: ladder, mapped, diameter
+    python benchmarks/compare.py --scale 0.1    # rows scaled down
+
+Each case runs in a process of its own, so that peak memory means something. Ratios are printed beside the times; nothing
+is asserted. Results go to benchmarks/results/compare.json too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import platform
+import resource
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+RUNGS = ("identity", "signed_permutation", "rigid", "linear")
+RESULTS = Path(__file__).parent / "results" / "compare.json"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", default=[], help="ladder, mapped, diameter; all by default")
+    parser.add_argument("--scale", type=float, default=1.0, help="multiplies the number of rows")
+    parser.add_argument("--skip-usual", action="store_true", help="leave out the slow peers")
+    chosen = parser.parse_args()
+    parts = chosen.parts or ["ladder", "mapped", "diameter"]
+    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, numpy {np.__version__}\n")
+    results: dict[str, Any] = {"machine": platform.platform(), "cores": os.cpu_count(), "scale": chosen.scale}
+    if "ladder" in parts:
+        results["ladder"] = ladder_part(int(50_000 * chosen.scale), 768, chosen.skip_usual)
+    if "mapped" in parts:
+        results["mapped"] = mapped_part(int(1_000_000 * chosen.scale), 384)
+    if "diameter" in parts:
+        results["diameter"] = diameter_part(int(200_000 * chosen.scale), 384)
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(results, indent=2))
+    print(f"\nwritten to {RESULTS}")
+
+
+# The ladder -----------------------------------------------------------------------------------------------------
+
+
+def ladder_part(n: int, d: int, skip_usual: bool) -> dict[str, Any]:
+    print(f"LADDER at {n:,} x {d} float32: four rungs, in sample and 5 folds, both directions")
+    result: dict[str, Any] = {"n": n, "d": d}
+    result |= apart(run_ladder, n, d)
+    moments, ladder = result["moments_s"], result["ladder_s"]
+    show("joint float64 moments, one plain pass", moments)
+    show("isorep ladder (null, intervals, exact diameter off)", ladder, f"{ladder / moments:.1f} x the moments pass")
+    print(f"    peak memory above the two inputs ({result['inputs_gb']:.2f} GB): {result['own_gb']:.2f} GB")
+    show("  + bootstrap intervals, 1000 draws", result["intervals_s"])
+    show("  + null, 20 shuffled pairings", result["null_s"], f"{result['null_s'] / ladder:.1f} x the ladder")
+    if not skip_usual:
+        result |= apart(run_usual, n, d)
+        usual = result["usual_s"]
+        show("usual: scipy lstsq and orthogonal_procrustes a fold", usual, f"{usual / ladder:.1f} x isorep")
+        show("CEBRA's consistency (in-sample linear R^2), one fit a direction", result["cebra_s"], result["cebra_with"])
+        print(f"    held-out linear error: isorep {result['linear']:.6f}, usual way {result['usual_linear']:.6f}")
+        print(f"    held-out rigid error:  isorep {result['rigid']:.6f}, usual way {result['usual_rigid']:.6f}")
+        print(
+            f"    CEBRA reports {result['cebra_score']:.4f} for these runs and {result['cebra_noise']:.4f} for pure "
+            f"noise at {result['cebra_noise_n']} rows; the held-out null does not"
+        )
+    print()
+    return result
+
+
+def run_ladder(n: int, d: int) -> dict[str, Any]:
+    import isorep
+
+    x, y = pair(n, d)
+    isorep.compare(x[:2000], y[:2000], rungs=RUNGS, n_null=1, n_boot=10)  # imports and BLAS warm up
+    before = peak_gb()
+    times: dict[str, list[float]] = {"moments": [], "ladder": []}
+    for _ in range(3):
+        times["moments"].append(timed(lambda: plain_moments(x, y))[0])
+        seconds, result = timed(lambda: isorep.compare(x, y, rungs=RUNGS, n_null=0, n_boot=0, diameter="bound"))
+        times["ladder"].append(seconds)
+    own = peak_gb() - before
+    ladder = min(times["ladder"])
+    with_intervals = timed(lambda: isorep.compare(x, y, rungs=RUNGS, n_null=0, diameter="bound"))[0]
+    with_null = timed(lambda: isorep.compare(x, y, rungs=RUNGS, n_boot=0, diameter="bound"))[0]
+    unit = result.diameter.value
+    return {
+        "moments_s": min(times["moments"]),
+        "ladder_s": ladder,
+        "ratio": ladder / min(times["moments"]),
+        "own_gb": own,
+        "inputs_gb": (x.nbytes + y.nbytes) / 1e9,
+        "intervals_s": max(0.0, with_intervals - ladder),
+        "null_s": with_null - ladder,
+        "linear": result.rungs["linear"].held_out.mean * unit,
+        "rigid": result.rungs["rigid"].held_out.mean * unit,
+    }
+
+
+def run_usual(n: int, d: int) -> dict[str, Any]:
+    """What one writes by hand: centre, fit, predict, for every fold and both directions."""
+    x, y = pair(n, d)
+    folds = np.random.default_rng(0).permutation(n) % 5
+    started = time.perf_counter()
+    errors: dict[str, list[np.ndarray]] = {"lstsq": [], "procrustes": []}
+    for source, target in ((x, y), (y, x)):
+        for fold in (None, 0, 1, 2, 3, 4):
+            train = slice(None) if fold is None else folds != fold
+            test = slice(None) if fold is None else folds == fold
+            for name, fit in (("lstsq", usual_linear), ("procrustes", usual_rigid)):
+                predict = fit(source[train], target[train])
+                norms = np.linalg.norm(target[test] - predict(source[test]), axis=1)
+                if fold is not None and source is x:
+                    errors[name].append(norms)
+    usual = time.perf_counter() - started
+    score, seconds, used = cebra_score(x, y)
+    m = 2 * d
+    rng = np.random.default_rng(1)
+    noise, _, _ = cebra_score(rng.normal(size=(m, d)), rng.normal(size=(m, d)))
+    return {
+        "usual_s": usual,
+        "usual_linear": float(np.concatenate(errors["lstsq"]).mean()),
+        "usual_rigid": float(np.concatenate(errors["procrustes"]).mean()),
+        "cebra_s": seconds,
+        "cebra_score": score,
+        "cebra_noise": noise,
+        "cebra_noise_n": m,
+        "cebra_with": used,
+    }
+
+
+def usual_linear(x: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    from scipy.linalg import lstsq
+
+    x_mean, y_mean = x.mean(0), y.mean(0)
+    matrix = lstsq(x - x_mean, y - y_mean)[0]
+    return lambda rows: (rows - x_mean) @ matrix + y_mean
+
+
+def usual_rigid(x: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    from scipy.linalg import orthogonal_procrustes
+
+    x_mean, y_mean = x.mean(0), y.mean(0)
+    rotation, overlap = orthogonal_procrustes(x - x_mean, y - y_mean)
+    scale = overlap / ((x - x_mean) ** 2).sum()
+    return lambda rows: (rows - x_mean) @ rotation * scale + y_mean
+
+
+def cebra_score(x: np.ndarray, y: np.ndarray) -> tuple[float, float, str]:
+    """CEBRA's consistency between runs: the in-sample R^2 of a linear regression, averaged over directions."""
+    try:
+        from cebra.sklearn.metrics import consistency_score
+    except ImportError:
+        from sklearn.linear_model import LinearRegression
+
+        started = time.perf_counter()
+        scores = [LinearRegression().fit(a, b).score(a, b) for a, b in ((x, y), (y, x))]
+        return float(np.mean(scores)), time.perf_counter() - started, "its algorithm; cebra is not installed"
+    started = time.perf_counter()
+    scores, *_ = consistency_score([x, y], between="runs")
+    return float(np.mean(scores)), time.perf_counter() - started, "cebra itself"
+
+
+def plain_moments(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The joint float64 moments in one blocked pass: the yardstick."""
+    d_x, d_y = x.shape[1], y.shape[1]
+    xx, xy, yy = np.zeros((d_x, d_x)), np.zeros((d_x, d_y)), np.zeros((d_y, d_y))
+    for start in range(0, len(x), 8192):
+        a, b = x[start : start + 8192].astype(np.float64), y[start : start + 8192].astype(np.float64)
+        a -= a.mean(0)
+        b -= b.mean(0)
+        xx += a.T @ a
+        xy += a.T @ b
+        yy += b.T @ b
+    return xx, xy, yy
+
+
+# Memory maps ----------------------------------------------------------------------------------------------------
+
+
+def mapped_part(n: int, d: int) -> dict[str, Any]:
+    print(f"MEMORY MAPS of {n:,} x {d} float32 ({2 * n * d * 4 / 1e9:.1f} GB in two files)")
+    with tempfile.TemporaryDirectory() as folder:
+        write_pair(Path(folder), n, d)
+        result = apart(run_mapped, folder)
+    show("isorep ladder (null, intervals, exact diameter off)", result["ladder_s"])
+    print(
+        f"    own memory at its peak: {result['anonymous_gb']:.2f} GB; with mapped pages {result['resident_gb']:.2f} GB"
+    )
+    show("  with intervals and 5 shuffled pairings", result["null_s"])
+    print(f"    own memory at its peak: {result['null_anonymous_gb']:.2f} GB\n")
+    return result
+
+
+def run_mapped(folder: str) -> dict[str, Any]:
+    import isorep
+
+    a, b = isorep.read(Path(folder) / "a.npy"), isorep.read(Path(folder) / "b.npy")
+    with MemoryWatch() as watch:
+        seconds, _ = timed(lambda: isorep.compare(a, b, rungs=RUNGS, n_null=0, n_boot=0, diameter="bound"))
+    with MemoryWatch() as second:
+        null_seconds, _ = timed(lambda: isorep.compare(a, b, rungs=RUNGS, n_null=5, diameter="bound"))
+    return {
+        "ladder_s": seconds,
+        "anonymous_gb": watch.anonymous,
+        "resident_gb": watch.resident,
+        "null_s": null_seconds,
+        "null_anonymous_gb": second.anonymous,
+    }
+
+
+def write_pair(folder: Path, n: int, d: int) -> None:
+    rng = np.random.default_rng(0)
+    rotation = np.linalg.qr(rng.normal(size=(d, d)))[0].astype(np.float32)
+    files = [
+        np.lib.format.open_memmap(folder / name, mode="w+", dtype=np.float32, shape=(n, d))
+        for name in ("a.npy", "b.npy")
+    ]
+    for start in range(0, n, 50_000):
+        x = rng.standard_normal((min(50_000, n - start), d), dtype=np.float32)
+        files[0][start : start + len(x)] = x
+        files[1][start : start + len(x)] = x @ rotation + 0.3 * rng.standard_normal(x.shape, dtype=np.float32)
+    for file in files:
+        file.flush()
+
+
+# The diameter ---------------------------------------------------------------------------------------------------
+
+
+def diameter_part(n: int, d: int) -> dict[str, Any]:
+    result: dict[str, Any] = {"n": n, "d": d}
+    for kind in ("heavy", "isotropic"):
+        words = "1 % of the rows at 5 times the typical norm" if kind == "heavy" else "isotropic Gaussian"
+        print(f"DIAMETER of {n:,} x {d} float32, {words}")
+        each = apart(run_diameter, n, d, kind)
+        show("blocked search over all pairs", each["blocked_s"])
+        show("isorep, exact", each["exact_s"], f"{each['blocked_s'] / each['exact_s']:.1f} times faster")
+        print(f"    own memory at its peak {each['own_gb']:.2f} GB; same answer: {each['same']}")
+        show(
+            "isorep, two-sided bound",
+            each["bound_s"],
+            f"{each['lower']:.4f} .. {each['upper']:.4f}, exact {each['value']:.4f}",
+        )
+        result[kind] = each
+    print()
+    return result
+
+
+def run_diameter(n: int, d: int, kind: str) -> dict[str, Any]:
+    import isorep
+
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((n, d), dtype=np.float32)
+    if kind == "heavy":
+        x[rng.choice(n, n // 100, replace=False)] *= 5
+    isorep.diameter(x[:1000])
+    with MemoryWatch() as watch:
+        exact_seconds, exact = timed(lambda: isorep.diameter(x, search="exact"))
+    bound_seconds, bound = timed(lambda: isorep.diameter(x, search="bound"))
+    blocked_seconds, blocked = timed(lambda: blocked_diameter(x))
+    return {
+        "exact_s": exact_seconds,
+        "blocked_s": blocked_seconds,
+        "bound_s": bound_seconds,
+        "value": exact.value,
+        "lower": bound.lower,
+        "upper": bound.upper,
+        "own_gb": watch.anonymous,
+        "same": bool(abs(exact.value - blocked) < 1e-4 * blocked),
+    }
+
+
+def blocked_diameter(x: np.ndarray, size: int = 4096) -> float:
+    """The usual exact search: squared distances block by block, each pair of blocks once."""
+    squares = (x * x).sum(1)
+    best = 0.0
+    for i in range(0, len(x), size):
+        for j in range(i, len(x), size):
+            block = x[i : i + size] @ x[j : j + size].T
+            block *= -2
+            block += squares[i : i + size, None]
+            block += squares[None, j : j + size]
+            best = max(best, float(block.max()))
+    return float(np.sqrt(best))
+
+
+# Measuring ------------------------------------------------------------------------------------------------------
+
+
+def pair(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two runs: a rotated copy with noise."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((n, d), dtype=np.float32)
+    y = x @ np.linalg.qr(rng.normal(size=(d, d)))[0].astype(np.float32)
+    for start in range(0, n, 10_000):
+        y[start : start + 10_000] += 0.3 * rng.standard_normal(y[start : start + 10_000].shape, dtype=np.float32)
+    return x, y
+
+
+def timed(action: Callable[[], Any]) -> tuple[float, Any]:
+    started = time.perf_counter()
+    result = action()
+    return time.perf_counter() - started, result
+
+
+def apart(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """Run in a fresh process."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(function, arguments)
+
+
+def peak_gb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+
+
+class MemoryWatch:
+    """Peak anonymous and resident memory above the level at the start, sampled every 5 ms."""
+
+    def __enter__(self) -> MemoryWatch:
+        self._start = self._read()
+        self.anonymous = self.resident = 0.0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.005):
+            anonymous, resident = self._read()
+            self.anonymous = max(self.anonymous, anonymous - self._start[0])
+            self.resident = max(self.resident, resident - self._start[1])
+
+    @staticmethod
+    def _read() -> tuple[float, float]:
+        fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
+        return int(fields["RssAnon"].split()[0]) * 1024 / 1e9, int(fields["VmRSS"].split()[0]) * 1024 / 1e9
+
+
+def show(label: str, seconds: float, remark: str = "") -> None:
+    print(f"  {label:<64} {seconds:8.2f} s  {remark}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

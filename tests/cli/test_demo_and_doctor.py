@@ -1,0 +1,34 @@
+"""The demo trains, compares and explains; the doctor tells what is installed."""
+
+import json
+
+import numpy as np
+
+
+def test_the_demo_trains_two_seeds_and_explains_the_ladder(isorep_command, tmp_path):
+    done = isorep_command("demo", "--save", tmp_path, "--json", tmp_path / "demo.json")
+    assert done.code == 0, done.err
+    for words in ("seed 0: 100 epochs", "seed 1: 100 epochs", "verdict:", "How to read this"):
+        assert words in done.out
+    data = json.loads((tmp_path / "demo.json").read_text())
+    rungs = data["forward"]["rungs"]
+    assert rungs["rigid"]["held_out"]["mean"] < 0.6 * rungs["signed_permutation"]["held_out"]["mean"]
+    assert rungs["linear"]["below_null"]
+    assert data["verdict"]["rung"] in ("rigid", "linear")
+    again = isorep_command("compare", tmp_path / "seed0.npy", tmp_path / "seed1.npy", "--null", "2", "--boot", "0")
+    assert again.code == 0
+    assert np.load(tmp_path / "seed0.npy").shape == (1797, 5)
+
+
+def test_the_demo_refuses_a_wrong_call(isorep_command, tmp_path):
+    assert isorep_command("demo", "--save", tmp_path / "nowhere").code == 2
+    assert isorep_command("demo", "--seed", "-1").code == 2
+
+
+def test_the_doctor_prints_versions_extras_blas_and_threads(isorep_command, monkeypatch):
+    done = isorep_command("doctor")
+    assert done.code == 0
+    for words in ("isorep", "python", "numpy", "scikit-learn", "extras", "pyarrow", "BLAS", "threads"):
+        assert words in done.out
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "pip install 'isorep[io]'" in isorep_command("doctor").out

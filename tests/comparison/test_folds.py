@@ -1,0 +1,45 @@
+"""Folds keep groups whole; shuffled pairings never stay inside a group."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isorep.comparison.folds import assign_folds, group_codes, shuffled_partners
+
+
+@given(st.integers(2, 300), st.integers(2, 10), st.integers(0, 10**6))
+def test_every_fold_has_its_share_of_rows(n, folds, seed):
+    if n < folds:
+        return
+    sizes = np.bincount(assign_folds(n, folds, None, np.random.default_rng(seed)), minlength=folds)
+    assert sizes.max() - sizes.min() <= 1
+
+
+@given(st.lists(st.integers(1, 12), min_size=5, max_size=30), st.integers(0, 10**6))
+def test_groups_are_never_split_and_every_fold_has_one(sizes, seed):
+    groups = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    folds = assign_folds(len(groups), 5, groups, np.random.default_rng(seed))
+    assert all(len(np.unique(folds[groups == group])) == 1 for group in range(len(sizes)))
+    assert len(np.unique(folds)) == 5
+
+
+@given(st.integers(2, 200), st.integers(0, 10**6))
+def test_a_shuffled_pairing_is_a_permutation_without_fixed_points(n, seed):
+    partners = shuffled_partners(n, None, np.random.default_rng(seed))
+    assert sorted(partners) == list(range(n))
+    assert (partners != np.arange(n)).all()
+
+
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=30), st.integers(0, 10**6))
+def test_no_row_meets_its_own_group_unless_that_is_more_than_half(sizes, seed):
+    groups = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    partners = shuffled_partners(len(groups), groups, np.random.default_rng(seed))
+    assert sorted(partners) == list(range(len(groups)))
+    if 2 * max(sizes) <= len(groups):
+        assert (groups[partners] != groups).all()
+
+
+def test_labels_of_any_kind_become_codes():
+    assert group_codes(["b", "a", "b"], 3).tolist() == [1, 0, 1]
+    assert group_codes(np.array([2.5, 1.5, 2.5]), 3).tolist() == [1, 0, 1]
+    assert group_codes(np.array(["x", 1, "x"], object), 3).tolist() == [1, 0, 1]

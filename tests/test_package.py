@@ -1,0 +1,97 @@
+"""What a stranger meets: names that load, a light import, docs for every name, a wheel that works alone."""
+
+import doctest
+import importlib
+import itertools
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import isorep
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_every_public_name_loads_and_has_a_docstring():
+    for name in isorep.__all__:
+        value = getattr(isorep, name)
+        if name != "__version__":
+            assert value.__doc__, name
+    assert sorted(isorep.__all__) == dir(isorep)
+    with pytest.raises(AttributeError, match="nonsense"):
+        isorep.nonsense  # noqa: B018
+
+
+def test_every_public_name_has_its_place_in_the_api_docs():
+    text = (ROOT / "docs" / "api.md").read_text()
+    for name in isorep.__all__:
+        if name != "__version__":
+            assert f"\n   {name}\n" in text or f"isorep.{name}\n" in text, f"{name} is not in docs/api.md"
+
+
+def test_importing_the_package_and_its_command_line_loads_nothing_heavy():
+    code = (
+        "import sys, isorep, isorep.cli.main; "
+        "print([m for m in ('numpy', 'scipy', 'sklearn', 'pyarrow', 'rich.progress') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def modules():
+    return [info.name for info in pkgutil.walk_packages(isorep.__path__, "isorep.")]
+
+
+@pytest.mark.parametrize("name", modules())
+def test_examples_in_docstrings_run(name):
+    module = importlib.import_module(name)
+    assert module.__doc__, f"{name} has no docstring"
+    assert doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0
+
+
+def test_the_version_is_the_same_everywhere():
+    assert f"version: {isorep.__version__}" in (ROOT / "CITATION.cff").read_text()
+    assert f"## {isorep.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_every_dependency_is_pinned_in_the_constraints():
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
+    pinned = {
+        line.split("==")[0].lower()
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if line and not line.startswith("#")
+    }
+    for requirement in wanted:
+        assert requirement.split(">=")[0].lower() in pinned
+
+
+def test_the_wheel_installs_and_works_without_extras(tmp_path):
+    """A clean environment with the core alone compares two files, and names the extra that parquet needs."""
+
+    def run(*command, check=True):
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert not check or done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path / "dist", ROOT)
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    run(sys.executable, "-m", "venv", tmp_path / "clean")
+    bin_folder = tmp_path / "clean" / "bin"
+    run(bin_folder / "python", "-m", "pip", "install", "-q", "--constraint", ROOT / "constraints.txt", wheel)
+    x = np.random.default_rng(0).normal(size=(50, 3))
+    np.save(tmp_path / "a.npy", x)
+    np.save(tmp_path / "b.npy", 2 * x)
+    (tmp_path / "c.parquet").write_bytes(b"PAR1")
+    done = run(bin_folder / "isorep", "compare", "a.npy", "b.npy", "--null", "20")
+    assert "agree up to a signed permutation" in done.stdout
+    refused = run(bin_folder / "isorep", "compare", "a.npy", "c.parquet", check=False)
+    assert refused.returncode == 2
+    assert "pip install 'isorep[io]'" in refused.stderr
+    assert "not installed" in run(bin_folder / "isorep", "doctor").stdout
