@@ -32,7 +32,7 @@ docs: .venv/docs.stamp
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
-bench: .venv/dev.stamp
+bench: .venv/bench.stamp
 	$(BIN)/python benchmarks/compare.py
 
 clean:
@@ -51,6 +51,11 @@ clean:
 .venv/dev.stamp: .venv/isorep.stamp
 	@echo "installing the development tools into .venv (once)"
 	$(PIP) --editable '.[io,dev]'
+	@touch $@
+
+.venv/bench.stamp: .venv/isorep.stamp
+	@echo "installing the peers to compare with into .venv (once)"
+	$(PIP) --editable '.[io,bench]'
 	@touch $@
 
 .venv/docs.stamp: .venv/dev.stamp

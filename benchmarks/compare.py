@@ -4,8 +4,8 @@
     python benchmarks/compare.py ladder         # one part: ladder, mapped, diameter
     python benchmarks/compare.py --scale 0.1    # rows scaled down
 
-Each case runs in a process of its own, so that peak memory means something. Ratios are printed beside the times; nothing
-is asserted. Results go to benchmarks/results/compare.json too.
+Each case runs in a process of its own, so that peak memory means something. Ratios are printed beside the times;
+nothing is asserted. Results go to benchmarks/results/compare.json too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import json
 import multiprocessing
 import os
 import platform
-import resource
 import tempfile
 import threading
 import time
@@ -81,14 +80,13 @@ def run_ladder(n: int, d: int) -> dict[str, Any]:
     import isorep
 
     x, y = pair(n, d)
-    isorep.compare(x[:2000], y[:2000], rungs=RUNGS, n_null=1, n_boot=10)  # imports and BLAS warm up
-    before = peak_gb()
+    isorep.compare(x[:4000, :64], y[:4000, :64], rungs=RUNGS, n_null=1, n_boot=10)  # imports and BLAS warm up
     times: dict[str, list[float]] = {"moments": [], "ladder": []}
     for _ in range(3):
         times["moments"].append(timed(lambda: plain_moments(x, y))[0])
-        seconds, result = timed(lambda: isorep.compare(x, y, rungs=RUNGS, n_null=0, n_boot=0, diameter="bound"))
+        with MemoryWatch() as watch:
+            seconds, result = timed(lambda: isorep.compare(x, y, rungs=RUNGS, n_null=0, n_boot=0, diameter="bound"))
         times["ladder"].append(seconds)
-    own = peak_gb() - before
     ladder = min(times["ladder"])
     with_intervals = timed(lambda: isorep.compare(x, y, rungs=RUNGS, n_null=0, diameter="bound"))[0]
     with_null = timed(lambda: isorep.compare(x, y, rungs=RUNGS, n_boot=0, diameter="bound"))[0]
@@ -97,7 +95,7 @@ def run_ladder(n: int, d: int) -> dict[str, Any]:
         "moments_s": min(times["moments"]),
         "ladder_s": ladder,
         "ratio": ladder / min(times["moments"]),
-        "own_gb": own,
+        "own_gb": watch.anonymous,
         "inputs_gb": (x.nbytes + y.nbytes) / 1e9,
         "intervals_s": max(0.0, with_intervals - ladder),
         "null_s": with_null - ladder,
@@ -316,10 +314,6 @@ def apart(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str,
     """Run in a fresh process."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(function, arguments)
-
-
-def peak_gb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
 class MemoryWatch:

@@ -9,6 +9,7 @@ and leaving a fold out merges the others instead of refitting. Centred sums do n
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -120,6 +121,17 @@ def fold_moments(
     for total in totals:
         _require_finite(total, (x, y), names)
     return totals
+
+
+def require_memory(d_x: int, d_y: int, n_folds: int) -> None:
+    """Refuse widths whose moments, for every fold and without every fold, exceed this machine's memory."""
+    needed = 2.0 * (n_folds + 1) * 8 * (d_x * d_x + d_x * d_y + d_y * d_y)
+    there = float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise InputError(
+            f"{d_x} and {d_y} columns need about {needed / 2**30:.0f} GiB for second moments and this machine has "
+            f"{there / 2**30:.0f} GiB: reduce the width first, for example by PCA"
+        )
 
 
 def leave_one_out(folds: Sequence[Moments]) -> list[Moments]:

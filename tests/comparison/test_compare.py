@@ -307,6 +307,12 @@ def test_wrong_settings_are_refused(settings, words):
         compare(x, y, **settings)
 
 
+def test_widths_that_no_memory_holds_are_refused_before_the_work():
+    wide = np.broadcast_to(np.float32(1), (5, 200_000))
+    with pytest.raises(isorep.InputError, match="reduce the width first"):
+        compare(wide, wide)
+
+
 def test_identical_rows_are_refused(rng):
     with pytest.raises(isorep.InputError, match="all rows of target are identical"):
         compare(rng.normal(size=(10, 2)), np.full((10, 2), 0.1))

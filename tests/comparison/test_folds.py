@@ -30,13 +30,19 @@ def test_a_shuffled_pairing_is_a_permutation_without_fixed_points(n, seed):
     assert (partners != np.arange(n)).all()
 
 
-@given(st.lists(st.integers(1, 9), min_size=2, max_size=30), st.integers(0, 10**6))
-def test_no_row_meets_its_own_group_unless_that_is_more_than_half(sizes, seed):
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=40), st.integers(0, 10**6))
+def test_every_group_takes_the_targets_of_one_other_group(sizes, seed):
     groups = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
     partners = shuffled_partners(len(groups), groups, np.random.default_rng(seed))
-    assert sorted(partners) == list(range(len(groups)))
-    if 2 * max(sizes) <= len(groups):
-        assert (groups[partners] != groups).all()
+    taken = groups[partners]
+    assert (taken != groups).all()
+    for group in range(len(sizes)):
+        assert len(np.unique(taken[groups == group])) == 1
+
+
+def test_groups_of_one_size_exchange_all_their_rows(rng):
+    groups = rng.permutation(np.repeat(np.arange(30), 4))
+    assert sorted(shuffled_partners(120, groups, rng)) == list(range(120))
 
 
 def test_labels_of_any_kind_become_codes():

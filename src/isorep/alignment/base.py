@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from ..errors import InputError
 from ..moments import Moments
 from ..representation import Array, Representation, as_representation, match_rows
+from ..rows import refuse_non_finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +54,7 @@ class AffineMap:
         return np.asarray(np.linalg.norm(error, axis=1))
 
 
-class Aligner(TransformerMixin, BaseEstimator):
+class Aligner(TransformerMixin, BaseEstimator, ABC):
     """Base of the aligners; a subclass says how its map follows from the moments.
 
     ``fit(X, y)`` maps the rows of ``X`` (source) onto the rows of ``y`` (target); ``fit_moments`` does the same
@@ -66,9 +68,9 @@ class Aligner(TransformerMixin, BaseEstimator):
         source, target = paired_arrays(X, y)
         return self._fit_rows(source, target)
 
+    @abstractmethod
     def fit_moments(self, moments: Moments) -> Self:
         """Fit from the moments of paired rows."""
-        raise NotImplementedError  # every aligner but ICAAlignment overrides this
 
     def transform(self, X: Any) -> Array:
         """Map rows of the source into the target's space."""
@@ -140,8 +142,6 @@ def fitted_scale(wanted: bool, overlap: float, sums: Array) -> float:
 
 
 def _finite(data: Representation) -> Array:
-    from ..rows import refuse_non_finite
-
     values = np.asarray(data.values[:])
     if not np.isfinite(values).all():
         refuse_non_finite(values, data.name or "the representation")

@@ -50,10 +50,6 @@ def _about_rows(result: Comparison, match: RowMatch, labels: Array | None) -> li
         sizes = np.bincount(labels)
         if len(sizes) < 10:
             said.append(f"only {len(sizes)} groups: intervals that resample so few are too narrow")
-        if 2 * sizes.max() > sizes.sum():
-            said.append(
-                "one group holds more than half of the rows, so the null pairs some of its rows with each other"
-            )
     return said
 
 

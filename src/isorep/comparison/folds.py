@@ -10,6 +10,8 @@ from sklearn.model_selection import GroupKFold
 from ..errors import InputError
 from ..representation import Array
 
+_SIMILAR_GROUPS = 8  # how many groups of similar size exchange partners
+
 
 def assign_folds(n: int, n_folds: int, groups: Array | None, rng: np.random.Generator) -> Array:
     """The fold of each row: at random, or whole groups balanced over the folds."""
@@ -44,19 +46,30 @@ def group_codes(groups: Any, n: int) -> Array | None:
 
 
 def shuffled_partners(n: int, groups: Array | None, rng: np.random.Generator) -> Array:
-    """For each row the row whose target it is given instead of its own, never one of its own group.
+    """For each row the row whose target it is given instead of its own.
 
-    Groups are laid out on a circle in random order, rows in random order inside them, and everybody takes the target
-    some steps further on: at least as many as the largest group has rows. Rows of a group thus stay together. (If one
-    group holds more than half of the rows, some of them necessarily meet their own.)
+    Without groups: everybody takes the partner of somebody else, on a circle in random order. With groups: each group
+    takes the rows of one other group of about its size, in random order and repeated or left out as the sizes demand, so
+    that the null has as many independent units as the data.
     """
     if groups is None:
-        order, largest = rng.permutation(n), 1
-    else:
-        sizes = np.bincount(groups)
-        order = np.lexsort((rng.permutation(n), rng.permutation(len(sizes))[groups]))
-        largest = int(sizes.max())
-    steps = n // 2 if 2 * largest > n else int(rng.integers(largest, n - largest + 1))
+        return _next_on_a_circle(np.arange(n), rng)
+    sizes = np.bincount(groups)
+    members = np.split(np.argsort(groups, kind="stable"), np.cumsum(sizes)[:-1])
+    by_size = np.lexsort((rng.permutation(len(sizes)), sizes))
     partners = np.empty(n, dtype=np.intp)
-    partners[order] = np.roll(order, -steps)
+    for similar in np.array_split(by_size, max(1, len(sizes) // _SIMILAR_GROUPS)):
+        other = _next_on_a_circle(similar, rng)
+        for group, taken in zip(similar, other, strict=True):
+            rows = rng.permutation(members[taken])
+            partners[members[group]] = np.resize(rows, sizes[group])
     return partners
+
+
+def _next_on_a_circle(items: Array, rng: np.random.Generator) -> Array:
+    """For each item another one: on a circle in random order, some steps on."""
+    order = rng.permutation(len(items))
+    steps = int(rng.integers(1, len(items)))
+    result = np.empty(len(items), dtype=np.intp)
+    result[order] = items[np.roll(order, -steps)]
+    return result

@@ -13,7 +13,7 @@ import numpy as np
 from ..alignment.linear import resolve_source
 from ..errors import InputError
 from ..ica import ICA
-from ..moments import fold_moments, leave_one_out, merged
+from ..moments import fold_moments, leave_one_out, merged, require_memory
 from ..representation import Array, Matrix, Representation, RowMatch, as_representation, match_rows
 from ..rows import Progress, no_progress, select
 from ..storage import read
@@ -105,6 +105,8 @@ def compare(
     if pair.n < 3:
         raise InputError(f"{a.name} and {b.name} have {pair.n} rows in common: at least 3 are needed")
 
+    require_memory(pair.x.shape[1], pair.y.shape[1], folds)
+
     seeds = np.random.SeedSequence(random_state).spawn(4)
     for_folds, for_ica, for_null, for_boot = (np.random.default_rng(seed) for seed in seeds)
     fold_of = assign_folds(pair.n, folds, labels, for_folds)
@@ -124,14 +126,14 @@ def compare(
         target=work.side(1),
         settings={
             "rungs": list(names),
-            "folds": folds,
+            "folds": int(folds),
             "groups": None if labels is None else int(labels.max()) + 1,
-            "join": join,
-            "n_null": n_null,
-            "n_boot": n_boot,
-            "tolerance": tolerance,
+            "join": bool(join),
+            "n_null": int(n_null),
+            "n_boot": int(n_boot),
+            "tolerance": float(tolerance),
             "diameter": diameter,
-            "random_state": random_state,
+            "random_state": int(random_state),
             "rows_used": pair.n,
             "rows_dropped": [match.dropped_from_source, match.dropped_from_target],
         },

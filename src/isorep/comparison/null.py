@@ -71,7 +71,7 @@ def draw_null(
             for name, errors in maps.without(fold, x_rows.copy(), y_rows):
                 totals[name] += weights[fold] * (np.mean(errors, axis=1) - baselines)
         for name, total in totals.items():
-            draws[name][0].append(float(radii[1].mean() + total[0]))
+            draws[name][0].append(float(radii[1][partners].mean() + total[0]))
             draws[name][1].append(float(radii[0].mean() + total[1]))
         if progress:
             progress(draw + 1, n_null)

@@ -100,16 +100,15 @@ def _column_blocks(file: Any, columns: list[str], dtype: np.dtype[Any]) -> Itera
 def _list_blocks(file: Any, name: str) -> Iterator[Array]:
     import pyarrow.compute
 
-    width: int | None = None
+    first = next(file.iter_batches(batch_size=1, columns=[name])).column(0)[0].as_py() or []
+    width = len(first)
     row = 0
-    for batch in file.iter_batches(batch_size=4096, columns=[name]):
+    for batch in file.iter_batches(batch_size=max(1, _BATCH_CELLS // max(width, 1)), columns=[name]):
         cells = batch.column(0)
         if cells.null_count:
-            first = int(np.argmax(cells.is_null().to_numpy(zero_copy_only=False)))
-            raise InputError(f"row {row + first} of column {name!r} is missing ({cells.null_count} in this batch)")
+            missing = int(np.argmax(cells.is_null().to_numpy(zero_copy_only=False)))
+            raise InputError(f"row {row + missing} of column {name!r} is missing ({cells.null_count} in this batch)")
         lengths = pyarrow.compute.list_value_length(cells).to_numpy(zero_copy_only=False)
-        if width is None:
-            width = int(lengths[0])
         ragged = np.flatnonzero(lengths != width)
         if len(ragged):
             raise InputError(

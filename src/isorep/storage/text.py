@@ -22,7 +22,7 @@ from .scratch import spool
 
 _SAMPLE_ROWS = 200
 _BLOCK_CELLS = 2**21
-_LONGEST_LINE = 2**26
+_LONGEST_LINE = 2**24
 _MISSING = {"", "na", "n/a", "null", "none"}
 
 
