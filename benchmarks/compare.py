@@ -156,7 +156,7 @@ def usual_rigid(x: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarr
 def cebra_score(x: np.ndarray, y: np.ndarray) -> tuple[float, float, str]:
     """CEBRA's consistency between runs: the in-sample R^2 of a linear regression, averaged over directions."""
     try:
-        from cebra.sklearn.metrics import consistency_score
+        from cebra.integrations.sklearn.metrics import consistency_score
     except ImportError:
         from sklearn.linear_model import LinearRegression
 

@@ -183,7 +183,10 @@ def _checked_values(values: Any, label: str) -> Matrix:
 
 def _as_array(values: Any, label: str) -> Array:
     try:
-        array: Array = np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+        if hasattr(values, "detach"):  # a torch tensor; numpy knows no bfloat16
+            values = values.detach().cpu()
+            values = values.float() if str(values.dtype) == "torch.bfloat16" else values
+        array: Array = np.asarray(values)
         return array
     except (ValueError, TypeError, RuntimeError) as error:
         raise InputError(f"{label} is not a rectangular array of numbers: {error}") from error

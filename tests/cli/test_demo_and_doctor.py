@@ -25,8 +25,9 @@ def test_the_demo_refuses_a_wrong_call(isorep_command, tmp_path):
     assert isorep_command("demo", "--seed", "-1").code == 2
 
 
-def test_the_doctor_prints_versions_extras_blas_and_threads(isorep_command, monkeypatch):
-    done = isorep_command("doctor")
+def test_the_doctor_prints_versions_extras_blas_and_threads(isorep_command, monkeypatch, tmp_path):
+    done = isorep_command("doctor", "--json", tmp_path / "facts.json")
+    assert json.loads((tmp_path / "facts.json").read_text())["core"]["numpy"] == np.__version__
     assert done.code == 0
     for words in ("isorep", "python", "numpy", "scikit-learn", "extras", "pyarrow", "BLAS", "threads"):
         assert words in done.out

@@ -290,6 +290,7 @@ def test_switched_off_parts_are_absent_and_no_verdict_is_made_up():
     [
         ({"folds": 1}, "folds is 1"),
         ({"folds": 500}, "100 rows and 500 folds"),
+        ({"folds": 2, "groups": [0] * 99 + [1]}, "1 row is left to fit on"),
         ({"groups": np.arange(100) % 3}, "3 groups and 5 folds"),
         ({"groups": np.arange(7)}, "one label a row"),
         ({"groups": [None] + ["a"] * 99}, "missing for 1 rows, the first at row 0"),

@@ -33,8 +33,8 @@ def test_exact_search_equals_brute_force_and_bounds_hold(n, d, seed, kind):
 @pytest.mark.parametrize("shift", [0.0, 1e3])
 @pytest.mark.parametrize("heavy", [False, True])
 def test_many_tiles_in_bounded_memory(rng, monkeypatch, dtype, shift, heavy):
-    if dtype == np.float16 and shift:
-        pytest.skip("float16 does not resolve a spread of one about a thousand")
+    if dtype == np.float16:
+        shift /= 100  # about a thousand, float16 does not resolve a spread of one
     monkeypatch.setattr(diameters, "_TILE", 64)
     monkeypatch.setattr(diameters, "_HELD_BYTES", 0)
     x = rng.normal(size=(1500, 8))

@@ -12,6 +12,7 @@ from ..errors import InputError
 from ..representation import Array, Matrix, as_representation
 from ..rows import block_rows, map_blocks, read_rows
 
+SEARCHES = ("auto", "exact", "bound")
 BUDGET = 5e11  # floating-point operations that an exact search may take by default: some seconds on two cores
 _TILE = 1024
 _HELD_BYTES = 512 * 2**20
@@ -56,8 +57,8 @@ def diameter(values: Any, *, search: str = "auto", progress: Callable[[int, int]
     >>> isorep.diameter(np.array([[0.0, 0.0], [3.0, 4.0], [1.0, 1.0]])).value
     5.0
     """
-    if search not in ("auto", "exact", "bound"):
-        raise InputError(f"search is {search!r}; known are auto, exact, bound")
+    if search not in SEARCHES:
+        raise InputError(f"search is {search!r}; known are {', '.join(SEARCHES)}")
     matrix = as_representation(values, "values").values
     cloud = _Cloud(matrix)
     found, pair = cloud.walk()

@@ -20,13 +20,20 @@ def assign_folds(n: int, n_folds: int, groups: Array | None, rng: np.random.Gene
     folds = np.empty(n, dtype=np.intp)
     if groups is None:
         folds[rng.permutation(n)] = np.arange(n) % n_folds
-        return folds
+        return _with_training_rows(folds)
     n_groups = int(groups.max()) + 1
     if n_groups < n_folds:
         raise InputError(f"there are {n_groups} groups and {n_folds} folds: a group is never split over folds")
     splits = GroupKFold(n_splits=n_folds).split(np.empty((n, 0)), groups=groups)
     for fold, (_, held_out) in enumerate(splits):
         folds[held_out] = fold
+    return _with_training_rows(folds)
+
+
+def _with_training_rows(folds: Array) -> Array:
+    left = len(folds) - int(np.bincount(folds).max())
+    if left < 2:
+        raise InputError(f"without the largest fold {left} row is left to fit on: at least 2 are needed")
     return folds
 
 
@@ -49,8 +56,8 @@ def shuffled_partners(n: int, groups: Array | None, rng: np.random.Generator) ->
     """For each row the row whose target it is given instead of its own.
 
     Without groups: everybody takes the partner of somebody else, on a circle in random order. With groups: each group
-    takes the rows of one other group of about its size, in random order and repeated or left out as the sizes demand, so
-    that the null has as many independent units as the data.
+    takes the rows of one other group of about its size, in random order and repeated or left out as the sizes demand,
+    so that the null has as many independent units as the data.
     """
     if groups is None:
         return _next_on_a_circle(np.arange(n), rng)

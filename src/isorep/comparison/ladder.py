@@ -18,7 +18,7 @@ from ..representation import Array, Matrix, Representation, RowMatch, as_represe
 from ..rows import Progress, no_progress, select
 from ..storage import read
 from .caveats import collect_caveats
-from .diameters import Diameter, diameter
+from .diameters import SEARCHES, Diameter, diameter
 from .folds import assign_folds, group_codes
 from .null import NullDraws, draw_null
 from .residuals import Centre, FittedRung, residual_pass
@@ -92,7 +92,7 @@ def compare(
     'rigid'
     """
     names = _checked_rungs(rungs)
-    _check_settings(folds, n_null, n_boot, tolerance, random_state)
+    _check_settings(folds, n_null, n_boot, tolerance, diameter, random_state)
     report = progress or no_progress
     a, b = _loaded(source, "source"), _loaded(target, "target")
     if a.name == b.name:
@@ -356,10 +356,12 @@ def _checked_rungs(rungs: Sequence[str]) -> list[str]:
     return [name for name in RUNGS if name in wanted]
 
 
-def _check_settings(folds: int, n_null: int, n_boot: int, tolerance: float, random_state: int) -> None:
+def _check_settings(folds: int, n_null: int, n_boot: int, tolerance: float, diameter: str, random_state: int) -> None:
     for name, value, least in (("folds", folds, 2), ("n_null", n_null, 0), ("n_boot", n_boot, 0)):
         if not isinstance(value, int | np.integer) or value < least:
             raise InputError(f"{name} is {value!r} and must be a whole number of at least {least}")
+    if diameter not in SEARCHES:
+        raise InputError(f"diameter is {diameter!r}; known are {', '.join(SEARCHES)}")
     if not tolerance >= 0:
         raise InputError(f"tolerance is {tolerance!r} and must not be negative")
     if not isinstance(random_state, int | np.integer) or random_state < 0:

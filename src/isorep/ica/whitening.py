@@ -45,9 +45,8 @@ class Whitening(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     >>> import numpy as np, isorep
     >>> X = np.random.default_rng(0).normal(size=(500, 3)) @ np.diag([1.0, 10.0, 0.0])
     >>> Z = isorep.Whitening().fit_transform(X)
-    >>> np.cov(Z.T, bias=True).round(6)
-    array([[1., 0.],
-           [0., 1.]])
+    >>> bool(np.allclose(np.cov(Z.T, bias=True), np.eye(2)))
+    True
     """
 
     def __init__(self, n_components: int | None = None) -> None:
