@@ -12,7 +12,7 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .alignment import ICAAlignment, Identity, Linear, Rigid, SignedPermutation
-    from .comparison import Comparison, compare, diameter
+    from .comparison import Comparison, compare, diameter, worst_case
     from .errors import InputError
     from .ica import ICA, Whitening
     from .moments import Moments
@@ -34,6 +34,7 @@ _HOMES = {
     "Comparison": "comparison",
     "compare": "comparison",
     "diameter": "comparison",
+    "worst_case": "comparison",
 }
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "compare",
     "diameter",
     "read",
+    "worst_case",
 ]
 
 

@@ -29,6 +29,9 @@ def command(
     boot: Annotated[int, typer.Option(help="Bootstrap draws for the intervals; 0 for none.")] = 1000,
     tolerance: Annotated[float, typer.Option(help="In diameters: how near to the linear rung counts as equal.")] = 0.01,
     diameter: Annotated[str, typer.Option(help="auto, exact or bound.")] = "auto",
+    worst_case: Annotated[
+        bool | None, typer.Option(help="Bracket the largest error from both sides; by default if it is short.")
+    ] = None,
     reverse: Annotated[bool, typer.Option("--reverse", help="Print the ladder of B onto A too.")] = False,
     fail_above: Annotated[
         str | None,
@@ -68,6 +71,7 @@ def command(
             n_boot=boot,
             tolerance=tolerance,
             diameter=diameter,
+            worst_case=worst_case,
             random_state=seed,
             progress=progress,
         )

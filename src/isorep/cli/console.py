@@ -52,8 +52,21 @@ def print_comparison(result: Comparison) -> None:
             f"ICA efficiency {result.ica_efficiency:.0%}: the share of the gap between signed permutation and rigid "
             "that ICA closes without seeing pairs"
         )
+    if result.worst_case is not None:
+        _print_worst_case(result)
     for caveat in result.caveats:
         print(f"note: {caveat}")
+
+
+def _print_worst_case(result: Comparison) -> None:
+    found = result.worst_case or {}
+    for name, words in (("rigid", "a rigid motion"), ("rigid_with_scale", "a rigid motion with a scale")):
+        bracket = found[name]
+        print(
+            f"worst case: the largest error up to {words} lies in [{bracket.lower:.4f}, {bracket.upper:.4f}] diameters"
+        )
+    worst = found["rigid_with_scale"].worst_rows[:3]
+    print("worst rows: " + ", ".join(f"{row.id or row.row} ({row.error:.4f})" for row in worst))
 
 
 def print_ladder(direction: Direction) -> None:

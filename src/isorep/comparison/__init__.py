@@ -5,6 +5,7 @@ from .ladder import compare
 from .result import Comparison, Direction, Error, Interval, Null, Rung, Side, Verdict
 from .rungs import RUNGS
 from .statistics import ica_efficiency
+from .worst_case import WorstCase, worst_case
 
 __all__ = [
     "RUNGS",
@@ -17,7 +18,9 @@ __all__ = [
     "Rung",
     "Side",
     "Verdict",
+    "WorstCase",
     "compare",
     "diameter",
     "ica_efficiency",
+    "worst_case",
 ]

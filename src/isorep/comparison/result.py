@@ -106,6 +106,7 @@ class Side:
     condition: float
     constant_columns: int
     rms_radius: float
+    spectrum: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,11 @@ class Comparison:
     verdict : Verdict
     caveats : tuple of str
         What to keep in mind about these numbers.
+    worst_case : dict or None
+        ``rigid`` and ``rigid_with_scale``: the largest error bracketed from both sides, in diameters of the target;
+        ``sample``: what the largest held-out error can claim about new examples. None where it was not asked for.
+    figures : dict
+        The data behind the figures of a report.
     """
 
     forward: Direction
@@ -170,7 +176,9 @@ class Comparison:
     source: Side
     target: Side
     settings: dict[str, Any]
-    caveats: tuple[str, ...] = field(default=())
+    caveats: tuple[str, ...] = ()
+    figures: dict[str, Any] = field(default_factory=dict)
+    worst_case: dict[str, Any] | None = None
 
     @property
     def rungs(self) -> dict[str, Rung]:
@@ -207,6 +215,10 @@ class Comparison:
             "verdict": asdict(self.verdict),
             "forward": self.forward.to_dict(),
             "reverse": self.reverse.to_dict(),
+            "worst_case": None
+            if self.worst_case is None
+            else {name: asdict(part) for name, part in self.worst_case.items()},
+            "figures": self.figures,
             "caveats": list(self.caveats),
         }
 

@@ -1,0 +1,360 @@
+r"""The worst case: how far two runs are apart at most, up to rigid motions, bracketed from both sides.
+
+Definition 1 of Nelson et al. (2026) asks for :math:`\inf_T\sup_i\|y_i-Tx_i\|` over isometries :math:`T`. The
+least-squares fit of the ladder is not its minimiser. Two kinds of lower bound hold for every isometry, and every single
+map gives an upper bound:
+
+* distances: :math:`\sup_i\|y_i-Tx_i\|\ge\tfrac12\,\bigl|\|y_i-y_j\|-\|x_i-x_j\|\bigr|` for any pair of rows;
+* weights: :math:`\min_T\bigl(\sum_iw_i\|y_i-Tx_i\|^2\bigr)^{1/2}` for any weights that sum to one (weak duality), which
+  Lawson's iteration drives towards the optimum while its maps give upper bounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+from scipy.optimize import minimize_scalar
+
+from ..alignment import AffineMap, Rigid
+from ..errors import InputError
+from ..moments import Moments
+from ..representation import Array, Matrix, Representation, as_representation, match_rows
+from ..rows import block_rows, map_blocks, read_rows
+from .diameters import diameter
+
+CONFIDENCE = 0.95
+CLOSE = 1e-3  # relative gap at which the bracket counts as closed
+_ROUNDS = 12
+_EXCHANGED = 256
+_NEW_WEIGHT = 0.1
+_MOST_STEPS = 150
+_ANCHORS = 128
+_KEPT_PAIRS = 256
+_BUDGET = 2e11  # floating-point operations for the weighted fits: seconds
+_WORST_ROWS = 10
+
+
+@dataclass(frozen=True)
+class WorstRow:
+    """A row that is far from its target under the least-squares map."""
+
+    row: int
+    id: str | None
+    error: float
+
+
+@dataclass(frozen=True)
+class SampleClaim:
+    """What the largest of finitely many errors can claim about new examples."""
+
+    rows: int
+    sup: float
+    confidence: float
+    quantile: float
+    sentence: str
+
+
+@dataclass(frozen=True)
+class WorstCase:
+    """The two-sided certificate for the rigid group, in multiples of ``unit`` (1: the target's own units).
+
+    ``lower <= inf_T sup_i |y_i - T x_i| <= upper`` holds for the rows at hand. ``rms <= rms_upper`` is the
+    Powers-Størmer bound of the root mean square error by the nuclear norm of the difference of the Gram matrices.
+    """
+
+    group: str
+    scale: bool
+    lower: float
+    upper: float
+    lower_by: str
+    least_squares_sup: float
+    distortion: float
+    near_isometry_defect: float
+    rms: float
+    rms_upper: float
+    pairs_checked: int
+    worst_rows: tuple[WorstRow, ...]
+    unit: float = 1.0
+
+    @property
+    def closed(self) -> bool:
+        """Whether the bracket is as good as an exact answer."""
+        return self.upper <= self.lower * (1 + 2 * CLOSE)
+
+
+def worst_case(source: Any, target: Any, *, scale: bool = False, random_state: int = 0) -> WorstCase:
+    r"""Bracket the smallest possible largest error of a rigid alignment.
+
+    Parameters
+    ----------
+    source, target : (n, d) arrays or Representations
+        Paired rows.
+    scale : bool
+        Allow one global scale, as the ladder's rigid rung does. Definition 1 and Theorem 1 are about ``scale=False``.
+    random_state : int
+        Seed of the rows whose distances are compared.
+
+    Returns
+    -------
+    WorstCase
+        In the target's own units.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> tent = np.array([[0.0, 0.0], [0.5, 0.2], [1.0, 0.0]])
+    >>> flat = np.array([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]])
+    >>> found = isorep.worst_case(flat, tent)
+    >>> round(found.lower, 3), round(found.upper, 3)
+    (0.1, 0.1)
+    """
+    a, b = as_representation(source, "source"), as_representation(target, "target")
+    match_rows(a, b)
+    if len(a) < 2:
+        raise InputError("at least 2 rows are needed")
+    moments = Moments.from_rows(a.values, b.values)
+    size = diameter(a.values).value
+    if size == 0:
+        raise InputError("all rows of the source are identical")
+    return certify(a.values, b.values, moments, size, scale=scale, ids=row_ids(a, b), seed=random_state)
+
+
+def row_ids(source: Representation, target: Representation) -> Array | None:
+    """The ids of paired rows, from whichever side has them."""
+    return source.ids if source.ids is not None else target.ids
+
+
+def certify(
+    x: Matrix,
+    y: Matrix,
+    moments: Moments,
+    source_diameter: float,
+    *,
+    scale: bool,
+    ids: Array | None,
+    seed: int,
+    unit: float = 1.0,
+) -> WorstCase:
+    """The certificate from rows and their moments; errors divided by ``unit``."""
+    start = Rigid(scale).fit_moments(moments).map_
+    norms = _residuals(x, y, start)
+    least_squares_sup = float(norms.max())
+    low, high = _exchange(x, y, norms, scale)
+    pairs = _distorted_pairs(x, y, moments, norms, np.random.default_rng(seed))
+    distortion = _smallest_distortion(pairs, scale)
+    by_distances = distortion / 2
+    worst = np.argsort(-norms, kind="stable")[:_WORST_ROWS]
+    rms, rms_upper = _rms_certificate(moments, start.scale)
+    return WorstCase(
+        group="rigid",
+        scale=scale,
+        lower=min(max(low, by_distances), high) / unit,  # where both are rounding, they may cross
+        upper=high / unit,
+        lower_by="weighted Procrustes" if low >= by_distances else "distance distortion",
+        least_squares_sup=least_squares_sup / unit,
+        distortion=distortion / unit,
+        near_isometry_defect=distortion / (source_diameter * start.scale) if start.scale > 0 else float("inf"),
+        rms=rms / unit,
+        rms_upper=rms_upper / unit,
+        pairs_checked=pairs.checked,
+        worst_rows=tuple(
+            WorstRow(int(row), None if ids is None else str(ids[row]), float(norms[row]) / unit) for row in worst
+        ),
+        unit=unit,
+    )
+
+
+def sample_claim(norms: Array, units: int) -> SampleClaim:
+    """What the largest of ``units`` independent errors of a fixed map says about new examples.
+
+    With confidence :math:`1-\\alpha` new examples exceed it with probability at most :math:`1-\\alpha^{1/N}`.
+    """
+    quantile = float((1 - CONFIDENCE) ** (1 / units))
+    sup = float(norms.max())
+    return SampleClaim(
+        rows=units,
+        sup=sup,
+        confidence=CONFIDENCE,
+        quantile=quantile,
+        sentence=(
+            f"With {CONFIDENCE:.0%} confidence a new example exceeds the largest held-out error with a probability of "
+            f"at most {1 - quantile:.2g}: {units} independent errors bound a quantile, never the supremum itself."
+        ),
+    )
+
+
+# The exchange: Lawson's weights on the rows that matter, the whole data as judge ------------------------------------
+
+
+def _exchange(x: Matrix, y: Matrix, norms: Array, scale: bool) -> tuple[float, float]:
+    """Lower and upper bound, given the residuals of a first map.
+
+    The weighted fits run on a working set of rows; bounds from it are valid for all rows, and every map is judged on
+    all of them. Rows that a map serves worse than the working set join it.
+    """
+    n, d = len(norms), max(x.shape[1], y.shape[1])
+    size = min(n, max(_EXCHANGED, 2 * d))
+    chosen = np.sort(np.argpartition(-norms, size - 1)[:size])
+    steps = int(np.clip(_BUDGET / _ROUNDS / (4.0 * size * d * d + 30.0 * d**3), 10, _MOST_STEPS))
+    low, high = 0.0, float(norms.max())
+    weights = np.full(size, 1.0 / size)
+    stalled = 0
+    for _ in range(_ROUNDS):
+        before = (low, high)
+        found = _lawson(read_rows(x, chosen), read_rows(y, chosen), weights, scale, steps)
+        low = max(low, found.low)
+        norms = _residuals(x, y, found.map)
+        high = min(high, float(norms.max()))
+        stalled = 0 if low > before[0] * (1 + CLOSE / 10) or high < before[1] * (1 - CLOSE / 10) else stalled + 1
+        if high <= low * (1 + CLOSE) or stalled == 2:  # the group is not convex: some gaps stay
+            break
+        outside = norms > found.high * (1 + CLOSE)
+        outside[chosen] = False
+        candidates = np.flatnonzero(outside)
+        joined = candidates[np.argsort(-norms[candidates], kind="stable")[:_EXCHANGED]]
+        weights = np.concatenate(
+            [found.weights * (1 - _NEW_WEIGHT), np.full(len(joined), _NEW_WEIGHT / max(len(joined), 1))]
+        )
+        chosen = np.concatenate([chosen, joined])
+        order = np.argsort(chosen, kind="stable")
+        chosen, weights = chosen[order], weights[order] / weights.sum()
+    return low, high
+
+
+@dataclass(frozen=True, eq=False)
+class _Weighted:
+    low: float
+    high: float
+    map: AffineMap
+    weights: Array
+
+
+def _lawson(x: Array, y: Array, weights: Array, scale: bool, steps: int) -> _Weighted:
+    """Lawson's iteration: rows that are served badly gain weight, until the largest residuals are equal."""
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    low, high = 0.0, np.inf
+    best: AffineMap | None = None
+    best_weights = weights
+    for _ in range(steps):
+        fitted = Rigid(scale).fit_moments(_weighted_moments(x, y, weights)).map_
+        norms = fitted.residual_norms(x, y)
+        low = max(low, float(np.sqrt(weights @ norms**2)))
+        if best is None or norms.max() < high:
+            high, best = float(norms.max()), fitted
+        best_weights = weights
+        weights = weights * (norms + 1e-15 * (high or 1.0))
+        total = weights.sum()
+        if total <= 0 or high <= low * (1 + CLOSE):
+            break
+        weights = weights / total
+    if best is None:
+        raise ValueError("Lawson's iteration needs at least one step")
+    return _Weighted(low, high, best, best_weights)
+
+
+def _weighted_moments(x: Array, y: Array, weights: Array) -> Moments:
+    """Moments of weighted rows, for weights that sum to one."""
+    x_mean, y_mean = weights @ x, weights @ y
+    root = np.sqrt(weights)[:, None]
+    a, b = (x - x_mean) * root, (y - y_mean) * root
+    return Moments(1, x_mean, y_mean, a.T @ a, a.T @ b, b.T @ b)
+
+
+def _residuals(x: Matrix, y: Matrix, fitted: AffineMap) -> Array:
+    parts = map_blocks(
+        lambda rows: fitted.residual_norms(read_rows(x, rows), read_rows(y, rows)),
+        x.shape[0],
+        max(64, block_rows(x.shape[1], y.shape[1]) // 4),
+    )
+    return np.concatenate(parts)
+
+
+# Distances ------------------------------------------------------------------------------------------------------
+
+
+def _distorted_pairs(x: Matrix, y: Matrix, moments: Moments, norms: Array, rng: np.random.Generator) -> _Pairs:
+    """Pairs of rows whose distances differ most: rows with large residuals, and some others, against all rows."""
+    n = len(norms)
+    outermost = np.argsort(-norms, kind="stable")[: _ANCHORS // 2]
+    anchors = np.unique(np.concatenate([outermost, rng.integers(n, size=_ANCHORS // 2)]))
+    sides = ((x, moments.source_mean), (y, moments.target_mean))
+    held = [read_rows(values, anchors).astype(np.float64) - mean for values, mean in sides]
+    ratio = float(np.sqrt(np.trace(moments.yy) / max(np.trace(moments.xx), np.finfo(float).tiny)))
+
+    def scan(rows: slice) -> tuple[Array, Array]:
+        blocks = [read_rows(values, rows).astype(np.float64) - mean for values, mean in sides]
+        d_x, d_y = (_cross_distances(a, b) for a, b in zip(held, blocks, strict=True))
+        kept = []
+        for scale in (1.0, ratio):  # the most distorted ones with and without a scale, longer and shorter
+            apart = (d_y - scale * d_x).ravel()
+            count = min(_KEPT_PAIRS, len(apart))
+            kept += [np.argpartition(side, count - 1)[:count] for side in (apart, -apart)]
+        i, j = np.unravel_index(np.unique(np.concatenate(kept)), d_x.shape)
+        # The expansion of the square cancels for near rows: what is kept is measured again by differences.
+        exact = [np.linalg.norm(a[i] - b[j], axis=1) for a, b in zip(held, blocks, strict=True)]
+        return exact[0], exact[1]
+
+    parts = map_blocks(scan, n, max(64, block_rows(x.shape[1], y.shape[1]) // 4))
+    return _Pairs(
+        np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]), len(anchors) * n
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """Distances of the same pairs in source and target."""
+
+    source: Array
+    target: Array
+    checked: int
+
+
+def _cross_distances(anchors: Array, rows: Array) -> Array:
+    squares = (anchors**2).sum(axis=1)[:, None] + (rows**2).sum(axis=1) - 2 * anchors @ rows.T
+    return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
+
+
+def _smallest_distortion(pairs: _Pairs, scale: bool) -> float:
+    """The largest difference of distances; with a scale, a value that no scale can go below."""
+    if not scale:
+        return float(np.abs(pairs.target - pairs.source).max())
+
+    def largest(s: float) -> float:
+        return float(np.abs(pairs.target - s * pairs.source).max())
+
+    known = pairs.source > 0
+    if not known.any():
+        return float(pairs.target.max())
+    top = 2 * float((pairs.target[known] / pairs.source[known]).max()) or 1.0
+    at = float(minimize_scalar(largest, bounds=(0.0, top), method="bounded", options={"xatol": 1e-12 * top}).x)
+    # Two pairs, one too long and one too short, bound every scale from below, wherever the search stopped.
+    long, short = int(np.argmax(pairs.target - at * pairs.source)), int(np.argmax(at * pairs.source - pairs.target))
+    a_long, b_long, a_short, b_short = (
+        float(side[place]) for place in (long, short) for side in (pairs.source, pairs.target)
+    )
+    together = a_long + a_short
+    return max(0.0, (b_long * a_short - b_short * a_long) / together) if together > 0 else max(b_long, b_short)
+
+
+# Root mean square -------------------------------------------------------------------------------------------------
+
+
+def _rms_certificate(moments: Moments, scale: float) -> tuple[float, float]:
+    r"""The Procrustes RMS error and its bound :math:`\sqrt{\|G_Y-G_X\|_*}`, from moments alone.
+
+    The Gram matrices are n x n, but the nonzero eigenvalues of their difference are those of
+    :math:`R\,\mathrm{diag}(1,-1)R^\top` with :math:`R^\top R` the joint covariance of :math:`(Y,X)`.
+    """
+    n = moments.n
+    xx, xy, yy = scale**2 * moments.xx / n, scale * moments.xy / n, moments.yy / n
+    joint = np.block([[yy, xy.T], [xy, xx]])
+    values, vectors = linalg.eigh(joint)
+    kept = values > len(values) * np.finfo(float).eps * values[-1]
+    root = np.sqrt(values[kept])[:, None] * vectors[:, kept].T
+    signs = np.concatenate([np.ones(len(yy)), -np.ones(len(xx))])
+    nuclear = float(np.abs(linalg.eigvalsh((root * signs) @ root.T)).sum())
+    square = float(np.trace(xx) + np.trace(yy) - 2 * linalg.svdvals(xy).sum())
+    return float(np.sqrt(max(square, 0.0))), float(np.sqrt(nuclear))

@@ -1,0 +1,183 @@
+"""The certificate brackets the true optimum, found here by brute force on small cases."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.spatial.distance import pdist
+
+import isorep
+from isorep.comparison.worst_case import sample_claim, worst_case
+
+from ..data import noisy_pair, rotation
+
+
+def smallest_ball(points):
+    """Radius of the smallest circle around points in the plane: through two or three of them."""
+    best = np.inf
+    centres = [(a + b) / 2 for a, b in itertools.combinations(points, 2)]
+    for a, b, c in itertools.combinations(points, 3):
+        matrix = 2 * np.array([b - a, c - a])
+        if abs(np.linalg.det(matrix)) > 1e-12:
+            centres.append(np.linalg.solve(matrix, [b @ b - a @ a, c @ c - a @ a]))
+    for centre in centres:
+        best = min(best, np.linalg.norm(points - centre, axis=1).max())
+    return best
+
+
+def best_in_the_plane(x, y):
+    """The smallest largest error over all isometries of the plane, on a fine grid of angles."""
+    best = np.inf
+    for mirror in (1.0, -1.0):
+        for angle in np.linspace(0, 2 * np.pi, 361):
+            c, s = np.cos(angle), np.sin(angle)
+            best = min(best, smallest_ball(y - (x * [1, mirror]) @ np.array([[c, s], [-s, c]])))
+    return best
+
+
+@given(st.integers(0, 10**6), st.integers(3, 6))
+def test_the_bracket_holds_the_optimum_in_the_plane(seed, n):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 2))
+    y = x @ rotation(2, seed) + 0.3 * rng.normal(size=(n, 2))
+    found = worst_case(x, y)
+    optimum = best_in_the_plane(x, y)
+    assert found.lower <= optimum + 1e-9
+    assert found.upper >= optimum - 0.02 * pdist(x).max()  # the grid's own step
+    assert found.upper <= found.least_squares_sup + 1e-12
+
+
+@given(st.integers(0, 10**6), st.integers(2, 30), st.booleans())
+def test_the_bracket_holds_the_optimum_on_the_line(seed, n, scale):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 1))
+    y = 1.3 * x + 0.2 * rng.normal(size=(n, 1))
+    scales = np.linspace(0, 4, 4001) if scale else [1.0]
+    optimum = min(np.ptp(y - sign * s * x) / 2 for sign in (1, -1) for s in scales)
+    found = worst_case(x, y, scale=scale)
+    assert found.lower <= optimum + 1e-9
+    assert found.upper >= optimum - (2e-3 * np.ptp(x) if scale else 1e-9)
+
+
+def test_the_tent_is_solved_where_distances_alone_say_little():
+    """A midpoint lifted by h: the optimum is h/2, and half the distance distortion only about h squared."""
+    h = 0.05
+    flat = np.array([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]])
+    tent = np.array([[0.0, 0.0], [0.5, h], [1.0, 0.0]])
+    found = worst_case(flat, tent)
+    assert found.lower == pytest.approx(h / 2, rel=2e-3)
+    assert found.upper == pytest.approx(h / 2, rel=2e-3)
+    assert found.closed
+    assert found.distortion / 2 < 1.1 * h**2
+    assert found.lower_by == "weighted Procrustes"
+
+
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize("widths", [(6, 6), (3, 6), (6, 3)])
+def test_larger_clouds_are_bracketed_tightly_and_the_map_is_judged_on_all_rows(scale, widths):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 6))
+    y = np.tanh(x @ rotation(6, 1) / 2) * 2 + 0.05 * rng.normal(size=x.shape)
+    found = worst_case(x[:, : widths[0]], y[:, : widths[1]], scale=scale)
+    assert 0 < found.lower <= found.upper <= found.least_squares_sup
+    assert found.upper < 1.05 * found.lower
+
+
+def test_a_gap_that_the_nonconvex_group_leaves_is_shown_as_one(rng):
+    """Unrelated clouds: weak duality has a gap there, and the bracket stays open instead of pretending."""
+    found = worst_case(rng.normal(size=(40, 2)), rng.normal(size=(40, 2)))
+    assert found.lower < found.upper
+    assert not found.closed
+
+
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 4))
+def test_the_rms_bound_is_the_nuclear_norm_of_the_difference_of_gram_matrices(seed, d_x, d_y):
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(12, d_x)), rng.normal(size=(12, d_y))
+    found = worst_case(x, y)
+    a, b = x - x.mean(0), y - y.mean(0)
+    nuclear = np.linalg.svd(b @ b.T - a @ a.T, compute_uv=False).sum() / 12
+    assert found.rms_upper == pytest.approx(np.sqrt(nuclear), rel=1e-5)
+    residuals = isorep.Rigid(scale=False).fit(x, y).residuals(x, y)
+    assert found.rms == pytest.approx(np.sqrt(np.mean(residuals**2)), rel=1e-6)
+    assert found.rms <= found.rms_upper + 1e-9
+
+
+def test_the_distortion_and_the_defect_are_those_of_all_pairs_of_a_small_cloud(rng):
+    x, y = noisy_pair(50, 3, 0.2)
+    y = y / 1.7
+    found = worst_case(x, y)
+    largest = np.abs(pdist(y) - pdist(x)).max()
+    assert found.distortion == pytest.approx(largest)
+    assert found.near_isometry_defect == pytest.approx(largest / pdist(x).max())
+
+
+def test_an_isometry_has_a_worst_case_of_zero():
+    x = np.random.default_rng(0).normal(size=(200, 4))
+    found = worst_case(x, x @ rotation(4, 3) + 7)
+    assert found.upper < 1e-9
+    assert found.near_isometry_defect < 1e-9
+    assert found.rms_upper < 1e-5
+
+
+def test_the_worst_rows_are_named_by_id(rng):
+    x = rng.normal(size=(100, 3))
+    y = x @ rotation(3, 0)
+    y[42] += 2
+    names = [f"cell {i}" for i in range(100)]
+    found = worst_case(isorep.Representation(x, names), y)
+    assert found.worst_rows[0].id == "cell 42"
+    assert found.worst_rows[0].row == 42
+    assert worst_case(x, y).worst_rows[0].id is None
+
+
+def test_bad_calls_are_refused(rng):
+    with pytest.raises(isorep.InputError, match="2 rows"):
+        worst_case(np.ones((1, 2)), np.ones((1, 2)))
+    with pytest.raises(isorep.InputError, match="identical"):
+        worst_case(np.ones((5, 2)), rng.normal(size=(5, 2)))
+
+
+def test_a_sample_claims_what_it_can(rng):
+    """Errors uniform on [0, 1]: the largest of N exceeds the claimed quantile in 95 % of samples, no less."""
+    claim = sample_claim(rng.uniform(size=59), 59)
+    assert claim.quantile == pytest.approx(0.05 ** (1 / 59))
+    covered = rng.uniform(size=(20000, 59)).max(axis=1) >= claim.quantile
+    assert covered.mean() == pytest.approx(0.95, abs=0.01)
+    assert "95%" in claim.sentence
+
+
+def test_compare_carries_both_certificates_in_diameters_and_to_json():
+    x, y = noisy_pair(300, 3, 0.2)
+    result = isorep.compare(x, y, n_null=2, n_boot=50)
+    unit = result.diameter.value
+    direct = worst_case(x, y, scale=True)
+    scaled = result.worst_case["rigid_with_scale"]
+    assert scaled.upper == pytest.approx(direct.upper / unit)
+    assert scaled.lower <= scaled.upper < result.rungs["rigid"].in_sample.sup + 1e-9
+    assert result.worst_case["rigid"].upper > scaled.upper, "the runs differ in scale"
+    data = json.loads(result.to_json())["worst_case"]
+    assert data["rigid"]["worst_rows"][0]["error"] > 0
+    assert data["sample"]["rows"] == 60
+    grouped = isorep.compare(x, y, n_null=0, n_boot=0, groups=np.arange(300) // 10)
+    assert grouped.worst_case["sample"].rows == 6
+
+
+def test_the_worst_case_is_left_out_where_it_would_be_long_unless_asked(monkeypatch):
+    monkeypatch.setattr("isorep.comparison.stages._SHORT_WORST_CASE", 0)
+    x, y = noisy_pair(100, 3, 0.2)
+    settings = {"n_null": 0, "n_boot": 0, "rungs": ("rigid", "linear")}
+    assert isorep.compare(x, y, **settings).worst_case is None
+    assert isorep.compare(x, y, **settings, worst_case=True).worst_case is not None
+    assert isorep.compare(x[:, :2], y, n_null=0, n_boot=0, worst_case=False).worst_case is None
+
+
+def test_memory_maps_are_certified_as_arrays_are(tmp_path):
+    x, y = noisy_pair(500, 4, 0.2)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "y.npy", y)
+    mapped = worst_case(isorep.read(tmp_path / "x.npy"), isorep.read(tmp_path / "y.npy"))
+    assert mapped.upper == pytest.approx(worst_case(x, y).upper)
