@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: install demo test lint docs bench clean
+.PHONY: install demo test lint docs bench chromium clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,7 +19,7 @@ install: .venv/isorep.stamp
 demo: .venv/isorep.stamp
 	$(BIN)/isorep demo
 
-test: .venv/dev.stamp lint
+test: .venv/dev.stamp lint chromium
 	$(BIN)/python -m pytest
 
 lint: .venv/dev.stamp
@@ -27,6 +27,16 @@ lint: .venv/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+# The report is tested in a real browser. Where none can be installed, those tests are skipped, by name.
+chromium:
+	@if ! { command -v chromium && command -v chromedriver; } >/dev/null && command -v apt-get >/dev/null; then \
+		if [ "$$(id -u)" = 0 ]; then as_root=; else as_root="sudo -n"; fi; \
+		echo "installing Debian's chromium and chromium-driver for the browser tests (once)"; \
+		{ $$as_root apt-get update -qq && \
+		  $$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium chromium-driver; } >/dev/null 2>&1 \
+		|| echo "chromium could not be installed: the browser tests will be skipped"; \
+	fi
 
 docs: .venv/docs.stamp
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
@@ -45,20 +55,20 @@ clean:
 
 .venv/isorep.stamp: .venv/python.stamp pyproject.toml constraints.txt
 	@echo "installing isorep into .venv (about a minute, once)"
-	$(PIP) --editable '.[io]'
+	$(PIP) --editable '.[io,bio,torch]'
 	@touch $@
 
 .venv/dev.stamp: .venv/isorep.stamp
 	@echo "installing the development tools into .venv (once)"
-	$(PIP) --editable '.[io,dev]'
+	$(PIP) --editable '.[io,bio,torch,dev]'
 	@touch $@
 
 .venv/bench.stamp: .venv/isorep.stamp
 	@echo "installing the peers to compare with into .venv (once)"
-	$(PIP) --editable '.[io,bench]'
+	$(PIP) --editable '.[io,bio,torch,bench]'
 	@touch $@
 
 .venv/docs.stamp: .venv/dev.stamp
 	@echo "installing the documentation tools into .venv (once)"
-	$(PIP) --editable '.[io,dev,docs]'
+	$(PIP) --editable '.[io,bio,torch,dev,docs]'
 	@touch $@

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from .ica import ICA, Whitening
     from .moments import Moments
     from .representation import Representation
-    from .storage import read
+    from .storage import read, write
 
 _HOMES = {
     "Representation": "representation",
     "InputError": "errors",
     "read": "storage",
+    "write": "storage",
     "Moments": "moments",
     "Whitening": "ica",
     "ICA": "ica",
@@ -54,6 +55,7 @@ __all__ = [
     "diameter",
     "read",
     "worst_case",
+    "write",
 ]
 
 

@@ -10,7 +10,6 @@ stored dtype are noise, and count as zero.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -18,10 +17,10 @@ from scipy.linalg import lapack
 
 from .representation import Array
 
-# Relative size of a singular value (columns at unit variance) that is only the rounding of the stored values.
-RANK_TOLERANCE = {2: 2e-3, 4: 2e-6, 8: 1e-12}
 _RESOLVED = 1e-9  # eigenvalue of a unit-diagonal covariance, relative to the largest, that float64 sums still resolve
 _FLOOR = 1e-13
+_NOISE_FACTOR = 4.0
+_COARSE = 1e-10  # rounding above which data have no directions that float64 sums could miss
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,23 +66,29 @@ class Preconditioner:
     basis: Array
     inverse: Array
     constant: Array
+    noise: Array
 
 
-def rank_tolerance(dtype: Any) -> float:
-    """Singular values below this share of the largest are the rounding of values stored in ``dtype``."""
-    return RANK_TOLERANCE[min(np.dtype(dtype).itemsize, 8)]
+def rank_tolerance(rounding: float) -> float:
+    """Singular values below this share of the largest are rounding, for unit-variance columns stored that coarsely."""
+    if rounding <= _COARSE:
+        return 1e-12
+    return (16 if rounding < 1e-4 else 2) * rounding
 
 
-def factor_covariance(sums: Array, n: int, mean: Array, dtype: Any) -> Factor:
-    """Factor the covariance given by centred co-moments ``sums`` of ``n`` rows stored in ``dtype``."""
-    scale, constant = _column_scale(sums, n, mean, dtype)
+def factor_covariance(sums: Array, n: int, mean: Array, rounding: float) -> Factor:
+    """Factor the covariance given by centred co-moments ``sums`` of ``n`` rows.
+
+    ``rounding`` is the relative rounding of the stored values; with a large mean it makes noise of that size.
+    """
+    scale, constant, noise = _columns(sums, n, mean, rounding)
     inverse = _inverse(scale)
-    correlation = sums * np.multiply.outer(inverse, inverse) / max(n, 1)
-    values, vectors = linalg.eigh(correlation)
+    values, vectors = linalg.eigh(sums * np.multiply.outer(inverse, inverse) / max(n, 1))
     top = max(values[-1], 0.0)
-    keep = values > max(rank_tolerance(dtype) ** 2, _FLOOR * 10) * top
+    keep = values > max(rank_tolerance(rounding) ** 2, _FLOOR * 10) * top
+    keep &= values > _noise_along(inverse[:, None] * vectors, noise)
     expected = min(len(scale) - int(constant.sum()), n - 1)
-    resolved = np.dtype(dtype).itemsize < 8 or int((values > _RESOLVED * top).sum()) >= expected
+    resolved = rounding > _COARSE or int((values > _RESOLVED * top).sum()) >= expected
     root_values = np.sqrt(values[keep])
     return Factor(
         root=(vectors[:, keep] * root_values).T * scale,
@@ -94,9 +99,9 @@ def factor_covariance(sums: Array, n: int, mean: Array, dtype: Any) -> Factor:
     )
 
 
-def preconditioner(sums: Array, n: int, mean: Array, dtype: Any) -> Preconditioner:
+def preconditioner(sums: Array, n: int, mean: Array, rounding: float) -> Preconditioner:
     """The basis for a second pass where :func:`factor_covariance` is not resolved."""
-    scale, constant = _column_scale(sums, n, mean, dtype)
+    scale, constant, noise = _columns(sums, n, mean, rounding)
     inverse = _inverse(scale)
     values, vectors = linalg.eigh(sums * np.multiply.outer(inverse, inverse) / max(n, 1))
     root_values = np.sqrt(np.maximum(values, _FLOOR * values[-1]))
@@ -104,13 +109,15 @@ def preconditioner(sums: Array, n: int, mean: Array, dtype: Any) -> Precondition
         basis=inverse[:, None] * vectors / root_values,
         inverse=(vectors * root_values).T * scale,
         constant=constant,
+        noise=noise,
     )
 
 
 def factor_preconditioned(sums: Array, n: int, by: Preconditioner) -> Factor:
     """Factor the covariance of the original rows from the co-moments of the preconditioned ones."""
     values, vectors = linalg.eigh(sums / max(n, 1))
-    keep = values > (RANK_TOLERANCE[8] ** 2 / _FLOOR) * 100 * max(values[-1], 0.0)
+    keep = values > rank_tolerance(0.0) ** 2 / _FLOOR * max(values[-1], 0.0)
+    keep &= values > _noise_along(by.basis @ vectors, by.noise)
     root_values = np.sqrt(values[keep])
     return Factor(
         root=(vectors[:, keep] * root_values).T @ by.inverse,
@@ -132,26 +139,33 @@ def least_squares(factor: Factor, cross: Array, n: int) -> Array:
     return np.asarray(linalg.lstsq(factor.root, scores, cond=np.finfo(float).eps)[0])
 
 
-def solve_well_conditioned(sums: Array, cross: Array, n: int, mean: Array, dtype: Any) -> Array | None:
+def solve_well_conditioned(sums: Array, cross: Array, n: int, mean: Array, rounding: float) -> Array | None:
     """Least squares by Cholesky, or None where the condition number does not allow it."""
-    scale, constant = _column_scale(sums, n, mean, dtype)
+    scale, constant, noise = _columns(sums, n, mean, rounding)
     if constant.any() or n <= len(scale):
         return None
     inverse = 1.0 / scale
     correlation = sums * np.multiply.outer(inverse, inverse) / n
     norm = float(np.abs(correlation).sum(axis=0).max())
     triangle, info = lapack.dpotrf(correlation, lower=0, overwrite_a=1)
-    if info != 0 or lapack.dpocon(triangle, norm, uplo="U")[0] < _RESOLVED:
+    smallest = max(_RESOLVED, _NOISE_FACTOR * float(np.max(noise * inverse)) ** 2, rank_tolerance(rounding) ** 2)
+    if info != 0 or lapack.dpocon(triangle, norm, uplo="U")[0] < smallest:
         return None
     solution = linalg.cho_solve((triangle, False), inverse[:, None] * cross / n)
     return np.asarray(inverse[:, None] * solution)
 
 
-def _column_scale(sums: Array, n: int, mean: Array, dtype: Any) -> tuple[Array, Array]:
+def _columns(sums: Array, n: int, mean: Array, rounding: float) -> tuple[Array, Array, Array]:
+    """Standard deviations of the columns (0 for constant ones), which are constant, and the noise of rounding."""
     scale = np.sqrt(np.maximum(np.diagonal(sums), 0.0) / max(n, 1))
-    rounding = np.finfo(np.dtype(dtype)).eps if np.dtype(dtype).itemsize < 8 else np.finfo(np.float64).eps
-    constant = scale <= rounding * np.abs(mean)
-    return np.where(constant, 0.0, scale), constant
+    noise = rounding * np.abs(mean)
+    constant = scale <= noise
+    return np.where(constant, 0.0, scale), constant, noise
+
+
+def _noise_along(directions: Array, noise: Array) -> Array:
+    """The variance that rounding about a large mean may make in each direction (columns)."""
+    return np.asarray(_NOISE_FACTOR * (directions**2).T @ noise**2)
 
 
 def _inverse(scale: Array) -> Array:

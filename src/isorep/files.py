@@ -3,32 +3,78 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from .errors import InputError
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write to a temporary name beside the target, then rename: nobody ever sees half a file."""
+    """Write to a temporary name beside the target, then rename: nobody ever sees half a file.
+
+    A link is followed, and what is no regular file (a pipe, a device) is written to as it is.
+    """
     path = Path(path)
     require_writable(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    with replacing(path.resolve()) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
+    """A temporary file or folder beside the target that takes its place at the end, and vanishes on any error."""
+    prefix, suffix = f".{path.name}-", "".join(path.suffixes[-2:])
+    if folder:
+        temporary = Path(tempfile.mkdtemp(suffix, prefix, path.parent))
+    else:
+        handle, name = tempfile.mkstemp(suffix, prefix, path.parent)
+        os.close(handle)
+        temporary = Path(name)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        yield temporary
         umask = os.umask(0)
         os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(path)
+        temporary.chmod((0o777 if folder else 0o666) & ~umask)
+        if folder and path.exists():
+            _swap(temporary, path)
+        else:
+            temporary.replace(path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        _remove(temporary)
         raise
 
 
-def require_writable(path: str | Path) -> None:
-    """Refuse a path that cannot be written, before any work is done for it."""
+def _swap(new: Path, old: Path) -> None:
+    """Put a folder in the place of another: a folder that is not empty cannot be renamed over."""
+    aside = Path(tempfile.mkdtemp(dir=old.parent, prefix=f".{old.name}-"))
+    old.replace(aside)
+    try:
+        new.replace(old)
+    except BaseException:
+        aside.replace(old)
+        raise
+    _remove(aside)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def require_writable(path: str | Path, inputs: Sequence[str | Path] = ()) -> None:
+    """Refuse a path that cannot be written, or that is one of the inputs, before any work is done for it."""
     path = Path(path)
+    for given in map(Path, inputs):
+        if path.exists() and given.exists() and path.samefile(given):
+            raise InputError(f"{path} is an input: name another file to write")
     if path.is_dir():
         raise InputError(f"{path} is a folder: name a file to write")
     if not path.parent.is_dir():

@@ -48,6 +48,9 @@ class Moments:
     @classmethod
     def from_rows(cls, x: Matrix, y: Matrix) -> Moments:
         """One pass over paired rows."""
+        for values in (x, y):
+            if len(getattr(values, "shape", ())) != 2 or values.shape[0] != x.shape[0]:
+                raise InputError("moments are taken of two arrays with rows and columns, and as many rows in both")
         return fold_moments(x, y, np.zeros(x.shape[0], dtype=np.intp), 1)[0]
 
     def __add__(self, other: Moments) -> Moments:
@@ -126,6 +129,8 @@ def fold_moments(
 def require_memory(d_x: int, d_y: int, n_folds: int) -> None:
     """Refuse widths whose moments, for every fold and without every fold, exceed this machine's memory."""
     needed = 2.0 * (n_folds + 1) * 8 * (d_x * d_x + d_x * d_y + d_y * d_y)
+    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
+        return  # this system does not tell
     there = float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
     if needed > there:
         raise InputError(

@@ -30,6 +30,29 @@ class Matrix(Protocol):
     def __getitem__(self, rows: Any, /) -> Any: ...
 
 
+def rounding_of(values: Matrix) -> float:
+    """The relative rounding of stored values: that of their dtype, unless they say that they were stored coarser."""
+    stored = getattr(values, "rounding", None)
+    return float(np.finfo(values.dtype).eps if stored is None else stored)
+
+
+class BFloat16Matrix:
+    """bfloat16 values as float32, of which they are the upper half of the bits: numpy has no bfloat16."""
+
+    dtype = np.dtype(np.float32)
+    rounding = 2.0**-7
+
+    def __init__(self, bits: Array) -> None:
+        self._bits = bits
+        self.shape = bits.shape
+
+    def __getitem__(self, rows: Any) -> Array:
+        return np.asarray((self._bits[rows].astype(np.uint32) << 16).view(np.float32))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self[:], dtype=dtype)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Representation:
     """Values of ``n`` examples in ``d`` dimensions, with the examples' ids.
@@ -85,7 +108,7 @@ def as_representation(data: Any, name: str) -> Representation:
         return data if data.name else replace(data, name=name)
     ids = None
     if hasattr(data, "to_numpy") and hasattr(data, "index"):  # a data frame: its index names the rows
-        ids = np.asarray(data.index)
+        ids = np.asarray(["/".join(map(str, key)) if isinstance(key, tuple) else key for key in data.index])
     return Representation(data, ids=ids, name=name)
 
 
@@ -181,15 +204,25 @@ def _checked_values(values: Any, label: str) -> Matrix:
     return values  # type: ignore[no-any-return]
 
 
-def _as_array(values: Any, label: str) -> Array:
+def _as_array(values: Any, label: str) -> Any:
     try:
         if hasattr(values, "detach"):  # a torch tensor; numpy knows no bfloat16
             values = values.detach().cpu()
-            values = values.float() if str(values.dtype) == "torch.bfloat16" else values
-        array: Array = np.asarray(values)
-        return array
+            if str(values.dtype) == "torch.bfloat16":
+                return BFloat16Matrix(np.asarray(values.float()).view(np.uint32) >> 16)
+        if hasattr(values, "to_numpy") and hasattr(values, "columns"):
+            return _frame_values(values, label)
+        return np.asarray(values)
     except (ValueError, TypeError, RuntimeError) as error:
         raise InputError(f"{label} is not a rectangular array of numbers: {error}") from error
+
+
+def _frame_values(frame: Any, label: str) -> Array:
+    """The values of a data frame; nullable columns become floating point with NaN for what is missing."""
+    array: Array = np.asarray(frame)
+    if array.dtype.kind == "O" and all(getattr(kind, "kind", "O") in "fiu" for kind in frame.dtypes):
+        array = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    return array
 
 
 def _check_kind(dtype: np.dtype[Any], label: str) -> None:
@@ -228,12 +261,14 @@ def _check_shape(shape: tuple[int, ...], label: str) -> None:
 
 
 def _checked_ids(given: Any, rows: int, label: str) -> Array:
-    ids = _as_array(given, f"the ids of {label}")
+    ids: Array = _as_array(given, f"the ids of {label}")
     if ids.ndim != 1 or len(ids) != rows:
         raise InputError(f"{label} has {rows} rows but its ids have shape {ids.shape}")
     if ids.dtype.kind == "S":
         ids = np.char.decode(ids, "utf-8", "replace")
-    elif ids.dtype.kind not in "iuU":
+    elif ids.dtype.kind == "f" and np.all(np.mod(ids, 1) == 0):  # 1.0 is the id 1
+        ids = ids.astype(np.int64)
+    elif ids.dtype.kind not in "iuU" or (ids.dtype.kind == "u" and ids.max(initial=0) >= 2**63):
         ids = ids.astype(str)
     unique, first, counts = np.unique(ids, return_index=True, return_counts=True)
     if len(unique) != len(ids):

@@ -5,7 +5,6 @@ A pass slices blocks of consecutive rows, so a memory map is read once in order 
 
 from __future__ import annotations
 
-import mmap
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +14,8 @@ import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from .errors import InputError
-from .representation import Array, Matrix
+from .representation import Array, Matrix, rounding_of
+from .storage.lazy import release
 
 Result = TypeVar("Result")
 Progress = Callable[[str, int, int], None]
@@ -45,15 +45,6 @@ def read_rows(values: Matrix, rows: slice | Array) -> Array:
     block = np.array(values[rows])
     release(values)
     return block
-
-
-def release(values: Matrix) -> None:
-    """Drop the resident pages of a mapped file: they stay in the system's cache, not in our memory."""
-    if not (isinstance(values, np.memmap) and values.mode == "r" and hasattr(mmap, "MADV_DONTNEED")):
-        return  # a copy-on-write map would lose its changes
-    mapped = getattr(values, "_mmap", None)
-    if isinstance(mapped, mmap.mmap):
-        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def map_blocks(
@@ -98,6 +89,7 @@ class SelectedRows:
         self._values = values
         self._rows = rows
         self.dtype = values.dtype
+        self.rounding = rounding_of(values)
         self.shape = (len(rows), values.shape[1])
 
     def __getitem__(self, rows: Any) -> Array:

@@ -224,3 +224,65 @@ def test_help_and_version(isorep_command):
         done = isorep_command(*command, "--help")
         assert done.code == 0
         assert "Usage" in done.out
+
+
+def test_whatever_goes_wrong_never_looks_like_an_exceeded_limit(isorep_command, files, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("isorep.compare", broken)
+    monkeypatch.delenv("ISOREP_DEBUG", raising=False)
+    done = isorep_command("compare", files / "a.npy", files / "b.npy")
+    assert done.code == 70
+    assert "internal error" in done.err
+
+
+def test_a_damaged_groups_file_is_one_sentence(isorep_command, files):
+    (files / "g.npy").write_bytes((files / "a.npy").read_bytes()[:30])
+    done = isorep_command("compare", files / "a.npy", files / "b.npy", "--groups", files / "g.npy")
+    assert done.code == 2
+    assert "g.npy" in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_limit_for_a_rung_that_is_not_compared_is_refused_at_once(isorep_command, files):
+    done = isorep_command("compare", files / "a.npy", files / "b.npy", "--rungs", "rigid", "--fail-above", "ica=0.1")
+    assert done.code == 2
+    assert "--fail-above" in done.err
+
+
+def test_results_go_through_links_and_pipes_and_never_over_an_input(isorep_command, files):
+    import os
+    import threading
+
+    (files / "real.json").write_text("old")
+    (files / "link.json").symlink_to(files / "real.json")
+    assert isorep_command("compare", files / "a.npy", files / "b.npy", *FAST, "--json", files / "link.json").code == 0
+    assert (files / "link.json").is_symlink()
+    assert json.loads((files / "real.json").read_text())["schema"]
+    refused = isorep_command("compare", files / "a.npy", files / "b.npy", "--json", files / "a.npy")
+    assert refused.code == 2
+    assert "is an input" in refused.err
+    os.mkfifo(files / "pipe")
+    seen = []
+    reader = threading.Thread(target=lambda: seen.append((files / "pipe").read_text()))
+    reader.start()
+    assert isorep_command("compare", files / "a.npy", files / "b.npy", *FAST, "--json", files / "pipe").code == 0
+    reader.join(timeout=10)
+    assert json.loads(seen[0])["schema"]
+
+
+def test_output_that_nobody_reads_to_the_end_and_names_that_cannot_be_shown(files):
+    import os
+    from pathlib import Path
+
+    command = Path(sys.executable).with_name("isorep")
+    (files / "a.npy").rename(files / "größe.npy")
+    call = f"{command} compare {files}/größe.npy {files}/b.npy --null 2 --boot 0"
+    shown = subprocess.run(
+        call, shell=True, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=False
+    )
+    assert shown.returncode == 0, shown.stderr
+    piped = subprocess.run(["bash", "-c", f"set -o pipefail; {call} | head -1"], capture_output=True, check=False)
+    assert piped.returncode == 0, piped.stderr
+    assert piped.stderr == b""

@@ -71,7 +71,7 @@ def test_memory_maps_and_bad_calls(rng, tmp_path):
     with pytest.raises(isorep.InputError, match="auto, exact, bound"):
         isorep.diameter(x, search="fast")
     x[3, 1] = np.inf
-    with pytest.raises(isorep.InputError, match="not finite"):
+    with pytest.raises(isorep.InputError, match="1 infinite value, the first at row 3, column 1"):
         isorep.diameter(x)
 
 

@@ -30,13 +30,21 @@ def test_a_shuffled_pairing_is_a_permutation_without_fixed_points(n, seed):
 
 
 @given(st.lists(st.integers(1, 9), min_size=2, max_size=40), st.integers(0, 10**6))
-def test_every_group_takes_the_targets_of_one_other_group(sizes, seed):
+def test_every_group_takes_the_targets_of_other_groups_and_no_more_of_them_than_needed(sizes, seed):
     groups = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
     partners = shuffled_partners(len(groups), groups, np.random.default_rng(seed))
     taken = groups[partners]
     assert (taken != groups).all()
-    for group in range(len(sizes)):
-        assert len(np.unique(taken[groups == group])) == 1
+    for group, size in enumerate(sizes):
+        found = np.unique(taken[groups == group])
+        assert len(found) == 1 or sum(sizes[other] for other in found) - max(sizes[other] for other in found) < size
+
+
+def test_a_giant_group_takes_the_rows_of_many_small_ones(rng):
+    groups = np.repeat(np.arange(61), [300] + [5] * 60)
+    partners = shuffled_partners(600, groups, rng)
+    giant = partners[groups == 0]
+    assert len(np.unique(giant)) == 300
 
 
 def test_groups_of_one_size_exchange_all_their_rows(rng):

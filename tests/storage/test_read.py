@@ -162,7 +162,7 @@ def test_text_without_a_header(tmp_path):
 
 
 def test_missing_cells_become_nan_and_are_found_by_compare(tmp_path):
-    (tmp_path / "a.csv").write_text("p,q\n1,2\n3,\n5,6\nNA,8\n")
+    (tmp_path / "a.csv").write_text("p,q\n1.5,2\n3,\n5,6\nNA,8\n")
     read = isorep.read(tmp_path / "a.csv")
     assert np.isnan(read.values[1, 1])
     with pytest.raises(isorep.InputError, match=r"2 NaN values, the first at row 1, column 1"):

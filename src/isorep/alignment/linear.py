@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from ..conditioning import (
-    Factor,
     Preconditioner,
     factor_covariance,
     factor_preconditioned,
     least_squares,
-    preconditioner,
     solve_well_conditioned,
 )
-from ..moments import Moments, fold_moments, merged
-from ..representation import Array, Matrix
-from ..rows import ProjectedRows
+from ..moments import Moments
+from ..representation import Array, rounding_of
+from ..resolution import resolve_source
 from .base import AffineMap, Aligner
 
 
@@ -49,14 +46,14 @@ class Linear(Aligner):
 
     def fit_moments(self, moments: Moments) -> Self:
         """Least squares from the moments alone, which resolve directions down to 1e-6 of the largest."""
-        return self._with_map(moments, *solve(moments, np.float64))
+        return self._with_map(moments, *solve(moments, float(np.finfo(np.float64).eps)))
 
     def _fit_rows(self, x: Array, y: Array) -> Self:
         moments = Moments.from_rows(x, y)
         _, second = resolve_source(moments, x, y, np.zeros(len(x), dtype=np.intp), 1)
         if second is None:
-            return self._with_map(moments, *solve(moments, x.dtype))
-        return self._with_map(moments, *solve(second.folds[0], x.dtype, second.by))
+            return self._with_map(moments, *solve(moments, rounding_of(x)))
+        return self._with_map(moments, *solve(second.folds[0], rounding_of(x), second.by))
 
     def _with_map(self, moments: Moments, matrix: Array, rank: int) -> Self:
         self.coef_ = matrix
@@ -66,29 +63,7 @@ class Linear(Aligner):
         return self
 
 
-@dataclass(frozen=True, eq=False)
-class SecondPass:
-    """The moments of every fold in the preconditioned basis."""
-
-    by: Preconditioner
-    folds: list[Moments]
-
-
-def resolve_source(
-    total: Moments, x: Matrix, y: Matrix, folds: Array, n_folds: int
-) -> tuple[Factor, SecondPass | None]:
-    """Factor the source's covariance, with a second pass over the rows only if the moments do not resolve it."""
-    arguments = (total.xx, total.n, total.source_mean, x.dtype)
-    factor = factor_covariance(*arguments)
-    if factor.resolved:
-        return factor, None
-    by = preconditioner(*arguments)
-    second = SecondPass(by, fold_moments(ProjectedRows(x, total.source_mean, by.basis), y, folds, n_folds))
-    whole = merged(second.folds)
-    return factor_preconditioned(whole.xx, whole.n, by), second
-
-
-def solve(moments: Moments, dtype: Any, by: Preconditioner | None = None) -> tuple[Array, int]:
+def solve(moments: Moments, rounding: float, by: Preconditioner | None = None) -> tuple[Array, int]:
     """The (d_x, d_y) matrix of least squares and the source's numerical rank.
 
     With a preconditioner the moments are those of the preconditioned rows.
@@ -96,8 +71,8 @@ def solve(moments: Moments, dtype: Any, by: Preconditioner | None = None) -> tup
     if by is not None:
         factor = factor_preconditioned(moments.xx, moments.n, by)
     else:
-        quick = solve_well_conditioned(moments.xx, moments.xy, moments.n, moments.source_mean, dtype)
+        quick = solve_well_conditioned(moments.xx, moments.xy, moments.n, moments.source_mean, rounding)
         if quick is not None:
             return quick, len(quick)
-        factor = factor_covariance(moments.xx, moments.n, moments.source_mean, dtype)
+        factor = factor_covariance(moments.xx, moments.n, moments.source_mean, rounding)
     return least_squares(factor, moments.xy, moments.n), factor.rank

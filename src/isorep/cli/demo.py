@@ -19,6 +19,7 @@ EPOCHS = 100
 def command(
     save: Annotated[Path | None, typer.Option(help="Write the two representations into this folder.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write the complete result here.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a report with figures here.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     seed: Annotated[int, typer.Option(help="The first training's seed; the second takes the next.")] = 0,
 ) -> None:
@@ -29,12 +30,13 @@ def command(
     from ..models import load_digit_images
     from .console import print_comparison, progress_bar
 
-    if json is not None:
-        require_writable(json)
+    for path in (json, html):
+        if path is not None:
+            require_writable(path)
     if save is not None and not save.is_dir():
         raise InputError(f"{save} is not a folder")
-    if seed < 0:
-        raise InputError(f"seed is {seed} and must not be negative")
+    if not 0 <= seed < 2**32 - 1:
+        raise InputError(f"seed is {seed} and must lie between 0 and {2**32 - 2}")
     say = (lambda *words: None) if quiet else print
     images = load_digit_images()
     say(f"Two trainings of one autoencoder (64-64-{LATENTS}-64-64, tanh) on scikit-learn's {len(images)} digits:")
@@ -49,6 +51,8 @@ def command(
         _save(runs, save)
     if json is not None:
         result.to_json(json)
+    if html is not None:
+        result.to_html(html)
     if not quiet:
         print()
         print_comparison(result)

@@ -13,8 +13,8 @@ import typer
 
 from .._version import __version__
 
-CORE = ("numpy", "scipy", "scikit-learn", "safetensors", "threadpoolctl", "typer", "rich")
-EXTRAS = {"io": ("pyarrow",)}
+CORE = ("numpy", "scipy", "scikit-learn", "safetensors", "threadpoolctl", "typer", "rich", "jinja2")
+EXTRAS = {"io": ("pyarrow", "zarr", "h5py"), "bio": ("anndata", "h5py"), "torch": ("torch",), "plot": ("matplotlib",)}
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TMPDIR")
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from .._version import __version__
-from . import compare, demo, doctor
+from . import compare, demo, doctor, report
 
 app = typer.Typer(
     name="isorep",
@@ -37,6 +39,7 @@ def _main(
 
 app.command("compare")(compare.command)
 app.command("demo")(demo.command)
+app.command("report")(report.command)
 app.command("doctor")(doctor.command)
 
 
@@ -44,21 +47,34 @@ def run() -> None:
     """Run the command line: exit 2 and one sentence for wrong input, never a traceback for it."""
     from ..errors import InputError
 
+    for stream in (sys.stdout, sys.stderr):  # a name that the terminal cannot show is no reason to stop
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        code = app(standalone_mode=False)
+        sys.stdout.flush()
     except InputError as error:
         _stop(str(error), 2)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         _stop("interrupted; nothing was written", 130)
+    except SystemExit:  # typer's answer to a closed pipe: whoever read our output has seen enough
+        sys.exit(0)
     except BrokenPipeError:
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter's last flush must not fail
         sys.exit(0)
     except MemoryError:
         _stop("not enough memory for this input", 2)
     except OSError as error:
         _stop(f"{error.filename or 'a file'}: {error.strerror or error}", 2)
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            if "ISOREP_DEBUG" in os.environ:
+                raise
+            _stop(f"internal error, please report it: {type(error).__name__}: {error} (ISOREP_DEBUG=1 tells more)", 70)
+        _stop(f"{error.format_message()} Try isorep --help.", 2)  # a wrong option or argument
+    sys.exit(code if isinstance(code, int) else 0)
 
 
-def _stop(sentence: str, code: int) -> None:
+def _stop(sentence: str, code: int) -> NoReturn:
     print(f"isorep: {sentence}", file=sys.stderr)
     sys.exit(code)

@@ -31,10 +31,16 @@ def _about_size(result: Comparison) -> list[str]:
     rows, width = result.source.rows, max(result.source.columns, result.target.columns)
     if rows >= 5 * width:
         return []
-    return [
+    said = [
         f"only {rows} rows for {width} dimensions (fewer than 5 a dimension): the in-sample linear error is "
         "overfitted and no sign of agreement; read the held-out one"
     ]
+    if rows * (1 - 1 / result.settings["folds"]) <= width:
+        said.append(
+            "training sets have fewer rows than dimensions: they leave part of the rotation undetermined, so held-out "
+            "rigid errors depend on the basis the rows come in"
+        )
+    return said
 
 
 def _about_rows(result: Comparison, match: RowMatch, labels: Array | None) -> list[str]:

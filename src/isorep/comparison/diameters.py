@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
 from ..representation import Array, Matrix, as_representation
-from ..rows import block_rows, map_blocks, read_rows
+from ..rows import block_rows, map_blocks, read_rows, refuse_non_finite
 
 SEARCHES = ("auto", "exact", "bound")
 BUDGET = 5e11  # floating-point operations that an exact search may take by default: some seconds on two cores
@@ -18,11 +19,12 @@ _TILE = 1024
 _HELD_BYTES = 512 * 2**20
 _STARTS = 32
 _ROUNDS = 6
+_REFINED = 2**16
 
 
 @dataclass(frozen=True)
 class Diameter:
-    """The largest distance between two rows.
+    """The largest distance between two rows, to the rounding of float32 where very many pairs tie for it.
 
     ``value`` is the unit of normalised errors: the diameter itself where ``exact``, otherwise ``lower``, the largest
     distance that was found, so that errors are overstated rather than understated.
@@ -80,19 +82,28 @@ class _Cloud:
         self.values = values
         n, d = values.shape
         self.size = block_rows(d)
-        wide = values.dtype.itemsize >= 8
-        # float32 tiles are twice as fast; whatever comes near the maximum is measured again in float64.
-        self.work: Any = np.float64 if wide and float(n) * n * d < 1e10 else np.float32
-        sums = map_blocks(lambda rows: read_rows(values, rows).sum(axis=0, dtype=np.float64), n, self.size)
+        sums, squares = zip(*map_blocks(self._block_sums, n, self.size), strict=True)
         if not np.isfinite(sums).all():
-            raise InputError("the values are not finite")
+            refuse_non_finite(values, "the array")
+        centre = np.sum(sums, axis=0) / n
+        spread = np.sqrt(np.sum(squares) / n)
+        if not (spread == 0 or 1e-140 < spread < 1e140):
+            raise InputError(f"the values are of size {spread:.0e}: rescale them, their squares leave float64")
+        # float32 tiles are twice as fast; whatever comes near the maximum is measured again in float64.
+        wide = values.dtype.itemsize >= 8 or not 1e-12 < spread < 1e12
+        self.work: Any = np.float64 if wide and (float(n) * n * d < 1e10 or values.dtype.itemsize < 8) else np.float32
         # Any centre will do: one that float32 represents lets float32 rows be shifted as they are.
-        self.centre = (np.sum(sums, axis=0) / n).astype(np.float64 if wide else np.float32)
+        self.centre = centre.astype(np.float64 if wide else np.float32)
         self.norms = np.concatenate(map_blocks(lambda rows: _norms(self._centred(rows)), n, self.size))
-        if not np.isfinite(self.norms).all():
-            raise InputError("the values are so large that their squares overflow")
         self.order = np.argsort(-self.norms, kind="stable")
         self.unit = float(self.norms[self.order[0]]) or 1.0
+        self.slack = 1e-5 if self.work == np.float32 else 1e-12
+        self.lock = Lock()
+
+    def _block_sums(self, rows: slice) -> tuple[Array, float]:
+        block = read_rows(self.values, rows).astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return block.sum(axis=0), float(np.einsum("ij,ij->", block, block))
 
     def _centred(self, rows: slice | Array) -> Array:
         """Rows about the centre, in the dtype of the centre."""
@@ -174,7 +185,7 @@ class _Cloud:
                 if norms[i * _TILE] + norms[j * _TILE] <= state["best"]:
                     break  # norms fall: no later tile can do better
                 squares = left @ right_tile(j).T
-                threshold = (state["best"] / self.unit) ** 2 * (1 - 1e-5)
+                threshold = (state["best"] / self.unit) ** 2 * (1 - self.slack)
                 if squares.max() > threshold:
                     self._refine(squares, threshold, rows[i * _TILE :], rows[j * _TILE :], state)
 
@@ -182,13 +193,16 @@ class _Cloud:
         return state["best"], state["pair"]
 
     def _refine(self, squares: Array, threshold: float, left: Array, right: Array, state: dict[str, Any]) -> None:
-        near = np.flatnonzero(squares > max(threshold, float(squares.max()) * (1 - 1e-5)))[:4096]
+        near = np.flatnonzero(squares > max(threshold, float(squares.max()) * (1 - self.slack)))
+        if len(near) > _REFINED:  # so many ties: the longest by the working dtype are as good as any
+            near = near[np.argpartition(-squares.ravel()[near], _REFINED)[:_REFINED]]
         i, j = np.unravel_index(near, squares.shape)
         lengths = self.distances(left[i], right[j])
         longest = int(np.argmax(lengths))
-        if lengths[longest] > state["best"]:
-            low, high = sorted((int(left[i[longest]]), int(right[j[longest]])))
-            state["best"], state["pair"] = float(lengths[longest]), (low, high)
+        with self.lock:
+            if lengths[longest] > state["best"]:
+                low, high = sorted((int(left[i[longest]]), int(right[j[longest]])))
+                state["best"], state["pair"] = float(lengths[longest]), (low, high)
 
 
 def _norms(rows: Array) -> Array:

@@ -44,7 +44,7 @@ def group_codes(groups: Any, n: int) -> Array | None:
     labels = np.asarray(groups)
     if labels.ndim != 1 or len(labels) != n:
         raise InputError(f"groups has shape {labels.shape} where one label a row is needed: ({n},)")
-    missing = [place for place, label in enumerate(labels.tolist()) if label is None or label != label]
+    missing = [place for place, label in enumerate(labels.tolist()) if _is_missing(label)]
     if missing:
         raise InputError(f"groups is missing for {len(missing)} rows, the first at row {missing[0]}")
     if labels.dtype.kind == "O":
@@ -52,24 +52,32 @@ def group_codes(groups: Any, n: int) -> Array | None:
     return np.asarray(np.unique(labels, return_inverse=True)[1])
 
 
+def _is_missing(label: Any) -> bool:
+    """None, NaN, and what pandas takes for missing."""
+    return label is None or str(label) in ("nan", "<NA>", "NaT")
+
+
 def shuffled_partners(n: int, groups: Array | None, rng: np.random.Generator) -> Array:
     """For each row the row whose target it is given instead of its own.
 
     Without groups: everybody takes the partner of somebody else, on a circle in random order. With groups: each group
-    takes the rows of one other group of about its size, in random order and repeated or left out as the sizes demand,
-    so that the null has as many independent units as the data.
+    takes the rows of one other group of about its size, in random order, and of further groups if that one is too
+    small, so that the null has about as many independent units as the data.
     """
     if groups is None:
         return _next_on_a_circle(np.arange(n), rng)
     sizes = np.bincount(groups)
     members = np.split(np.argsort(groups, kind="stable"), np.cumsum(sizes)[:-1])
-    by_size = np.lexsort((rng.permutation(len(sizes)), sizes))
+    by_size = np.lexsort((rng.permutation(len(sizes)), -sizes))
+    place = np.argsort(by_size)
     partners = np.empty(n, dtype=np.intp)
     for similar in np.array_split(by_size, max(1, len(sizes) // _SIMILAR_GROUPS)):
-        other = _next_on_a_circle(similar, rng)
-        for group, taken in zip(similar, other, strict=True):
-            rows = rng.permutation(members[taken])
-            partners[members[group]] = np.resize(rows, sizes[group])
+        for group, other in zip(similar, _next_on_a_circle(similar, rng), strict=True):
+            others = np.roll(by_size, -place[other])
+            others = others[others != group]
+            enough = int(np.searchsorted(np.cumsum(sizes[others]), sizes[group])) + 1
+            taken = np.concatenate([rng.permutation(members[each]) for each in others[:enough]])
+            partners[members[group]] = np.resize(taken, sizes[group])
     return partners
 
 

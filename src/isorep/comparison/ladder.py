@@ -151,7 +151,7 @@ def _loaded(data: Any, name: str) -> Representation:
 
 
 def _checked_rungs(rungs: Sequence[str]) -> list[str]:
-    wanted = [rungs] if isinstance(rungs, str) else list(rungs)
+    wanted = [rungs] if isinstance(rungs, str) else list(rungs or ())
     unknown = [name for name in wanted if name not in RUNGS]
     if unknown or not wanted:
         raise InputError(f"rungs {', '.join(map(str, unknown)) or 'is empty'}: choose from {', '.join(RUNGS)}")
@@ -164,7 +164,7 @@ def _check_settings(folds: int, n_null: int, n_boot: int, tolerance: float, diam
             raise InputError(f"{name} is {value!r} and must be a whole number of at least {least}")
     if diameter not in SEARCHES:
         raise InputError(f"diameter is {diameter!r}; known are {', '.join(SEARCHES)}")
-    if not tolerance >= 0:
+    if not isinstance(tolerance, float | int | np.number) or not tolerance >= 0:
         raise InputError(f"tolerance is {tolerance!r} and must not be negative")
     if not isinstance(random_state, int | np.integer) or random_state < 0:
         raise InputError(f"random_state is {random_state!r} and must be a whole number from 0 on")

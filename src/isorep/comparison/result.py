@@ -58,7 +58,7 @@ class Null:
 class Rung:
     """One rung of the ladder in one direction.
 
-    ``held_out`` and ``in_sample`` are in units of the target's diameter; ``raw(...)`` gives the target's own units.
+    ``held_out`` and ``in_sample`` are in units of the target's diameter; ``held_out.times(rung.unit)`` is in its own.
     ``interval`` is for the held-out mean; ``excess`` for how much that mean exceeds the linear rung's, rows paired.
     """
 
@@ -228,6 +228,23 @@ class Comparison:
         if path is not None:
             write_text(path, text)
         return text
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the report: one HTML file with figures and tables, made from the JSON alone."""
+        from ..report import write
+
+        write(json.loads(self.to_json()), path)
+
+    def plot(self) -> Any:
+        """The main figures as one matplotlib ``Figure``, for papers; needs the extra ``plot``."""
+        from ..report.paper import plot
+
+        return plot(json.loads(self.to_json()))
+
+    def _repr_html_(self) -> str:
+        from ..report.notebook import snippet
+
+        return snippet(json.loads(self.to_json()))
 
     def __str__(self) -> str:
         parts = [self.table(), "", str(self.verdict)]

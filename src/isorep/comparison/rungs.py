@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from ..alignment import AffineMap, ICAAlignment, Identity, Rigid, SignedPermutation
-from ..alignment.linear import SecondPass, solve
+from ..alignment.linear import solve
 from ..ica import ICA
 from ..moments import Moments
-from ..representation import Array, Matrix
+from ..representation import Array, Matrix, rounding_of
+from ..resolution import SecondPass
 from ..rows import map_blocks, read_rows
 
 RUNGS = ("identity", "signed_permutation", "rigid", "linear", "ica")
@@ -27,7 +27,7 @@ class TrainingSet:
     """Everything the rungs are fitted from: the moments of some rows, and what goes with them."""
 
     moments: Moments
-    dtypes: tuple[Any, Any]
+    roundings: tuple[float, float]
     second: tuple[tuple[SecondPass, Moments] | None, tuple[SecondPass, Moments] | None] = (None, None)
     icas: tuple[ICA, ICA] | None = None
 
@@ -63,9 +63,9 @@ def _linear(training: TrainingSet) -> Maps:
     for side, moments in enumerate((training.moments, training.moments.swapped())):
         second = training.second[side]
         if second is None:
-            matrix, _ = solve(moments, training.dtypes[side])
+            matrix, _ = solve(moments, training.roundings[side])
         else:
-            matrix, _ = solve(second[1], training.dtypes[side], second[0].by)
+            matrix, _ = solve(second[1], training.roundings[side], second[0].by)
         maps.append(AffineMap(matrix, moments.source_mean, moments.target_mean))
     return maps[0], maps[1]
 
@@ -115,10 +115,22 @@ def unmix(
     limit = max(ICA_CELLS // d, 2)
     rows = np.arange(n) if n <= limit else np.sort(rng.choice(n, limit, replace=False))
     sample = read_rows(values, slice(None) if n <= limit else rows)
+    template = clone(template).set_params(rounding=rounding_of(values))
     whole = clone(template).fit(sample)
     step()
     without = []
     for fold in range(n_folds):
-        without.append(clone(template).fit(sample[folds[rows] != fold], start=whole.components_))
+        without.append(_fit_or_nothing(template, sample[folds[rows] != fold], whole.components_))
         step()
     return UnmixedSide(whole, without, len(rows))
+
+
+def _fit_or_nothing(template: ICA, rows: Array, start: Array) -> ICA:
+    """ICA of some rows; without components, so that only the mean is predicted, where the rows are all the same."""
+    if np.ptp(rows, axis=0).any():
+        fitted: ICA = clone(template).fit(rows, start=start)
+        return fitted
+    fitted = clone(template)
+    d = rows.shape[1]
+    fitted.components_, fitted.mixing_, fitted.converged_ = np.zeros((0, d)), np.zeros((d, 0)), True
+    return fitted

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..alignment.linear import resolve_source
 from ..errors import InputError
 from ..ica import ICA
 from ..moments import fold_moments, leave_one_out, merged
-from ..representation import Array, Matrix, Representation, RowMatch
+from ..representation import Array, Matrix, Representation, RowMatch, rounding_of
+from ..resolution import resolve_source
 from ..rows import Progress, select
 from . import figures
 from .diameters import Diameter, diameter
@@ -23,6 +23,7 @@ from .statistics import bootstrap, ica_efficiency, summarise
 from .verdict import judge
 from .worst_case import certify, row_ids, sample_claim
 
+_LEAST_GAP = 0.01  # share of the permutation's error that rigid must remove for an efficiency to mean anything
 _SHORT_WORST_CASE = 2e9  # rows x width^2 up to which the worst case is bracketed unasked
 
 
@@ -67,11 +68,16 @@ class Work:
             (self.total.target_mean, self.total.yy, self.pair.names[1]),
         ):
             if not np.trace(sums) > (np.finfo(float).eps * np.linalg.norm(mean)) ** 2 * self.total.n:
-                raise InputError(f"all rows of {name} are identical: there is nothing to align and no diameter")
+                raise InputError(f"all rows of {name} are identical, as far as float64 can tell: there is no diameter")
         forward = resolve_source(self.total, x, y, self.fold_of, self.n_folds)
         reverse = resolve_source(self.total.swapped(), y, x, self.fold_of, self.n_folds)
         self.factors, self.second = (forward[0], reverse[0]), (forward[1], reverse[1])
-        work = np.float32 if max(x.dtype.itemsize, y.dtype.itemsize) <= 4 else np.float64
+        radii = [float(np.sqrt(np.trace(sums) / self.total.n)) for sums in (self.total.xx, self.total.yy)]
+        for radius, name in zip(radii, self.pair.names, strict=True):
+            if not 1e-140 < radius < 1e140:
+                raise InputError(f"the values of {name} spread by {radius:.0e}: rescale, their squares leave float64")
+        plain = all(1e-12 < radius < 1e12 for radius in radii)  # squares of float32 leave its range beyond
+        work = np.float32 if plain and max(x.dtype.itemsize, y.dtype.itemsize) <= 4 else np.float64
         self.centre = Centre(self.total.source_mean, self.total.target_mean, work)
 
     @property
@@ -106,7 +112,7 @@ class Work:
                 source, target = ([side.whole, *side.without][place] for side in self.unmixed)
                 icas = (source, target)
             self.training.append(
-                TrainingSet(moments, (self.pair.x.dtype, self.pair.y.dtype), (parts[0], parts[1]), icas)
+                TrainingSet(moments, (rounding_of(self.pair.x), rounding_of(self.pair.y)), (parts[0], parts[1]), icas)
             )
         fitted = fit_all(self.names, self.training, self._stage("fits"))
         self.fitted = {name: FittedRung(fitted[0][name], [each[name] for each in fitted[1:]]) for name in self.names}
@@ -266,11 +272,13 @@ class Work:
 
 
 def _efficiency(rungs: dict[str, Rung], which: str, narrower_target: bool) -> float | None:
-    """None where a rung is missing, and where ICA drops sources that the padded rigid map carries."""
+    """None where a rung is missing, where ICA drops sources that the padded rigid map carries, and without a gap."""
     if narrower_target or not {"signed_permutation", "rigid", "ica"} <= set(rungs):
         return None
-    errors = [getattr(rungs[name], which).mean for name in ("signed_permutation", "rigid", "ica")]
-    return ica_efficiency(*errors)
+    permutation, rigid, ica = (getattr(rungs[name], which).mean for name in ("signed_permutation", "rigid", "ica"))
+    if permutation - rigid < _LEAST_GAP * permutation:
+        return None
+    return ica_efficiency(permutation, rigid, ica)
 
 
 def _null(draws: Array, observed: float) -> Null:

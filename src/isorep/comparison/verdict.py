@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .result import Rung, Verdict
 
+WEAK = 0.5  # share of chance above which a relation is called weak; the rung is the same
 PHRASES = {
     "identity": "agree as they are",
     "signed_permutation": "agree up to a signed permutation of dimensions (with one scale and a translation)",
@@ -26,16 +27,23 @@ def judge(rungs: dict[str, Rung], tolerance: float, source: str, target: str) ->
         return Verdict(None, "No verdict: the null was switched off, so chance cannot be ruled out.")
     for name, rung in rungs.items():
         if rung.below_null and _excess(rung, linear) <= tolerance:
-            chance = rung.null.mean if rung.null else float("nan")
-            return Verdict(
-                name,
-                f"{source} and {target} {PHRASES[name]}. What is left is a mean error of {rung.held_out.mean:.4f} "
-                f"diameters held out, {rung.held_out.mean / chance:.0%} of chance ({chance:.4f}).",
-            )
+            return Verdict(name, _sentence(rung, source, target))
     return Verdict(
         None,
         f"{source} and {target} are not explained by any rung: the linear map leaves a mean error of "
         f"{linear.held_out.mean:.4f} diameters held out, and chance gives {linear.null.mean:.4f}.",
+    )
+
+
+def _sentence(rung: Rung, source: str, target: str) -> str:
+    chance = rung.null.mean if rung.null else float("nan")
+    share = rung.held_out.mean / chance
+    left = f"a mean error of {rung.held_out.mean:.4f} diameters held out, {share:.0%} of chance ({chance:.4f})"
+    if share <= WEAK:
+        return f"{source} and {target} {PHRASES[rung.name]}. What is left is {left}."
+    return (
+        f"{source} and {target} are only weakly related, and a linear map finds no more than the {rung.name} rung: "
+        f"it leaves {left}."
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 from scipy.optimize import minimize_scalar
+from threadpoolctl import threadpool_limits
 
 from ..alignment import AffineMap, Rigid
 from ..errors import InputError
@@ -35,6 +36,7 @@ _ANCHORS = 128
 _KEPT_PAIRS = 256
 _BUDGET = 2e11  # floating-point operations for the weighted fits: seconds
 _WORST_ROWS = 10
+_ONE_THREAD = 1e8
 
 
 @dataclass(frozen=True)
@@ -234,7 +236,12 @@ class _Weighted:
 
 def _lawson(x: Array, y: Array, weights: Array, scale: bool, steps: int) -> _Weighted:
     """Lawson's iteration: rows that are served badly gain weight, until the largest residuals are equal."""
-    x, y = x.astype(np.float64), y.astype(np.float64)
+    small = x.size * float(max(x.shape[1], y.shape[1])) < _ONE_THREAD
+    with threadpool_limits(1 if small else None):  # threads only get in each other's way in small products
+        return _lawson_steps(x.astype(np.float64), y.astype(np.float64), weights, scale, steps)
+
+
+def _lawson_steps(x: Array, y: Array, weights: Array, scale: bool, steps: int) -> _Weighted:
     low, high = 0.0, np.inf
     best: AffineMap | None = None
     best_weights = weights

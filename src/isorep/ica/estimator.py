@@ -37,6 +37,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         When the fixed-point iteration stops.
     max_rows : int, optional
         Estimate from at most this many rows, drawn at random.
+    rounding : float, optional
+        As for :class:`Whitening`.
 
     Attributes
     ----------
@@ -77,6 +79,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         tol: float = 1e-4,
         max_iter: int = 200,
         max_rows: int | None = None,
+        rounding: float | None = None,
     ) -> None:
         self.n_components = n_components
         self.contrast = contrast
@@ -84,6 +87,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.max_rows = max_rows
+        self.rounding = rounding
 
     def fit(self, X: Any, y: Any = None, *, start: Array | None = None) -> Self:
         """Learn the unmixing.
@@ -96,7 +100,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if self.max_rows is not None and len(X) > self.max_rows:
             chosen = check_random_state(self.random_state).choice(len(X), self.max_rows, replace=False)
             X = X[np.sort(chosen)]
-        whitening = Whitening(self.n_components).fit(X)
+        whitening = Whitening(self.n_components, rounding=self.rounding).fit(X)
         white = whitening.transform(X)
         rotation = rotate(
             white,

@@ -9,10 +9,10 @@ from scipy import linalg
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..conditioning import factor_covariance
 from ..errors import InputError
 from ..moments import Moments
 from ..representation import Array
+from ..resolution import resolve_source
 
 
 class Whitening(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -27,6 +27,8 @@ class Whitening(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     ----------
     n_components : int, optional
         Keep this many leading axes; by default the numerical rank.
+    rounding : float, optional
+        The relative rounding of the values, if they were once stored coarser than they are now (bfloat16: ``2**-7``).
 
     Attributes
     ----------
@@ -49,14 +51,15 @@ class Whitening(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     True
     """
 
-    def __init__(self, n_components: int | None = None) -> None:
+    def __init__(self, n_components: int | None = None, *, rounding: float | None = None) -> None:
         self.n_components = n_components
+        self.rounding = rounding
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn mean and axes."""
         X = validate_data(self, X, dtype=[np.float64, np.float32, np.float16], ensure_min_samples=2)
         moments = Moments.from_rows(X, X[:, :0])
-        factor = factor_covariance(moments.xx, moments.n, moments.source_mean, X.dtype)
+        factor, _ = resolve_source(moments, X, X[:, :0], np.zeros(len(X), dtype=np.intp), 1, self.rounding)
         if factor.rank == 0:
             raise InputError("X has no variance: all rows are identical")
         _, deviations, axes = linalg.svd(factor.root, full_matrices=False)

@@ -1,8 +1,10 @@
-"""Reading representations from files: one module a family of formats, found by the file's suffix.
+"""Reading and writing representations: one module a family of formats, found by the file's suffix.
 
-To add a format, write a module with ``load(path, key, ids) -> Contents`` and name it in ``_READERS``.
+To add a format, write a module with ``load(path, key, ids) -> Contents`` and ``save(path, rows, key)`` and name it in
+``registry._FAMILIES``.
 """
 
-from .registry import Contents, column, read, suffixes
+from .registry import Contents, column, labels, read, suffixes
+from .writing import write
 
-__all__ = ["Contents", "column", "read", "suffixes"]
+__all__ = ["Contents", "column", "labels", "read", "suffixes", "write"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
-from .registry import Contents
+from .registry import Contents, RowStream
 
 
 def load(path: Path, key: str | None, ids: str | None) -> Contents:
@@ -22,6 +23,31 @@ def load(path: Path, key: str | None, ids: str | None) -> Contents:
     with path.open("rb") as file:
         header = read_header(file)
     return Contents(map_array(path, header, 0, path.stat().st_size))
+
+
+def vector(path: Path) -> Array:
+    """An array of one dimension."""
+    with path.open("rb") as file:
+        header = read_header(file)
+    if len(header.shape) != 1:
+        raise InputError(f"the array has shape {header.shape} where one entry a row is needed")
+    return np.asarray(map_array(path, header, 0, path.stat().st_size))
+
+
+def save(path: Path, rows: RowStream, key: str | None) -> None:
+    """Write the array; an npy file has no place for ids."""
+    if key is not None:
+        raise InputError(f"an npy file holds one array without names, so it cannot be called {key!r}")
+    with path.open("wb") as file:
+        write_array(file, rows.shape, rows.dtype, rows.blocks())
+
+
+def write_array(file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any], blocks: Iterable[Array]) -> None:
+    """Write an npy stream block by block."""
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
+    for block in blocks:
+        file.write(np.ascontiguousarray(block, dtype=dtype).data)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import zipfile
 from collections.abc import Iterator
@@ -12,10 +13,10 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
-from .naming import choose_array, default_ids_name
-from .npy import Header, map_array, read_header
-from .registry import Contents
-from .scratch import MEMORY_LIMIT, spool
+from .naming import choose_array, default_ids_name, require_plausible
+from .npy import Header, map_array, read_header, write_array
+from .registry import Contents, RowStream
+from .scratch import spool
 
 _BLOCK_BYTES = 2**24
 
@@ -27,8 +28,10 @@ def load(path: Path, key: str | None, ids: str | None) -> Contents:
         ids_name = default_ids_name(list(headers)) if ids is None else ids
         shapes = {name: header.shape for name, header in headers.items() if name != ids_name}
         name = choose_array(shapes, key, "array")
-        values = _read(path, archive, name, headers[name])
+        if ids_name in headers and headers[ids_name].shape != headers[name].shape[:1]:
+            raise InputError(f"array {name!r} has shape {headers[name].shape} and its ids {headers[ids_name].shape}")
         row_ids = None if ids_name is None else _vector(path, archive, headers, ids_name)
+        values = _read(path, archive, name, headers[name])
     return Contents(values, row_ids)
 
 
@@ -38,6 +41,20 @@ def column(path: Path, name: str) -> Array:
         members = _members(archive)
         headers = {member: _header(archive, info) for member, info in members.items()}
         return _vector(path, archive, headers, name)
+
+
+def save(path: Path, rows: RowStream, key: str | None) -> None:
+    """Write the arrays ``values`` and ``ids``, stored plain so that they can be mapped."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        with _member(archive, key or "values") as stream:
+            write_array(stream, rows.shape, rows.dtype, rows.blocks())
+        if rows.ids is not None:
+            with _member(archive, "ids") as stream:
+                write_array(stream, rows.ids.shape, rows.ids.dtype, [rows.ids])
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
+    return archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True)  # a fixed date: the same bytes again
 
 
 def _open(path: Path) -> zipfile.ZipFile:
@@ -70,8 +87,7 @@ def _vector(path: Path, archive: zipfile.ZipFile, headers: dict[str, Header], na
     header = headers[name]
     if len(header.shape) != 1:
         raise InputError(f"array {name!r} has shape {header.shape} where one entry a row is needed")
-    if header.data_bytes > 16 * MEMORY_LIMIT:
-        raise InputError(f"array {name!r} takes {header.data_bytes} bytes, too much for row ids or groups")
+    require_plausible(header.data_bytes, archive.getinfo(f"{name}.npy").compress_size, f"array {name!r}")
     return np.asarray(_read(path, archive, name, header))
 
 
@@ -81,9 +97,10 @@ def _read(path: Path, archive: zipfile.ZipFile, name: str, header: Header) -> Ar
         return map_array(path, header, _data_start(path, info), info.file_size)
     with archive.open(info) as stream:
         stream.read(header.offset)
-        if len(header.shape) != 2 or header.fortran_order:
-            return _read_whole(stream, header, name)
-        return spool(_row_blocks(stream, header), expected_bytes=header.data_bytes)
+        if header.data_bytes == 0:
+            return np.empty(header.shape, header.dtype)
+        flat = spool(_flat_blocks(stream, header), expected_bytes=header.data_bytes)
+        return flat.reshape(header.shape, order="F" if header.fortran_order else "C")
 
 
 def _data_start(path: Path, info: zipfile.ZipInfo) -> int:
@@ -97,23 +114,14 @@ def _data_start(path: Path, info: zipfile.ZipInfo) -> int:
     return int(info.header_offset + 30 + name_length + extra_length)
 
 
-def _read_whole(stream: IO[bytes], header: Header, name: str) -> Array:
-    if header.data_bytes > 4 * MEMORY_LIMIT:
-        raise InputError(
-            f"array {name!r} ({header.data_bytes} bytes) is compressed in column order, which cannot be read "
-            "by rows: save numpy.ascontiguousarray(values)"
-        )
-    flat = np.frombuffer(_exactly(stream, header.data_bytes), header.dtype)
-    return flat.reshape(header.shape, order="F" if header.fortran_order else "C")
-
-
-def _row_blocks(stream: IO[bytes], header: Header) -> Iterator[Array]:
-    rows, columns = header.shape
-    row_bytes = max(1, columns * header.dtype.itemsize)
-    step = max(1, _BLOCK_BYTES // row_bytes)
-    for start in range(0, rows, step):
-        count = min(step, rows - start)
-        yield np.frombuffer(_exactly(stream, count * row_bytes), header.dtype).reshape(count, columns)
+def _flat_blocks(stream: IO[bytes], header: Header) -> Iterator[Array]:
+    """The entries in the order they are stored in, as one column: rows and columns are a view of them."""
+    entries = math.prod(header.shape)
+    step = max(1, _BLOCK_BYTES // header.dtype.itemsize)
+    for start in range(0, entries, step):
+        count = min(step, entries - start)
+        data = _exactly(stream, count * header.dtype.itemsize)
+        yield np.frombuffer(data, header.dtype).reshape(count, 1)
 
 
 def _exactly(stream: IO[bytes], size: int) -> bytes:

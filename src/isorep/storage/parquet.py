@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import numpy as np
 
 from ..errors import InputError, missing_extra
 from ..representation import Array
-from .naming import choose_columns, default_ids_name
-from .registry import Contents
+from .naming import FEATURE_PREFIX, as_text, choose_columns, default_ids_name, require_plausible
+from .registry import Contents, RowStream
 from .scratch import spool
 
 _BATCH_CELLS = 2**21
+_LABELS_BATCH = 2**16
+_LONGEST_LIST = 2**20
 
 
 def load(path: Path, key: str | None, ids: str | None) -> Contents:
@@ -24,14 +27,25 @@ def load(path: Path, key: str | None, ids: str | None) -> Contents:
     schema = file.schema_arrow
     if ids is not None and ids not in schema.names:
         raise InputError(f"there is no column {ids!r}; there are {', '.join(schema.names[:12])}")
-    ids_name = (_saved_index(schema) or default_ids_name(schema.names)) if ids is None else ids
+    repeated = [name for name in schema.names if schema.names.count(name) > 1][:1]
+    if repeated:
+        raise InputError(f"two columns are called {repeated[0]!r}")
+    index = _saved_index(schema)
+    if ids is not None:
+        ids_names = [ids]
+    else:
+        ids_names = index or [name for name in [default_ids_name(schema.names)] if name is not None]
     numeric, lists = _numeric_and_list_columns(schema)
-    columns, list_column = choose_columns(numeric, lists, key, ids_name)
-    row_ids = None if ids_name is None else _labels(file.read([ids_name]).column(0), ids_name)
+    columns, list_column = choose_columns(schema.names, numeric, lists, key, [*ids_names, *index])
+    for name in columns:
+        if name not in numeric:
+            raise InputError(f"column {name!r} holds {schema.field(name).type}, not floating-point numbers")
+    row_ids = _joined([_labels(path, name) for name in ids_names])
     rows = file.metadata.num_rows
     if rows == 0:
         raise InputError("there are no rows of data")
     if list_column is not None:
+        _require_short_lists(file.metadata, list_column)
         values = spool(_list_blocks(file, list_column))
     else:
         dtype = _common_dtype([schema.field(name).type for name in columns])
@@ -45,22 +59,52 @@ def column(path: Path, name: str) -> Array:
     file = _open(path)
     if name not in file.schema_arrow.names:
         raise InputError(f"there is no column {name!r}; there are {', '.join(file.schema_arrow.names[:12])}")
-    return _labels(file.read([name]).column(0), name)
+    return _labels(path, name)
 
 
-def _open(path: Path) -> Any:
+def save(path: Path, rows: RowStream, key: str | None) -> None:
+    """Write one column a dimension, ``feature_0`` and so on, after the column ``id``."""
+    pyarrow = _pyarrow()
+    names = [f"{FEATURE_PREFIX if key is None else key}{place}" for place in range(rows.shape[1])]
+    fields = [(name, pyarrow.from_numpy_dtype(rows.dtype)) for name in names]
+    if rows.ids is not None:
+        fields.insert(0, ("id", pyarrow.int64() if rows.ids.dtype.kind in "iu" else pyarrow.string()))
+    schema = pyarrow.schema(fields)
+    start = 0
+    with pyarrow.parquet.ParquetWriter(path, schema, use_dictionary=False) as writer:
+        for block in rows.blocks():
+            columns = [pyarrow.array(np.ascontiguousarray(column)) for column in block.T]
+            if rows.ids is not None:
+                columns.insert(0, pyarrow.array(rows.ids[start : start + len(block)], schema.field("id").type))
+            writer.write_table(pyarrow.table(columns, schema=schema))
+            start += len(block)
+
+
+def _open(path: Path, **options: Any) -> Any:
+    return _pyarrow().parquet.ParquetFile(path, memory_map=True, **options)
+
+
+def _pyarrow() -> Any:
     try:
+        import pyarrow
         import pyarrow.parquet
     except ModuleNotFoundError:
-        raise missing_extra("pyarrow", "io", "reading parquet") from None
-    return pyarrow.parquet.ParquetFile(path, memory_map=True)
+        raise missing_extra("pyarrow", "io", "parquet") from None
+    return pyarrow
 
 
-def _saved_index(schema: Any) -> str | None:
-    """The column that pandas saved as a data frame's index."""
+def _saved_index(schema: Any) -> list[str]:
+    """The columns that pandas saved as a data frame's index."""
     saved = (schema.metadata or {}).get(b"pandas")
     index = json.loads(saved).get("index_columns", []) if saved else []
-    return index[0] if len(index) == 1 and isinstance(index[0], str) and index[0] in schema.names else None
+    return [name for name in index if isinstance(name, str) and name in schema.names]
+
+
+def _joined(labels: list[Array]) -> Array | None:
+    """One id a row: the label itself, or the labels of several index levels with a slash between."""
+    if len(labels) <= 1:
+        return labels[0] if labels else None
+    return np.array(["/".join(map(str, parts)) for parts in zip(*labels, strict=True)])
 
 
 def _numeric_and_list_columns(schema: Any) -> tuple[list[str], list[str]]:
@@ -97,6 +141,15 @@ def _column_blocks(file: Any, columns: list[str], dtype: np.dtype[Any]) -> Itera
         yield block
 
 
+def _require_short_lists(metadata: Any, name: str) -> None:
+    """Refuse lists so long that one batch of them would fill the memory; few bytes can stand for many equal entries."""
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for column_chunk in map(group.column, range(group.num_columns)):
+            is_meant = column_chunk.path_in_schema.split(".")[0] == name
+            if is_meant and column_chunk.num_values > group.num_rows * _LONGEST_LIST:
+                raise InputError(f"the lists of column {name!r} have more than {_LONGEST_LIST} entries")
+
+
 def _list_blocks(file: Any, name: str) -> Iterator[Array]:
     import pyarrow.compute
 
@@ -122,12 +175,26 @@ def _list_blocks(file: Any, name: str) -> Iterator[Array]:
         yield flat.reshape(len(cells), width)
 
 
-def _labels(cells: Any, name: str) -> Array:
-    """A column of ids or groups as numpy integers or text."""
+def _labels(path: Path, name: str) -> Array:
+    """A column of ids or groups as numpy integers or text; repeated text is held once."""
     from pyarrow import types
 
-    if cells.null_count:
-        raise InputError(f"column {name!r} has {cells.null_count} missing entries")
-    if types.is_integer(cells.type):
-        return np.asarray(cells.to_numpy())
-    return np.array([str(cell) for cell in cells.to_pylist()])
+    stored = path.stat().st_size
+    parts: list[Any] = []
+    rows = 0
+    for batch in _open(path, read_dictionary=[name]).iter_batches(batch_size=_LABELS_BATCH, columns=[name]):
+        cells = batch.column(0)
+        if cells.null_count:
+            raise InputError(f"column {name!r} has {cells.null_count} missing entries from row {rows} on")
+        rows += len(cells)
+        require_plausible(16 * rows, stored, f"column {name!r}")
+        if types.is_integer(cells.type):
+            parts.append(cells.to_numpy(zero_copy_only=False))
+        elif types.is_dictionary(cells.type):
+            words = cells.dictionary.to_pylist()
+            parts.append([words[place] for place in cells.indices.to_pylist()])
+        else:
+            parts.append(cells.to_pylist())
+    if parts and isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    return as_text(chain.from_iterable(parts), stored, f"column {name!r}")

@@ -1,18 +1,22 @@
-"""``isorep.read``: from a path to a Representation, by suffix."""
+"""``isorep.read``: from a path to a Representation, by suffix; and what readers and writers are given."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, MissingFileError
-from ..representation import Array, Representation
+import numpy as np
 
-# Suffix -> module of this package. A module offers load(path, key, ids) and, where files carry more than
-# values, column(path, name).
-_READERS = {
+from ..errors import InputError, MissingFileError
+from ..representation import Array, Matrix, Representation
+from .lazy import release
+
+# Suffix -> module of this package. A module offers load(path, key, ids), save(path, rows, key) and, where files carry
+# more than values, column(path, name).
+_FAMILIES = {
     ".npy": "npy",
     ".npz": "npz",
     ".safetensors": "tensors",
@@ -22,7 +26,15 @@ _READERS = {
     ".tsv.gz": "text",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+    ".h5ad": "h5ad",
+    ".zarr": "zarrs",
+    ".pt": "checkpoints",
+    ".pth": "checkpoints",
 }
+ZARR_METADATA = ("zarr.json", ".zarray", ".zgroup")
+_BLOCK_BYTES = 2**25
 
 
 @dataclass(frozen=True)
@@ -33,6 +45,29 @@ class Contents:
     ids: Array | None = None
 
 
+@dataclass(frozen=True)
+class RowStream:
+    """What a writer is given: the rows in blocks, and their ids where the file is to hold them."""
+
+    values: Matrix
+    ids: Array | None
+    dtype: np.dtype[Any]  # little-endian floating point
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        rows, columns = self.values.shape
+        return int(rows), int(columns)
+
+    def blocks(self, multiple: int = 1) -> Iterator[Array]:
+        """Consecutive row blocks in C order; all but the last have a multiple of that many rows."""
+        rows, columns = self.shape
+        step = max(1, _BLOCK_BYTES // (columns * self.dtype.itemsize * multiple)) * multiple
+        for start in range(0, rows, step):
+            yield np.ascontiguousarray(self.values[start : min(start + step, rows)], dtype=self.dtype)
+            release(self.values)
+
+
 def read(
     path: str | Path, *, key: str | None = None, ids: str | None = None, name: str | None = None
 ) -> Representation:
@@ -41,23 +76,25 @@ def read(
     Parameters
     ----------
     path : str or Path
-        A ``.npy``, ``.npz``, ``.safetensors``, ``.csv``, ``.tsv`` (also ``.gz``) or ``.parquet`` file. ``file::key``
+        A ``.npy``, ``.npz``, ``.safetensors``, ``.pt``, ``.csv``, ``.tsv`` (also ``.gz``), ``.parquet``, ``.h5``,
+        ``.h5ad`` or ``.zarr`` file, or a folder of such files that hold the rows one after the other. ``file::key``
         names the key as well.
     key : str, optional
-        Which part of the file: the array of an npz, the tensor of a safetensors file, the list column of a parquet
-        file, or a prefix of the columns of a table. By default the only one there is; in a table the
-        ``feature_*`` columns, else the one list column, else every numeric column that is not ``Metadata_*``.
+        Which part of the file: the array of an npz, HDF5 or zarr file, the tensor of a safetensors or torch file, the
+        obsm entry of an AnnData object (or ``X``), the list column of a parquet file, or a prefix of the columns of a
+        table. By default the only one there is (AnnData: otherwise X); in a table the ``feature_*`` columns, else the
+        one list column, else every numeric column that is not ``Metadata_*``.
     ids : str, optional
-        The array (npz, safetensors) or column (tables) with the row ids. By default ``ids`` or ``id`` where
-        the file has one, or the index a data frame was saved with.
+        The array or tensor, or the column of a table or of AnnData's obs, with the row ids. By default ``ids`` or
+        ``id`` where the file has one, or the index a data frame was saved with; in AnnData obs_names.
     name : str, optional
         By default the file's name.
 
     Returns
     -------
     Representation
-        npy, uncompressed npz and safetensors files are memory-mapped; the other formats are parsed once, in
-        blocks, into memory or (above 256 MiB) into a scratch file.
+        npy, uncompressed npz, safetensors and torch files are memory-mapped, HDF5 and zarr are sliced where they lie;
+        the other formats are parsed once, in blocks, into memory or (above 256 MiB) into a scratch file.
 
     Examples
     --------
@@ -67,31 +104,48 @@ def read(
     >>> isorep.read(folder / "run.npz")
     Representation('run.npz', 3 rows x 3 columns, float64, with ids)
     """
-    path, key = _split_key(path, key)
-    module = _reader(path)
-    contents = _guarded(path, lambda: module.load(path, key, ids))
-    representation: Representation = _guarded(
+    path, key = split_key(path, key)
+    module = reader(path)
+    contents = guarded(path, lambda: module.load(path, key, ids))
+    representation: Representation = guarded(
         path, lambda: Representation(contents.values, contents.ids, name or path.name)
     )
     return representation
 
 
 def column(path: str | Path, name: str) -> Array:
-    """One named column (table) or one-dimensional array (npz, safetensors) of a file: groups, labels, ids."""
-    path, _ = _split_key(path, None)
-    module = _reader(path)
+    """One named column (table, AnnData) or one-dimensional array (the other formats) of a file: groups, labels, ids."""
+    path, _ = split_key(path, None)
+    module = reader(path)
     if not hasattr(module, "column"):
         raise InputError(f"{path.name} holds values only, so it has no column {name!r}")
-    found: Array = _guarded(path, lambda: module.column(path, name))
+    found: Array = guarded(path, lambda: module.column(path, name))
+    return found
+
+
+def labels(where: str, source: str | Path) -> Array:
+    """Labels of rows from a column of the source, from ``file::column``, or from an npy file of one dimension."""
+    path, name = split_key(where, None)
+    if name is not None:
+        return column(path, name)
+    if not path.exists():
+        if any(where.lower().endswith(suffix) for suffix in _FAMILIES):
+            raise MissingFileError(f"{where} does not exist")
+        return column(source, where)
+    module = reader(path)
+    if not hasattr(module, "vector"):
+        raise InputError(f"{path.name} may hold several columns: name one as {path.name}::COLUMN")
+    found: Array = guarded(path, lambda: module.vector(path))
     return found
 
 
 def suffixes() -> list[str]:
     """The suffixes that can be read."""
-    return list(_READERS)
+    return list(_FAMILIES)
 
 
-def _split_key(path: str | Path, key: str | None) -> tuple[Path, str | None]:
+def split_key(path: str | Path, key: str | None) -> tuple[Path, str | None]:
+    """``file::key`` as a path and a key."""
     text = str(path)
     if "::" in text and not Path(text).exists():
         text, _, inner = text.rpartition("::")
@@ -99,22 +153,36 @@ def _split_key(path: str | Path, key: str | None) -> tuple[Path, str | None]:
     return Path(text), key
 
 
-def _reader(path: Path) -> Any:
-    if not path.exists():
-        raise MissingFileError(f"{path} does not exist")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder, not a file")
+def family(path: Path, verb: str = "read") -> Any:
+    """The module for a suffix."""
     lowered = path.name.lower()
-    matching = [suffix for suffix in _READERS if lowered.endswith(suffix)]
+    matching = [suffix for suffix in _FAMILIES if lowered.endswith(suffix)]
     if not matching:
         suffix = "".join(path.suffixes[-1:]) or "no suffix"
-        raise InputError(f"{path.name}: cannot read {suffix}; known are {', '.join(_READERS)}")
+        raise InputError(f"{path.name}: cannot {verb} {suffix}; known are {', '.join(_FAMILIES)}")
+    return import_module(f".{_FAMILIES[max(matching, key=len)]}", __package__)
+
+
+def reader(path: Path) -> Any:
+    """The module that reads a file or folder that exists."""
+    try:
+        there = path.exists()
+    except OSError as error:
+        raise InputError(f"{str(path)[:60]}... cannot be looked up: {error.strerror}") from error
+    if not there:
+        raise MissingFileError(f"{path} does not exist")
+    if path.is_dir():
+        is_zarr = path.name.lower().endswith(".zarr") or any((path / name).is_file() for name in ZARR_METADATA)
+        return import_module(f".{'zarrs' if is_zarr else 'shards'}", __package__)
+    if not path.is_file():
+        raise InputError(f"{path.name} is not a regular file")
     if path.stat().st_size == 0:
+        family(path)
         raise InputError(f"{path.name} is empty (0 bytes)")
-    return import_module(f".{_READERS[max(matching, key=len)]}", __package__)
+    return family(path)
 
 
-def _guarded(path: Path, action: Any) -> Any:
+def guarded(path: Path, action: Any) -> Any:
     """Run a reader on a file that may be hostile: whatever it raises becomes one sentence about the file."""
     try:
         return action()

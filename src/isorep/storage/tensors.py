@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..representation import Array
+from ..representation import Array, BFloat16Matrix
 from .naming import choose_array, default_ids_name
-from .registry import Contents
+from .registry import Contents, RowStream
 
 _DTYPES = {
     "F64": "<f8",
@@ -49,6 +49,26 @@ def column(path: Path, name: str) -> Array:
     return np.asarray(_map(path, entries[name]))
 
 
+def save(path: Path, rows: RowStream, key: str | None) -> None:
+    """Write the tensors ``values`` and ``ids``; the ids come first, where they are aligned."""
+    header: dict[str, Any] = {}
+    ids = rows.ids
+    start = 0 if ids is None else ids.nbytes
+    if ids is not None:
+        header["ids"] = {"dtype": "I64", "shape": list(ids.shape), "data_offsets": [0, start]}
+    end = start + rows.shape[0] * rows.shape[1] * rows.dtype.itemsize
+    dtype = f"F{8 * rows.dtype.itemsize}"
+    header[key or "values"] = {"dtype": dtype, "shape": list(rows.shape), "data_offsets": [start, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        if ids is not None:
+            file.write(np.ascontiguousarray(ids, "<i8").data)
+        for block in rows.blocks():
+            file.write(block.data)
+
+
 def _entries(path: Path) -> dict[str, dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
@@ -73,19 +93,3 @@ def _map(path: Path, entry: dict[str, Any]) -> Any:
         return np.empty(shape, _DTYPES[dtype])
     mapped = np.memmap(path, dtype=_DTYPES[dtype], mode="r", offset=entry["start"], shape=shape)
     return BFloat16Matrix(mapped) if dtype == "BF16" else mapped
-
-
-class BFloat16Matrix:
-    """bfloat16 values as float32, of which they are the upper half of the bits."""
-
-    dtype = np.dtype(np.float32)
-
-    def __init__(self, bits: Array) -> None:
-        self._bits = bits
-        self.shape = bits.shape
-
-    def __getitem__(self, rows: Any) -> Array:
-        return np.asarray((self._bits[rows].astype(np.uint32) << 16).view(np.float32))
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        return np.asarray(self[:], dtype=dtype)

@@ -1,0 +1,29 @@
+"""``isorep report``: the HTML page of a result that was written with ``--json``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    result: Annotated[Path, typer.Argument(metavar="RESULT", help="A result that isorep wrote with --json.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the page here; by default beside RESULT, named .html.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+) -> None:
+    """Turn a result into one HTML file: figures and tables inside, no network needed."""
+    from ..errors import InputError
+    from ..files import require_writable
+    from ..report import read_result, write
+
+    output = result.with_suffix(".html") if output is None else output
+    if output.resolve() == result.resolve():
+        raise InputError(f"the page would replace {result}: name another file with -o")
+    require_writable(output)
+    write(read_result(result), output)
+    if not quiet:
+        print(f"wrote {output}")

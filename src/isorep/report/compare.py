@@ -1,0 +1,217 @@
+"""The page of a comparison (schema ``isorep.compare/1``): the verdict first, then what it rests on."""
+
+from __future__ import annotations
+
+from .certificate import bracket, worst_case
+from .dimensions import dimensions_figure, matching_figure, spectrum_figure
+from .ladder import ladder_figure, ladder_table, residuals_figure, statistics_table
+from .parts import Cell, Column, Definitions, Heading, Notes, Page, Prose, Quotation, Section, Table, Verdict
+from .plane import scatter_figures
+from .rungs import rung_name
+from .values import MISSING, Node, compact, count, fixed, percent
+
+MOST_CAVEATS = 200
+WEAK = 0.5
+"""The share of chance above which a rung that was reached is no success; the verdict says so in words."""
+
+
+def assemble(result: Node) -> Page:
+    """All sections that the result has something for."""
+    source, target = _side_name(result, "source"), _side_name(result, "target")
+    sections = [
+        _ladder(result, source, target),
+        worst_case(result, target),
+        _scatter(result, source, target),
+        _dimensions(result, source, target),
+        _residuals(result, target),
+        _spectrum(result),
+        _caveats(result),
+        _settings(result),
+        _citation(result),
+    ]
+    return Page(
+        title=f"{source} → {target} · isorep",
+        eyebrow=f"Comparison of {source} (source) with {target} (target)",
+        opening=_opening(result, target),
+        sections=tuple(section for section in sections if section is not None),
+        made_by=f"Made by isorep {result['isorep'].text('of unknown version')} from a result of schema "
+        f"{result['schema'].text()}. The file is complete in itself and fetches nothing.",
+    )
+
+
+def _opening(result: Node, target: str) -> tuple[Verdict | Definitions, ...]:
+    sentence = result["verdict"]["sentence"].text("This result holds no verdict.")
+    rung = result["verdict"]["rung"].text()
+    head, rest = _in_two(sentence)
+    open_ = _is_weak(result["forward"]["rungs"][rung]) if rung else sentence.startswith(("No verdict", "This result"))
+    rungs = [name for name, _ in result["forward"]["rungs"].items()]
+    steps = tuple((rung_name(name), name == rung) for name in rungs)
+    verdict = Verdict(head, rest, None if open_ else bool(rung), steps)
+    tiles = _tiles(result, rung or ("linear" if "linear" in rungs else ""), target)
+    return (verdict, Definitions(tiles, tiles=True)) if tiles else (verdict,)
+
+
+def _in_two(sentence: str) -> tuple[str, str]:
+    """The answer, and the numbers behind it."""
+    answer, stop, numbers = sentence.partition(". ")
+    if stop:
+        return f"{answer}.", numbers
+    answer, stop, numbers = sentence.rpartition(": ")
+    return (f"{answer}.", numbers[:1].upper() + numbers[1:]) if stop else (sentence, "")
+
+
+def _is_weak(rung: Node) -> bool:
+    mean, null = rung["held_out"]["mean"].number(), rung["null"]["mean"].number()
+    return mean is not None and null is not None and mean > WEAK * null
+
+
+def _tiles(result: Node, rung: str, target: str) -> tuple[tuple[str, str, str], ...]:
+    node = result["forward"]["rungs"][rung]
+    mean, null = node["held_out"]["mean"].number(), node["null"]["mean"].number()
+    low, high = node["interval"]["low"].number(), node["interval"]["high"].number()
+    efficiency = result["forward"]["ica_efficiency"].number()
+    ends = bracket(result)
+    tiles = []
+    if mean is not None:
+        span = "" if low is None or high is None else f", {fixed(low)} to {fixed(high)}"
+        tiles.append((f"held-out error, {rung_name(rung)}", fixed(mean), f"diameters of {target}{span}"))
+    if mean is not None and null:
+        tiles.append(("share of chance", percent(mean / null), f"shuffled rows give {fixed(null)}"))
+    if ends is not None:
+        remark = f"certified; no rigid map does better than {fixed(ends[0], 3)}"
+        tiles.append(("worst row, best rigid map", f"≤ {fixed(ends[1], 3)}", remark))
+    if efficiency is not None:
+        tiles.append(("ICA efficiency", percent(efficiency), "of what a rotation gains, ICA gains without pairs"))
+    return tuple(tiles)
+
+
+def _ladder(result: Node, source: str, target: str) -> Section | None:
+    forward, reverse = result["forward"], result["reverse"]
+    if not forward["rungs"].items():
+        return None
+    rung = result["verdict"]["rung"].text()
+    unit = f"{source} mapped onto {target}: mean error in diameters of {target}{_diameter(forward)}; lower is closer."
+    parts: list[object] = [
+        Prose((unit,)),
+        ladder_table(forward, "ladder", f"{source} → {target}", rung),
+        ladder_figure(forward, rung, target),
+        statistics_table(forward),
+    ]
+    if reverse["rungs"].items():
+        back = reverse["verdict"]["rung"].text()
+        said = reverse["verdict"]["sentence"].text()
+        unit = f"{target} mapped onto {source}: mean error in diameters of {source}{_diameter(reverse)}."
+        parts += [
+            Heading("The reverse direction"),
+            Prose((unit, said) if said else (unit,)),
+            ladder_table(reverse, "ladder-reverse", f"{target} → {source}", back),
+        ]
+    return Section("the-ladder", "The ladder", tuple(parts))
+
+
+def _scatter(result: Node, source: str, target: str) -> Section | None:
+    row = scatter_figures(result["figures"]["scatter"], source, target)
+    return Section("alignment", "Before and after alignment", row) if row else None
+
+
+def _dimensions(result: Node, source: str, target: str) -> Section | None:
+    figures = (
+        matching_figure(result["figures"]["matching"], source, target),
+        dimensions_figure(result["figures"]["dimensions"], target),
+    )
+    parts = tuple(figure for figure in figures if figure is not None)
+    return Section("dimensions", "Single dimensions", parts) if parts else None
+
+
+def _residuals(result: Node, target: str) -> Section | None:
+    figure = residuals_figure(result["figures"]["residuals"], target)
+    return Section("residuals", "Residuals", (figure,)) if figure else None
+
+
+def _spectrum(result: Node) -> Section | None:
+    rows = []
+    for kind in ("source", "target"):
+        side = result[kind]
+        if not side.items():
+            continue
+        numbers = [side[key].number() for key in ("rows", "columns", "rank", "condition", "constant_columns")]
+        texts = [*map(count, numbers[:3]), compact(numbers[3]), count(numbers[4])]
+        radius = side["rms_radius"].number()
+        rows.append(
+            (
+                Cell(f"{side['name'].text(kind)} ({kind})"),
+                *(Cell(text, number) for text, number in zip(texts, numbers, strict=True)),
+                Cell(compact(radius), radius),
+                Cell(side["dtype"].text(MISSING)),
+            )
+        )
+    figure = spectrum_figure(result)
+    if not rows and figure is None:
+        return None
+    titles = ("side", "rows", "dimensions", "rank", "condition", "constant", "RMS radius", "dtype")
+    columns = tuple(Column(title, numeric=title not in ("side", "dtype")) for title in titles)
+    parts: tuple[object, ...] = (Table("sides", "The two sides", columns, tuple(rows)),) if rows else ()
+    return Section("rank", "Rank and spectrum", (*parts, figure) if figure else parts)
+
+
+def _caveats(result: Node) -> Section | None:
+    if result["caveats"].raw is None:
+        return None
+    found = tuple(node.text() for node in result["caveats"].nodes(MOST_CAVEATS) if node.text())
+    said: Notes | Prose = Notes(found) if found else Prose(("None that isorep knows of applies to this pair.",))
+    return Section("caveats", "Caveats", (said,))
+
+
+def _settings(result: Node) -> Section | None:
+    items = tuple((key.replace("_", " "), _plain(node), "") for key, node in result["settings"].items()[:100])
+    return Section("settings", "Settings", (Definitions(items),)) if items else None
+
+
+def _citation(result: Node) -> Section:
+    version = result["isorep"].text("unknown")
+    return Section(
+        "citation",
+        "How to cite",
+        (
+            Prose(("Cite the software with its version, and the paper whose definitions it measures.",)),
+            Quotation("Citations in BibTeX", BIBTEX.replace("VERSION", version)),
+        ),
+    )
+
+
+def _side_name(result: Node, kind: str) -> str:
+    return result[kind]["name"].text() or result["forward"][kind].text() or kind
+
+
+def _diameter(direction: Node) -> str:
+    value = direction["diameter"]["value"].number()
+    if value is None:
+        return ""
+    return f" ({compact(value, 6)}, {'exact' if direction['diameter']['exact'].raw is True else 'a lower bound'})"
+
+
+def _plain(node: Node) -> str:
+    if isinstance(node.raw, list):
+        return ", ".join(_plain(item) for item in node.nodes(50)) or "none"
+    if isinstance(node.raw, dict):
+        return ", ".join(f"{key}: {_plain(value)}" for key, value in node.items()[:50]) or "none"
+    if isinstance(node.raw, bool):
+        return "yes" if node.raw else "no"
+    return node.text("none")
+
+
+BIBTEX = """\
+@software{isorep,
+  author  = {{The isorep developers}},
+  title   = {isorep: are two neural representations the same, and up to what?},
+  version = {VERSION},
+  year    = {2026}
+}
+
+@inproceedings{nelson2026statistical,
+  author    = {Nelson, Walter and Fumero, Marco and
+               Karaletsos, Theofanis and Locatello, Francesco},
+  title     = {Statistical and structural identifiability in representation learning},
+  booktitle = {International Conference on Learning Representations},
+  year      = {2026}
+}"""

@@ -1,0 +1,26 @@
+"""Charts as SVG that we write ourselves: each is a function from plain numbers to a :class:`Drawing`."""
+
+from .drawing import Drawing, Series
+from .heatmap import heatmap
+from .histogram import histogram
+from .intervals import IntervalRow, intervals
+from .lines import Line, lines
+from .scatter import Cloud, scatter
+
+NARROW, WIDE = 340, 720
+"""The widths to draw for: text keeps its size on a phone and on a desk."""
+
+__all__ = [
+    "NARROW",
+    "WIDE",
+    "Cloud",
+    "Drawing",
+    "IntervalRow",
+    "Line",
+    "Series",
+    "heatmap",
+    "histogram",
+    "intervals",
+    "lines",
+    "scatter",
+]

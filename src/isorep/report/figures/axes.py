@@ -1,0 +1,121 @@
+"""Scales, and the frame of axes that charts share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from .drawing import clipped, group, tag
+
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Values on a line of pixels; with ``log``, by their logarithm."""
+
+    low: float
+    high: float
+    start: float
+    stop: float
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        """Where a value lies; what is outside lies at the edge."""
+        share = (self._bend(value) - self._bend(self.low)) / (self._bend(self.high) - self._bend(self.low))
+        return self.start + min(max(share, 0.0), 1.0) * (self.stop - self.start)
+
+    def ticks(self, most: int) -> list[tuple[float, str]]:
+        """Round values within the scale, with their texts."""
+        return _decades(self.low, self.high, most) if self.log else _round_values(self.low, self.high, most)
+
+    def _bend(self, value: float) -> float:
+        return math.log10(max(value, self.low)) if self.log else value
+
+
+def spanning(low: float, high: float, start: float, stop: float, margin: float = 0.0) -> Scale:
+    """A linear scale over values, never empty, with a margin on both sides."""
+    if not high > low:
+        low, high = low - 0.5, high + 0.5
+    room = margin * (high - low)
+    return Scale(low - room, high + room, start, stop)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A drawing's size and the edges of its plotting area."""
+
+    width: float
+    height: float
+    left: float
+    right: float
+    top: float
+    bottom: float
+
+    @property
+    def across(self) -> tuple[float, float]:
+        """Where x runs."""
+        return self.left, self.width - self.right
+
+    @property
+    def upward(self) -> tuple[float, float]:
+        """Where y runs, from the bottom."""
+        return self.height - self.bottom, self.top
+
+    def x_axis(
+        self, scale: Scale, title: str, most: int | None = None, ticks: Sequence[tuple[float, str]] | None = None
+    ) -> Markup:
+        """Grid lines, tick labels (round values, or those given) and the title under the plot."""
+        start, stop = self.across
+        low, high = self.upward
+        drawn = [tag("line", class_="axis", x1=start, x2=stop, y1=low, y2=low)]
+        for value, text in ticks or scale.ticks(most or max(2, int((stop - start) / 75))):
+            x = scale(value)
+            drawn.append(tag("line", class_="grid", x1=x, x2=x, y1=low, y2=high))
+            drawn.append(tag("text", text, class_="tick", x=x, y=low + 16, text_anchor="middle"))
+        middle = (start + stop) / 2
+        title = clipped(title, 2 * min(middle, self.width - middle))
+        drawn.append(tag("text", title, class_="axis-title", x=middle, y=low + 35, text_anchor="middle"))
+        return group(drawn)
+
+    def y_axis(self, scale: Scale, title: str, most: int | None = None) -> Markup:
+        """Grid lines and tick labels at the left, the title above them."""
+        start, stop = self.across
+        low, high = self.upward
+        drawn = []
+        for value, text in scale.ticks(most or max(2, int((low - high) / 42))):
+            y = scale(value)
+            drawn.append(tag("line", class_="grid", x1=start, x2=stop, y1=y, y2=y))
+            drawn.append(tag("text", text, class_="tick", x=start - 7, y=y + 4, text_anchor="end"))
+        drawn.append(tag("text", clipped(title, self.width - 2), class_="axis-title", x=2, y=high - 14))
+        return group(drawn)
+
+
+def extent(values: Sequence[float]) -> tuple[float, float]:
+    """The least and the greatest; zero and one for nothing."""
+    return (min(values), max(values)) if values else (0.0, 1.0)
+
+
+def _round_values(low: float, high: float, most: int) -> list[tuple[float, str]]:
+    step = 10.0 ** math.floor(math.log10((high - low) / most))
+    step *= next(factor for factor in (1, 2, 2.5, 5, 10, 20) if (high - low) / (factor * step) <= most)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    decimals = next((places for places in range(12) if abs(round(step, places) - step) < 1e-9 * step), 12)
+    if max(abs(low), abs(high)) >= 1e6 or high - low < 1e-6:
+        return [(place * step, f"{place * step:.3g}".replace("-", "−")) for place in range(first, last + 1)]
+    return [(place * step, f"{place * step:.{decimals}f}".replace("-", "−")) for place in range(first, last + 1)]
+
+
+def _decades(low: float, high: float, most: int) -> list[tuple[float, str]]:
+    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+    if last - first < 1:
+        return _round_values(low, high, most)
+    stride = max(1, math.ceil((last - first + 1) / most))
+    return [(10.0**place, _power(place)) for place in range(last, first - 1, -stride)]
+
+
+def _power(place: int) -> str:
+    return f"{10.0**place:g}" if -3 < place < 4 else "10" + str(place).translate(SUPERSCRIPTS)

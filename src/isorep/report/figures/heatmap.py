@@ -1,0 +1,91 @@
+"""A matrix of signed values in colour."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from .drawing import Drawing, Series, clipped, group, short, tag
+
+SHADES = 10
+"""Shades of each sign; the style sheet mixes them (``n1`` to ``n10`` and ``p1`` to ``p10``)."""
+LARGEST_CELL = 38.0
+
+
+def heatmap(
+    values: Sequence[Sequence[float | None]],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    axes: tuple[str, str],
+    width: float,
+) -> Drawing:
+    """Cells from -1 to 1, row 0 at the top; cells of one shade are one element."""
+    left, top, right, bottom = 48.0, 30.0, 8.0, 92.0
+    cell = min((width - left - right) / max(len(columns), 1), LARGEST_CELL)
+    height = top + cell * len(rows) + bottom
+    middle = left + cell * len(columns) / 2
+    foot = top + cell * len(rows)
+    drawn = [
+        tag("text", axes[1], class_="axis-title", x=2, y=top - 14),
+        tag("text", axes[0], class_="axis-title", x=max(middle, 90), y=foot + 35, text_anchor="middle"),
+        tag("rect", class_="ground", x=left, y=top, width=cell * len(columns), height=cell * len(rows)),
+        *_cells(values, left, top, cell),
+        *_names([clipped(name, left - 6) for name in rows], [clipped(name, 60) for name in columns], left, top, cell),
+        _legend(left, foot + 52),
+    ]
+    series = tuple(
+        Series(
+            f"{axes[1]} {row}",
+            tuple((left + (j + 0.5) * cell, top + (i + 0.5) * cell) for j in range(len(columns))),
+            tuple(
+                f"{axes[0]} {column}: {'no value' if value is None else f'{value:.2f}'.replace('-', '−')}"
+                for column, value in zip(columns, values[i], strict=True)
+            ),
+        )
+        for i, row in enumerate(rows)
+    )
+    return Drawing(width, height, Markup("").join(drawn), series, reach=0.75 * cell)
+
+
+def _cells(values: Sequence[Sequence[float | None]], left: float, top: float, cell: float) -> list[Markup]:
+    gap = 0.5 if cell > 8 else 0.0
+    side = short(cell - 2 * gap + (0 if gap else 0.1))
+    shades: dict[str, list[str]] = defaultdict(list)
+    for i, row in enumerate(values):
+        for j, value in enumerate(row):
+            shade = 0 if value is None else round(SHADES * min(abs(value), 1.0))
+            if shade and value is not None:
+                corner = f"M{left + j * cell + gap:.2f} {top + i * cell + gap:.2f}"
+                shades[f"{'p' if value > 0 else 'n'}{shade}"].append(f"{corner}h{side}v{side}h-{side}z")
+    return [tag("path", class_=f"cell {shade}", d="".join(shades[shade])) for shade in sorted(shades)]
+
+
+def _names(rows: Sequence[str], columns: Sequence[str], left: float, top: float, cell: float) -> list[Markup]:
+    longest = max((len(name) for name in columns), default=1)
+    across = max(1, round((7.5 * longest + 6) / cell + 0.49))
+    down = max(1, round(14 / cell + 0.49))
+    foot = top + cell * len(rows)
+    drawn = [
+        tag("text", rows[i], class_="tick", x=left - 6, y=top + (i + 0.5) * cell + 4, text_anchor="end")
+        for i in range(0, len(rows), down)
+    ]
+    drawn += [
+        tag("text", columns[j], class_="tick", x=left + (j + 0.5) * cell, y=foot + 16, text_anchor="middle")
+        for j in range(0, len(columns), across)
+    ]
+    return drawn
+
+
+def _legend(left: float, y: float) -> Markup:
+    each = 9.0
+    shades = [f"n{shade}" for shade in range(SHADES, 0, -1)] + ["p0"] + [f"p{shade}" for shade in range(1, SHADES + 1)]
+    drawn = [
+        tag("rect", class_=f"cell {shade}", x=left + place * each, y=y, width=each + 0.1, height=9)
+        for place, shade in enumerate(shades)
+    ]
+    for place, text in ((0.0, "−1"), (0.5, "0"), (1.0, "1")):
+        x = left + each * (0.5 + place * (len(shades) - 1))
+        drawn.append(tag("text", text, class_="tick", x=x, y=y + 24, text_anchor="middle"))
+    return group(drawn, class_="scale-bar")

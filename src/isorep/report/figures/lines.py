@@ -1,0 +1,66 @@
+"""Lines or dots over a common x."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from .axes import Frame, Scale, extent, spanning
+from .drawing import Drawing, Series, dots, group, polyline, tag
+
+FEW = 60
+
+
+@dataclass(frozen=True)
+class Line:
+    """One series: x, y and a label for each point; ``dotted`` ones have no line through them."""
+
+    name: str
+    series: str
+    points: tuple[tuple[float, float], ...]
+    labels: tuple[str, ...]
+    dotted: bool = False
+
+
+def lines(
+    series: Sequence[Line],
+    axes: tuple[str, str],
+    width: float,
+    height: float,
+    *,
+    y_range: tuple[float, float] | None = None,
+    log: bool = False,
+    ticks: Sequence[tuple[float, str]] | None = None,
+) -> Drawing:
+    """All series in one frame; values outside ``y_range`` are drawn at its edge, ``ticks`` name values of x."""
+    frame = Frame(width, height, left=52, right=14, top=30, bottom=44)
+    every = [point for line in series for point in line.points]
+    x_low, x_high = extent([x for x, _ in every])
+    y_low, y_high = y_range or extent([y for _, y in every])
+    across = spanning(x_low, x_high, *frame.across, margin=0.015)
+    upward = _upward(y_low, y_high, frame, log)
+    drawn = [frame.x_axis(across, axes[0], ticks=ticks), frame.y_axis(upward, axes[1])]
+    if not log and upward.low < 0 < upward.high:
+        drawn.append(tag("line", class_="zero", x1=frame.left, x2=width - frame.right, y1=upward(0), y2=upward(0)))
+    marks = []
+    for line in series:
+        points = [(across(x), upward(y)) for x, y in line.points]
+        drawn.append(_draw(line, points))
+        marks.append(Series(line.name, tuple(points), line.labels))
+    return Drawing(width, height, Markup("").join(drawn), tuple(marks), reach=40)
+
+
+def _upward(low: float, high: float, frame: Frame, log: bool) -> Scale:
+    if log:
+        return Scale(low, max(high, low * 1.5), *frame.upward, log=True)
+    return spanning(low, high, *frame.upward)
+
+
+def _draw(line: Line, points: list[tuple[float, float]]) -> Markup:
+    size = "large" if len(points) <= FEW else "small"
+    drawn = [] if line.dotted or not points else [polyline(points, "line")]
+    if line.dotted or len(points) <= FEW:
+        drawn.append(dots(points, size))
+    return group(drawn, class_=line.series)

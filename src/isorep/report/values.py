@@ -1,0 +1,96 @@
+"""Results as others may have written them: any field may be missing, null or of another kind."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+class Node:
+    """A place in parsed JSON. A wrong turn leads to an empty node, never to an exception."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+
+    def __getitem__(self, key: str) -> Node:
+        return Node(self.raw.get(key) if isinstance(self.raw, dict) else None)
+
+    def __bool__(self) -> bool:
+        return self.raw is not None and self.raw != {} and self.raw != []
+
+    def number(self) -> float | None:
+        """A finite number, or None."""
+        if isinstance(self.raw, bool) or not isinstance(self.raw, int | float):
+            return None
+        try:
+            value = float(self.raw)
+        except OverflowError:
+            return None
+        return value if math.isfinite(value) else None
+
+    def whole(self) -> int | None:
+        """A whole number, or None."""
+        value = self.number()
+        return None if value is None else int(value)
+
+    def text(self, otherwise: str = "") -> str:
+        """Text; numbers are spelt out."""
+        if isinstance(self.raw, str):
+            return self.raw
+        return str(self.raw) if isinstance(self.raw, int | float) else otherwise
+
+    def nodes(self, most: int | None = None) -> list[Node]:
+        """The items of a list."""
+        return [Node(item) for item in self.raw[:most]] if isinstance(self.raw, list) else []
+
+    def numbers(self, most: int | None = None) -> list[float | None]:
+        """The items of a list, as numbers."""
+        return [node.number() for node in self.nodes(most)]
+
+    def points(self, most: int | None = None) -> list[tuple[float, float]]:
+        """The items of a list of pairs; empty if any is not a pair of numbers."""
+        found = []
+        for node in self.nodes(most):
+            pair = node.numbers(3)
+            if len(pair) != 2 or pair[0] is None or pair[1] is None:
+                return []
+            found.append((pair[0], pair[1]))
+        return found
+
+    def items(self) -> list[tuple[str, Node]]:
+        """Keys and values of an object."""
+        return [(str(key), Node(value)) for key, value in self.raw.items()] if isinstance(self.raw, dict) else []
+
+
+MISSING = "–"
+
+
+def fixed(value: float | None, digits: int = 4) -> str:
+    """A number with a fixed number of decimals and a true minus sign."""
+    if value is None:
+        return MISSING
+    if abs(value) >= 1e6:
+        return compact(value)
+    return f"{value:.{digits}f}".replace("-", "−")
+
+
+def compact(value: float | None, digits: int = 4) -> str:
+    """A number with a few significant digits."""
+    return MISSING if value is None else f"{value:.{digits}g}".replace("-", "−")
+
+
+def count(value: float | None) -> str:
+    """A whole number with thousands apart."""
+    return MISSING if value is None else f"{int(value):,}".replace("-", "−")
+
+
+def percent(value: float | None) -> str:
+    """A share as per cent."""
+    return MISSING if value is None else f"{100 * value:.0f} %".replace("-", "−")
+
+
+def present(*values: float | None) -> list[float]:
+    """The values that are there."""
+    return [value for value in values if value is not None]

@@ -1,0 +1,32 @@
+"""Factoring a covariance from rows: the moments at hand, and a second pass only where they do not resolve it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .conditioning import Factor, Preconditioner, factor_covariance, factor_preconditioned, preconditioner
+from .moments import Moments, fold_moments, merged
+from .representation import Array, Matrix, rounding_of
+from .rows import ProjectedRows
+
+
+@dataclass(frozen=True, eq=False)
+class SecondPass:
+    """The moments of every fold in the preconditioned basis."""
+
+    by: Preconditioner
+    folds: list[Moments]
+
+
+def resolve_source(
+    total: Moments, x: Matrix, y: Matrix, folds: Array, n_folds: int, rounding: float | None = None
+) -> tuple[Factor, SecondPass | None]:
+    """Factor the source's covariance, with a second pass over the rows only if the moments do not resolve it."""
+    arguments = (total.xx, total.n, total.source_mean, rounding_of(x) if rounding is None else rounding)
+    factor = factor_covariance(*arguments)
+    if factor.resolved:
+        return factor, None
+    by = preconditioner(*arguments)
+    second = SecondPass(by, fold_moments(ProjectedRows(x, total.source_mean, by.basis), y, folds, n_folds))
+    whole = merged(second.folds)
+    return factor_preconditioned(whole.xx, whole.n, by), second

@@ -1,0 +1,130 @@
+"""torch files (``.pt``, ``.pth``): a tensor or a flat dict of tensors, mapped; nothing else is unpickled."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, missing_extra
+from ..representation import Array, BFloat16Matrix
+from .naming import choose_array, default_ids_name
+from .registry import Contents, RowStream
+
+_MOST_PICKLE = 2**22  # names and shapes only; the numbers lie in members of their own
+_ONLY = "the values"
+
+
+def load(path: Path, key: str | None, ids: str | None) -> Contents:
+    """Map one tensor, and the integer tensor of row ids where there is one."""
+    tensors = _tensors(path)
+    ids_name = default_ids_name(list(tensors)) if ids is None else ids
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items() if name != ids_name}
+    name = choose_array(shapes, key, "tensor")
+    return Contents(_as_matrix(tensors[name], name), None if ids_name is None else _vector(tensors, ids_name))
+
+
+def column(path: Path, name: str) -> Array:
+    """A one-dimensional tensor."""
+    return _vector(_tensors(path), name)
+
+
+def save(path: Path, rows: RowStream, key: str | None) -> None:
+    """Write one tensor; with ids or a key, a dict of the tensors ``values`` and ``ids``."""
+    torch = _torch()
+    with tempfile.TemporaryFile(dir=path.parent, prefix=".isorep-") as scratch:  # torch.save wants the tensor whole
+        mapped = np.memmap(scratch, rows.dtype, "w+", shape=rows.shape)
+        start = 0
+        for block in rows.blocks():
+            mapped[start : start + len(block)] = block
+            start += len(block)
+        values = torch.from_numpy(np.asarray(mapped))
+        if rows.ids is None and key is None:
+            torch.save(values, path)
+        else:
+            ids = {} if rows.ids is None else {"ids": torch.from_numpy(np.array(rows.ids))}
+            torch.save({key or "values": values, **ids}, path)
+
+
+def _tensors(path: Path) -> dict[str, Any]:
+    _check_archive(path)
+    torch = _torch()
+    try:
+        held = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except Exception as error:  # what torch raises and says differs between its versions
+        raise InputError(
+            "it holds more than tensors, or is damaged, and is not unpickled: save a tensor, or a dict of tensors "
+            "(model.state_dict()), with torch.save"
+        ) from error
+    tensors = held if isinstance(held, dict) else {_ONLY: held}
+    for name, tensor in tensors.items():
+        if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
+            raise InputError(
+                f"it holds {type(tensor).__name__} {name!r} where a tensor or a flat dict of tensors is read"
+            )
+    return tensors
+
+
+def _check_archive(path: Path) -> None:
+    """Refuse what torch would unpack or unpickle before it has looked at the sizes."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+    except zipfile.BadZipFile as error:
+        raise InputError(
+            "this is not an archive that torch.save writes since version 1.6; a bare pickle is refused"
+        ) from error
+    if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+        raise InputError("it is compressed, which torch.save does not do")
+    if any(member.file_size > _MOST_PICKLE for member in members if member.filename.endswith(".pkl")):
+        raise InputError(f"its pickle takes more than {_MOST_PICKLE} bytes: it holds more than tensors")
+
+
+def _vector(tensors: dict[str, Any], name: str) -> Array:
+    if name not in tensors:
+        raise InputError(f"there is no tensor {name!r}; there are {', '.join(tensors) or 'none'}")
+    if tensors[name].dim() != 1:
+        raise InputError(f"tensor {name!r} has shape {tuple(tensors[name].shape)} where one entry a row is needed")
+    return np.asarray(_as_matrix(tensors[name], name))
+
+
+def _as_matrix(tensor: Any, name: str) -> Any:
+    """A tensor's memory as numpy sees it, without a copy."""
+    torch = _torch()
+    if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
+        raise InputError(f"tensor {name!r} is sparse, quantized or without data: save it dense")
+    tensor = tensor.detach()
+    if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+        raise InputError(f"tensor {name!r} declares the shape {tuple(tensor.shape)} and stores fewer numbers than that")
+    if tensor.dtype == torch.bfloat16:
+        return BFloat16Matrix(tensor.view(torch.int16).numpy().view(np.uint16))
+    try:
+        return MappedTensor(tensor.numpy())
+    except TypeError as error:
+        raise InputError(f"tensors of type {tensor.dtype} are not read: convert them to float32") from error
+
+
+class MappedTensor:
+    """The numbers of a tensor, in a file that torch has mapped."""
+
+    def __init__(self, mapped: Array) -> None:
+        self._mapped = mapped
+        self.shape = mapped.shape
+        self.dtype = mapped.dtype
+
+    def __getitem__(self, rows: Any) -> Array:
+        return np.asarray(self._mapped[rows])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.asarray(self[:], dtype=dtype)
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise missing_extra("torch", "torch", "a torch file") from None
+    return torch

@@ -1,0 +1,148 @@
+"""HDF5 files, sliced where they lie; links to other files are not followed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError, missing_extra
+from ..representation import Array
+from . import hierarchy
+from .chunks import CheckedDataset
+from .lazy import LazyMatrix, StoredMatrix, require_small_pieces
+from .naming import as_text, require_plausible
+from .registry import Contents, RowStream
+
+_BRIDGE = 2**16
+
+
+def load(path: Path, key: str | None, ids: str | None) -> Contents:
+    """Open one dataset, and read the dataset of row ids where there is one."""
+    return hierarchy.load(HDF5Tree(path), key, ids)
+
+
+def column(path: Path, name: str) -> Array:
+    """A one-dimensional dataset, or a column of an AnnData object."""
+    return hierarchy.column(HDF5Tree(path), name)
+
+
+def save(path: Path, rows: RowStream, key: str | None) -> None:
+    """Write the datasets ``values`` and ``ids``."""
+    with h5py().File(path, "w") as file:
+        write_values(file, key or "values", rows)
+        if rows.ids is not None:
+            write_labels(file, "ids", rows.ids)
+
+
+def write_values(group: Any, name: str, rows: RowStream) -> Any:
+    """Write the row blocks into a new dataset."""
+    dataset = group.create_dataset(name, rows.shape, rows.dtype)
+    start = 0
+    for block in rows.blocks():
+        dataset[start : start + len(block)] = block
+        start += len(block)
+    return dataset
+
+
+def write_labels(group: Any, name: str, labels: Array) -> Any:
+    """Write integers as they are and text as UTF-8."""
+    if labels.dtype.kind in "iu":
+        return group.create_dataset(name, data=labels)
+    return group.create_dataset(name, data=labels.astype(object), dtype=h5py().string_dtype())
+
+
+def h5py() -> Any:
+    """The package, which is optional."""
+    try:
+        import h5py  # type: ignore[import-untyped]
+    except ModuleNotFoundError:
+        raise missing_extra("h5py", "io", "HDF5") from None
+    return h5py
+
+
+class HDF5Tree:
+    """The datasets and groups of a file, which stays open while one of its arrays is in use."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._h5py = h5py()
+        self._file = self._h5py.File(path, "r")
+
+    def attributes(self, name: str) -> Mapping[str, Any]:
+        """The attributes of a node."""
+        node = self._node(name)
+        return {} if node is None else {key: _plain(node.attrs, key) for key in node.attrs if key in _READ_ATTRIBUTES}
+
+    def names(self, group: str) -> list[str]:
+        """What a group holds; nothing where there is no such group."""
+        node = self._node(group)
+        return list(node) if isinstance(node, self._h5py.Group) else []
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """The shape of a dataset."""
+        node = self._node(name)
+        return tuple(node.shape) if isinstance(node, self._h5py.Dataset) and node.shape is not None else None
+
+    def numeric_shapes(self) -> dict[str, tuple[int, ...]]:
+        """All datasets that hold numbers."""
+        found: dict[str, tuple[int, ...]] = {}
+
+        def visit(name: str, node: Any) -> None:
+            if isinstance(node, self._h5py.Dataset) and node.dtype.kind in "fiub" and node.shape:
+                found[name] = tuple(node.shape)
+
+        self._file.visititems(visit)
+        return found
+
+    def matrix(self, name: str) -> LazyMatrix:
+        """A dataset that stays in the file; its first and last rows are read, to find damage early."""
+        dataset = self._dataset(name)
+        if len(dataset.shape) < 2:
+            raise InputError(f"dataset {name!r} has shape {dataset.shape}: a representation has rows and columns")
+        require_small_pieces(dataset.shape, dataset.dtype.itemsize, dataset.chunks)
+        matrix = StoredMatrix(CheckedDataset(dataset), self._path.name, dataset.chunks, _BRIDGE)
+        if 0 not in matrix.shape:
+            matrix[[0, -1]]
+        return matrix
+
+    def vector(self, name: str) -> Array:
+        """A one-dimensional dataset, as numbers or text."""
+        dataset = self._dataset(name)
+        require_small_pieces(dataset.shape, dataset.dtype.itemsize, dataset.chunks)
+        stored = self._path.stat().st_size
+        require_plausible(dataset.size * max(16, dataset.dtype.itemsize), stored, f"dataset {name!r}")
+        checked = CheckedDataset(dataset)
+        checked.check(0, len(dataset))
+        if self._h5py.check_string_dtype(dataset.dtype) is not None:
+            return as_text(dataset.asstr()[:], stored, f"dataset {name!r}")
+        if dataset.dtype.kind not in "fiub":
+            raise InputError(f"dataset {name!r} holds {dataset.dtype}, which is neither numbers nor text")
+        return checked[0 : len(dataset)]
+
+    def _dataset(self, name: str) -> Any:
+        node = self._node(name)
+        if not isinstance(node, self._h5py.Dataset) or node.shape is None:
+            raise InputError(f"there is no dataset {name!r}")
+        if node.is_virtual or node.external:
+            raise InputError(f"dataset {name!r} lies in other files, which are not followed: copy it into one file")
+        return node
+
+    def _node(self, name: str) -> Any:
+        node = self._file
+        for part in filter(None, name.split("/")):
+            link = node.get(part, getlink=True) if isinstance(node, self._h5py.Group) else None
+            if link is None:
+                return None
+            if not isinstance(link, self._h5py.HardLink):
+                raise InputError(f"{name!r} is a link to another place, which is not followed")
+            node = node[part]
+        return node
+
+
+_READ_ATTRIBUTES = ("encoding-type", "_index")
+
+
+def _plain(attributes: Any, key: str) -> str:
+    value = attributes[key]
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

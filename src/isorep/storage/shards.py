@@ -1,0 +1,170 @@
+"""A folder of shards: files of one format that hold the rows of one matrix, one after the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..representation import Array, Matrix
+from .lazy import LazyMatrix, release
+from .registry import Contents, guarded, reader
+from .scratch import spool
+
+_OPEN_AT_ONCE = 32
+_BLOCK_BYTES = 2**25
+
+
+def load(path: Path, key: str | None, ids: str | None) -> Contents:
+    """Present the shards as one matrix; shards that cannot be mapped are parsed once, into memory or scratch."""
+    shards = _Shards(path, key, ids)
+    if not shards.parsed:
+        return Contents(shards.matrix(), shards.ids())
+    again = _Shards(path, key, ids, measure=False)
+    return Contents(spool(again.row_blocks()), again.ids())
+
+
+def column(path: Path, name: str) -> Array:
+    """One column of all shards."""
+    files = _files(path)
+    module = reader(files[0])
+    if not hasattr(module, "column"):
+        raise InputError(f"its files hold values only, so there is no column {name!r}")
+    return _joined([guarded(file, lambda file=file: module.column(file, name)) for file in files])
+
+
+class _Shards:
+    """The files of a folder, met one by one, and what is known of them: lengths, dtype, ids."""
+
+    def __init__(self, path: Path, key: str | None, ids: str | None, *, measure: bool = True) -> None:
+        self.files = _files(path)
+        self.parsed = False
+        self._key = key
+        self._ids_name = ids
+        self._lengths: list[int] = []
+        self._width = 0
+        self._dtypes: list[np.dtype[Any]] = []
+        self._ids: list[Array | None] = []
+        for file in self.files if measure else ():
+            values = self._meet(file)
+            if isinstance(values, np.ndarray) and not isinstance(values, np.memmap):
+                self.parsed = True
+                return
+
+    def matrix(self) -> ShardedMatrix:
+        """The rows of all shards, left in their files."""
+        return ShardedMatrix(self.files, self._lengths, self._width, np.result_type(*self._dtypes), self._open)
+
+    def row_blocks(self) -> Iterator[Array]:
+        """The rows of all shards, each read once."""
+        for file in self.files:
+            values = self._meet(file)
+            if values.dtype != self._dtypes[0]:
+                raise InputError(
+                    f"{file.name} holds {values.dtype} and {self.files[0].name} holds {self._dtypes[0]}: shards that "
+                    "have to be parsed need one dtype"
+                )
+            step = max(1, _BLOCK_BYTES // max(1, self._width * self._dtypes[0].itemsize))
+            for start in range(0, len(values), step):
+                yield np.array(values[start : start + step])
+
+    def ids(self) -> Array | None:
+        """The ids of all shards."""
+        held = [ids for ids in self._ids if ids is not None]
+        return _joined(held) if held else None
+
+    def _open(self, file: Path) -> Any:
+        return self._contents(file).values
+
+    def _contents(self, file: Path) -> Contents:
+        contents: Contents = guarded(file, lambda: reader(file).load(file, self._key, self._ids_name))
+        return contents
+
+    def _meet(self, file: Path) -> Any:
+        """Open a shard and check that it continues the ones before."""
+        contents = self._contents(file)
+        values, first = contents.values, self.files[0].name
+        if len(values.shape) != 2:
+            raise InputError(f"{file.name} has shape {tuple(values.shape)}: a representation has rows and columns")
+        if self._lengths:
+            if values.shape[1] != self._width:
+                raise InputError(f"{file.name} has {values.shape[1]} columns and {first} has {self._width}")
+            if values.dtype.kind != self._dtypes[0].kind:
+                raise InputError(f"{file.name} holds {values.dtype} and {first} holds {self._dtypes[0]}")
+            if (contents.ids is None) != (self._ids[0] is None):
+                with_ids, without = (first, file.name) if contents.ids is None else (file.name, first)
+                raise InputError(f"{with_ids} has row ids and {without} has none")
+        if contents.ids is not None and len(contents.ids) != values.shape[0]:
+            raise InputError(f"{file.name} has {values.shape[0]} rows and {len(contents.ids)} ids")
+        self._width = int(values.shape[1])
+        self._lengths.append(int(values.shape[0]))
+        self._dtypes.append(values.dtype)
+        self._ids.append(None if contents.ids is None else np.array(contents.ids))
+        return values
+
+
+class ShardedMatrix(LazyMatrix):
+    """Rows of several files as one matrix; few of the files are open at a time."""
+
+    def __init__(self, files: list[Path], lengths: list[int], width: int, dtype: Any, opener: Any) -> None:
+        self._files = files
+        self._ends = np.cumsum(lengths)
+        super().__init__((int(self._ends[-1]), width), dtype)
+        self._part = lru_cache(_OPEN_AT_ONCE)(lambda place: opener(files[place]))
+
+    def _slice(self, start: int, stop: int) -> Array:
+        pieces = [np.empty((0, self.shape[1]), self.dtype)]
+        for place in range(int(np.searchsorted(self._ends, start, "right")), len(self._files)):
+            begin = int(self._ends[place - 1]) if place else 0
+            if begin >= stop:
+                break
+            pieces.append(self._read(place, slice(max(start - begin, 0), stop - begin)))
+        return pieces[1] if len(pieces) == 2 else np.concatenate(pieces)
+
+    def _take(self, rows: Array) -> Array:
+        taken = np.empty((len(rows), self.shape[1]), self.dtype)
+        owners = np.searchsorted(self._ends, rows, "right")
+        for place in np.unique(owners).tolist():
+            first, last = np.searchsorted(owners, [place, place + 1])
+            begin = int(self._ends[place - 1]) if place else 0
+            taken[first:last] = self._read(place, rows[first:last] - begin)
+        return taken
+
+    def _read(self, place: int, rows: slice | Array) -> Array:
+        part: Matrix = self._part(place)
+        block = np.array(part[rows], dtype=self.dtype)
+        release(part)
+        return block
+
+
+def _files(path: Path) -> list[Path]:
+    """The shards of a folder in natural order: hidden files and markers such as ``_SUCCESS`` are no shards."""
+    files = sorted((file for file in path.iterdir() if not file.name.startswith((".", "_"))), key=_natural)
+    if not files:
+        raise InputError(f"{path} is a folder without files to read")
+    modules = {}
+    for file in files:
+        if file.is_dir() and not file.name.lower().endswith(".zarr"):
+            raise InputError(f"{path} is a folder with a folder {file.name} in it: shards lie side by side in one")
+        modules[reader(file)] = file.name
+    if len(modules) > 1:
+        raise InputError(f"{path} is a folder that mixes formats: {' and '.join(list(modules.values())[:2])}")
+    return files
+
+
+def _natural(file: Path) -> list[tuple[int, int, str]]:
+    """part-2 before part-10."""
+    pieces = re.split(r"([0-9]+)", file.name)
+    return [(1, int(piece), piece) if piece.isdigit() else (0, 0, piece) for piece in pieces]
+
+
+def _joined(parts: list[Array]) -> Array:
+    """Ids of all shards: integers where all are, otherwise text."""
+    if len({part.dtype.kind for part in parts}) > 1:
+        parts = [part.astype(str) for part in parts]
+    return np.concatenate(parts)

@@ -1,0 +1,88 @@
+"""``isorep.write``: from a Representation to a file, by suffix, completely or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..files import replacing, require_writable
+from ..representation import Array, Representation, as_representation
+from .naming import IDS_NAMES
+from .registry import ZARR_METADATA, RowStream, family, split_key
+
+_NUMBERS_ONLY = {"npy": "npy", "tensors": "safetensors", "checkpoints": "torch"}  # modules of files without text
+
+
+def write(representation: Any, path: str | Path, *, key: str | None = None, drop_ids: bool = False) -> None:
+    """Write a representation to a file, block by block, with its row ids.
+
+    The file appears when it is complete: a write that fails or is interrupted leaves nothing behind, and an older
+    file as it was.
+
+    Parameters
+    ----------
+    representation : Representation or array
+        What to write; float16, float32 and float64 are kept, bfloat16 becomes float32.
+    path : str or Path
+        The suffix chooses the format: ``.npy``, ``.npz``, ``.safetensors``, ``.csv`` or ``.tsv`` (also ``.gz``),
+        ``.parquet``, ``.h5``, ``.h5ad``, ``.zarr`` or ``.pt``. ``file::key`` names the key as well.
+    key : str, optional
+        What to call the values: an array or tensor (``values`` by default), an obsm entry (``X_isorep``), or what
+        the columns of a table start with (``feature_``).
+    drop_ids : bool
+        Leave the ids out. Without it, text ids are refused for npy, safetensors and torch files, which cannot hold
+        them; an npy file holds no ids at all, and integer ones are left out.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "run.npz"
+    >>> isorep.write(isorep.Representation(np.eye(3), ids=["a", "b", "c"]), path)
+    >>> isorep.read(path)
+    Representation('run.npz', 3 rows x 3 columns, float64, with ids)
+    """
+    path, key = split_key(path, key)
+    module = family(path, "write")
+    source = as_representation(representation, "the representation")
+    if key in IDS_NAMES:
+        raise InputError(f"the values cannot be called {key!r}, which is where row ids are looked for")
+    rows = RowStream(source.values, None if drop_ids else _ids(source, module, path), _dtype(source))
+    is_folder = path.name.lower().endswith(".zarr")
+    _require_place(path, is_folder)
+    try:
+        with replacing(path, folder=is_folder) as temporary:
+            module.save(temporary, rows, key)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _ids(source: Representation, module: Any, path: Path) -> Array | None:
+    kind = _NUMBERS_ONLY.get(module.__name__.rpartition(".")[2])
+    if source.ids is None or kind is None:
+        return source.ids
+    if source.ids.dtype.kind == "U":
+        raise InputError(
+            f"{path.name}: {kind} files cannot hold text ids such as {str(source.ids[0])!r}: choose another format, or "
+            "drop_ids=True to write the values alone"
+        )
+    return None if kind == "npy" else source.ids
+
+
+def _dtype(source: Representation) -> np.dtype[Any]:
+    size = source.values.dtype.itemsize
+    if size > 8:
+        raise InputError(f"{source.name} holds {source.values.dtype}: convert it to float64 before writing")
+    return np.dtype(f"<f{size}")
+
+
+def _require_place(path: Path, is_folder: bool) -> None:
+    """Refuse a target that cannot be written or is something else: a zarr store replaces only a zarr store."""
+    if is_folder and path.is_dir():
+        if not any((path / name).is_file() for name in ZARR_METADATA) and any(path.iterdir()):
+            raise InputError(f"{path} is a folder and not a zarr store, so it is not replaced")
+        require_writable(path.with_name(f"{path.name}-"))
+    else:
+        require_writable(path)

@@ -1,0 +1,127 @@
+"""What the codecs of a zarr array may do: turn bytes into numbers or text, and not into far more than declared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from .chunks import CheckedChunks, bomb, inflates_beyond
+
+# A codec is code that a file chooses: numcodecs has one that unpickles.
+_COMPRESSORS = {"blosc", "zstd", "gzip", "zlib", "lz4"}
+_OTHERS = {"bytes", "transpose", "endian", "shuffle", "bitround", "delta", "vlen-utf8", "vlen-bytes", "crc32c", "crc32"}
+_SHARDS = "sharding_indexed"
+_MOST_CHUNKS_IN_A_SHARD = 2**20
+_ZSTD_BLOCK = 2**17
+_TEXT_BYTES = 2**28
+
+
+class CheckedArray(CheckedChunks):
+    """A zarr array in a folder."""
+
+    def __init__(self, array: Any, root: Path) -> None:
+        metadata = array.metadata.to_dict()
+        codecs = list(_codecs(metadata))
+        names = [name for name, _ in codecs]
+        unknown = set(names) - _COMPRESSORS - _OTHERS - {_SHARDS}
+        if unknown:
+            raise InputError(f"the array is packed with {', '.join(sorted(unknown))}, which is refused")
+        compressors = [name for name in names if name in _COMPRESSORS]
+        if len(compressors) > 1 or names.count(_SHARDS) > 1:
+            raise InputError("the array is compressed or sharded more than once, which is refused")
+        self._compressor = compressors[0] if compressors else None
+        self._shard = next((settings for name, settings in codecs if name == _SHARDS), None)
+        self._folder = root / array.path
+        self._key = array.metadata.encode_chunk_key
+        nominal = math.prod(array.chunks) * array.dtype.itemsize
+        self._most = 4 * nominal + 2**20 if array.dtype.kind in "fiub" else _TEXT_BYTES
+        self._in_a_shard = math.prod(array.shards or array.chunks) // math.prod(array.chunks)
+        if self._in_a_shard > _MOST_CHUNKS_IN_A_SHARD:
+            raise InputError(f"it declares shards of {array.shards} with chunks of {array.chunks}")
+        super().__init__(array, array.shards or array.chunks)
+
+    def _check_chunk(self, place: tuple[int, ...]) -> None:
+        path = self._folder / self._key(place)
+        if not path.is_file():
+            return  # never written: it is read as the fill value
+        with path.open("rb") as file:
+            for offset, size in self._pieces(file, path.stat().st_size):
+                if size > self._most:
+                    raise bomb(place, self._most)
+                file.seek(offset)
+                if self._compressor and _unpacks_beyond(self._compressor, file.read(size), self._most):
+                    raise bomb(place, self._most)
+
+    def _pieces(self, file: Any, size: int) -> Iterator[tuple[int, int]]:
+        """Where the chunks of a file lie: the file itself, or what the index of a shard says."""
+        if self._shard is None:
+            yield 0, size
+            return
+        packing = {entry.get("name") for entry in self._shard.get("index_codecs", [])}
+        if not packing <= {"bytes", "crc32c"}:
+            raise InputError(f"the index of its shards is packed with {packing}, which is refused")
+        index_bytes = 16 * self._in_a_shard
+        whole = index_bytes + (4 if "crc32c" in packing else 0)
+        file.seek(0 if self._shard.get("index_location") == "start" else max(0, size - whole))
+        index = file.read(index_bytes)
+        if len(index) < index_bytes:
+            raise InputError("a shard is shorter than its index")
+        for offset, length in np.frombuffer(index, "<u8").reshape(-1, 2).tolist():
+            if offset + length <= size:  # what was never written points far beyond the end
+                yield offset, length
+
+
+def _codecs(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The names and settings of all codecs that an array's metadata ask for, also of those inside a shard."""
+    pending: list[Any] = [metadata.get("filters"), metadata.get("compressor"), metadata.get("codecs")]
+    while pending:
+        entry = pending.pop()
+        if isinstance(entry, list | tuple):
+            pending.extend(entry)
+        elif isinstance(entry, Mapping):
+            settings = entry.get("configuration") or {}
+            yield str(entry.get("id", entry.get("name"))).removeprefix("numcodecs."), settings
+            pending.append(settings.get("codecs"))
+        elif entry is not None:
+            yield str(getattr(entry, "codec_id", entry)), {}
+
+
+def _unpacks_beyond(compressor: str, packed: bytes, most: int) -> bool:
+    if compressor in ("gzip", "zlib"):
+        return inflates_beyond(packed, most)
+    if compressor == "zstd":
+        return _zstd_bytes(packed) > most
+    declared = packed[4:8] if compressor == "blosc" else packed[:4]  # which the unpacker holds them to
+    return int.from_bytes(declared, "little") > most
+
+
+def _zstd_bytes(packed: bytes) -> int:
+    """At most how many bytes zstd frames unpack to (RFC 8878): what they declare, otherwise a sum over their blocks."""
+    total = place = 0
+    while place + 8 < len(packed):
+        magic = int.from_bytes(packed[place : place + 4], "little")
+        if magic & 0xFFFFFFF0 == 0x184D2A50:  # a frame to skip
+            place += 8 + int.from_bytes(packed[place + 4 : place + 8], "little")
+            continue
+        if magic != 0xFD2FB528:
+            break
+        descriptor = packed[place + 4]
+        single, size_flag = bool(descriptor & 32), descriptor >> 6
+        place += 5 + (0 if single else 1) + (0, 1, 2, 4)[descriptor & 3]
+        size_bytes = (1 if single else 0, 2, 4, 8)[size_flag]
+        declared = int.from_bytes(packed[place : place + size_bytes], "little") + (256 if size_flag == 1 else 0)
+        place += size_bytes
+        in_blocks, last = 0, False
+        while not last and place + 3 <= len(packed):
+            block = int.from_bytes(packed[place : place + 3], "little")
+            last, kind, size = bool(block & 1), (block >> 1) & 3, block >> 3
+            in_blocks += size if kind < 2 else _ZSTD_BLOCK
+            place += 3 + (1 if kind == 1 else size)
+        place += 4 if descriptor & 4 else 0
+        total += declared if size_bytes else in_blocks
+    return total

@@ -1,0 +1,340 @@
+"""The report in real Chromium: drawn, pointed at, typed at, sorted, saved, on a phone, in the dark and on paper."""
+
+import csv
+import re
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from isorep.report import render
+
+from .examples import small_result, wide_result
+
+HOSTILE = "<script>window.pwned=1</script>\"'><img src=x onerror=window.pwned=1>"
+FORMULA = '=HYPERLINK("http://x","y")'
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Reports on disk: with every block, with a thousand dimensions, with few blocks, and with hostile names."""
+    folder = tmp_path_factory.mktemp("pages")
+    bare, hostile = small_result(), small_result()
+    for block in ("figures", "worst_case", "caveats"):
+        del bare[block]
+    bare["verdict"] = {"rung": None, "sentence": "a and b are not explained by any rung: chance gives 0.3."}
+    for side in ("source", "target"):
+        hostile[side]["name"] = HOSTILE
+    hostile["caveats"] = [HOSTILE]
+    hostile["figures"]["scatter"]["rows"] = [HOSTILE] * len(hostile["figures"]["scatter"]["target"])
+    hostile["worst_case"]["rigid"]["worst_rows"] = [{"row": 3, "id": name, "error": 0.1} for name in (FORMULA, HOSTILE)]
+    results = {"small": small_result(), "wide": wide_result(), "bare": bare, "hostile": hostile}
+    for name, result in results.items():
+        (folder / f"{name}.html").write_text(render(result), encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in results}
+
+
+@pytest.mark.parametrize("name", ["small", "wide", "bare", "hostile"])
+def test_a_page_opens_without_console_errors_and_asks_the_network_for_nothing(browser, pages, name):
+    browser.errors(), browser.requests()
+    browser.open(pages[name])
+    assert browser.errors() == []
+    asked = browser.requests()
+    assert pages[name].as_uri() in asked
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:", "about:"))] == []
+    assert [url for url in asked if url.startswith("file:")] == [pages[name].as_uri()]
+
+
+@pytest.mark.parametrize("name", ["small", "wide"])
+@pytest.mark.parametrize("width", [1280, 360])
+def test_every_figure_is_drawn_with_marks_axes_and_labels(browser, pages, name, width):
+    browser.open(pages[name], width=width)
+    drawn = browser.run("""
+        const visible = (element) => element.getBoundingClientRect().width > 0;
+        return [...document.querySelectorAll("figure")].map((figure) => {
+            const svg = [...figure.querySelectorAll(".plot svg")].filter(visible);
+            const marks = [...svg[0].querySelectorAll(".dot, .dots, .line, .cell, .whisker")];
+            return {
+                name: figure.id,
+                drawings: svg.length,
+                width: svg[0].getBoundingClientRect().width,
+                height: svg[0].getBoundingClientRect().height,
+                marks: marks.filter((mark) => mark.getBBox().width + mark.getBBox().height > 0).length,
+                ticks: svg[0].querySelectorAll(".tick").length,
+                titles: [...svg[0].querySelectorAll(".axis-title")].filter((title) => title.textContent).length,
+            };
+        });
+    """)
+    assert [figure["name"] for figure in drawn] == [
+        "ladder-figure",
+        "certificate-figure",
+        "before-figure",
+        "after-figure",
+        "matching-figure",
+        "dimensions-figure",
+        "residuals-figure",
+        "spectrum-figure",
+    ]
+    for figure in drawn:
+        assert figure["drawings"] == 1, figure
+        assert figure["width"] > 300, figure
+        assert figure["height"] > 100, figure
+        assert figure["marks"] > 0, figure
+        assert figure["ticks"] >= 3, figure
+        assert figure["titles"] >= 1, figure
+
+
+def test_pointing_at_a_mark_shows_its_numbers_and_leaving_hides_them(browser, pages):
+    from selenium.webdriver import ActionChains
+
+    browser.open(pages["small"])
+    figure = browser.find("#ladder-figure")
+    tip = figure.find_element("css selector", ".tip")
+    assert not tip.is_displayed()
+    dot = figure.find_element("css selector", "svg.wide .s2 .dot")
+    browser.run("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", dot)
+    ActionChains(browser.driver, duration=20).move_to_element(dot).perform()
+    assert tip.is_displayed()
+    held_out = small_result()["forward"]["rungs"]["rigid"]["held_out"]["mean"]
+    assert tip.text.startswith(f"rigid\nheld out {held_out:.4f} [")
+    heading = browser.find("#ladder-figure h3")
+    ActionChains(browser.driver, duration=20).move_to_element(heading).perform()
+    assert not tip.is_displayed()
+
+
+def test_the_pointer_finds_the_same_cell_on_a_phone(browser, pages):
+    from selenium.webdriver import ActionChains
+
+    browser.open(pages["small"], width=360)
+    drawing = browser.find("#matching-figure svg.narrow")
+    browser.run("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", drawing)
+    ground = drawing.find_element("css selector", ".ground")
+    ActionChains(browser.driver, duration=20).move_to_element_with_offset(
+        ground, -ground.size["width"] // 2 + 4, -ground.size["height"] // 2 + 4
+    ).perform()
+    source = small_result()["figures"]["matching"]["source_dims"][0]
+    value = small_result()["figures"]["matching"]["correlations"][0][0]
+    said = f"source dimension {source}: {value:.2f}".replace("-", "−")
+    assert browser.find("#matching-figure .tip").text == f"target dimension 0\n{said}"
+
+
+@pytest.mark.parametrize("figure", ["ladder-figure", "after-figure", "matching-figure", "dimensions-figure"])
+def test_arrow_keys_move_between_marks_and_are_read_out(browser, pages, figure):
+    from selenium.webdriver import ActionChains, Keys
+
+    browser.open(pages["small"])
+    plot = browser.find(f"#{figure} .plot")
+    assert plot.get_attribute("tabindex") == "0"
+    browser.run("arguments[0].focus()", plot)
+
+    def press(key):
+        ActionChains(browser.driver).send_keys(key).perform()
+        return browser.run(f"return document.querySelector('#{figure} [aria-live=polite]').textContent")
+
+    first = press(Keys.HOME)
+    second = press(Keys.ARROW_RIGHT)
+    below = press(Keys.ARROW_DOWN)
+    assert len({first, second, below}) == 3
+    assert press(Keys.ARROW_UP) == second
+    assert press(Keys.ARROW_LEFT) == first
+    assert press(Keys.ARROW_LEFT) == first
+    tip = browser.find(f"#{figure} .tip")
+    assert tip.text.replace("\n", ", ") == first
+    assert browser.find(f"#{figure} .cursor.on").size["width"] > 0
+    press(Keys.ESCAPE)
+    assert not tip.is_displayed()
+
+
+def test_a_figure_is_reached_by_tab_and_tells_its_name_and_its_content(browser, pages):
+    from selenium.webdriver import ActionChains, Keys
+
+    browser.open(pages["small"])
+    seen = []
+    for _ in range(40):
+        ActionChains(browser.driver).send_keys(Keys.TAB).perform()
+        seen.append(browser.run("return document.activeElement.closest('figure')?.id || document.activeElement.id"))
+        if seen[-1] == "ladder-figure":
+            break
+    assert seen[-1] == "ladder-figure"
+    plot = browser.driver.switch_to.active_element
+    assert plot.accessible_name == "Mean error of each rung"
+    described = plot.get_attribute("aria-describedby").split()[0]
+    assert "rigid: held out" in browser.run("return document.getElementById(arguments[0]).textContent", described)
+    assert browser.find("#ladder-figure .tip").is_displayed()
+
+
+def test_columns_sort_by_click_and_by_key(browser, pages):
+    from selenium.webdriver import ActionChains, Keys
+
+    browser.open(pages["small"])
+
+    def column(place):
+        rows = "[...document.querySelectorAll('[data-name=ladder] tbody tr')]"
+        return browser.run(f"return {rows}.map((row) => row.cells[{place}].textContent)")
+
+    names = column(0)
+    heading = browser.find("[data-name=ladder] th:nth-child(2)")
+    assert heading.get_attribute("aria-sort") is None
+    button = heading.find_element("css selector", "button")
+    button.click()
+    assert heading.get_attribute("aria-sort") == "ascending"
+    values = [float(text) for text in column(1)]
+    assert values == sorted(values)
+    ActionChains(browser.driver).send_keys(Keys.ENTER).perform()
+    assert heading.get_attribute("aria-sort") == "descending"
+    assert [float(text) for text in column(1)] == sorted(values, reverse=True)
+    browser.find("[data-name=ladder] th:first-child button").click()
+    assert heading.get_attribute("aria-sort") is None
+    assert column(0) == sorted(names, key=str.lower)
+
+
+def test_numbers_sort_by_value_and_missing_ones_stay_last(browser, pages, tmp_path):
+    result = small_result()
+    result["figures"]["dimensions"] = {"order": [0, 1, 2, 3], "r2": {"rigid": [-0.2, 0.10001, None, 0.1]}}
+    path = tmp_path / "missing.html"
+    path.write_text(render(result), encoding="utf-8")
+    browser.open(path)
+    browser.find("#dimensions-figure summary").click()
+    button = browser.find("[data-name=dimensions] th:nth-child(2) button")
+    orders = []
+    for _ in range(2):
+        button.click()
+        rows = browser.find_all("[data-name=dimensions] tbody tr th")
+        orders.append([row.text for row in rows])
+    assert orders == [["0", "3", "1", "2"], ["1", "3", "0", "2"]]
+
+
+def downloaded(browser, name):
+    path = Path(browser.downloads) / name
+    for _ in range(100):
+        if path.exists() and path.stat().st_size:
+            return list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+        time.sleep(0.05)
+    raise AssertionError(f"{name} was not saved")
+
+
+def test_a_table_is_saved_as_csv_with_its_numbers(browser, pages):
+    browser.open(pages["small"])
+    browser.find("[data-name=ladder] .download").click()
+    head, *rows = downloaded(browser, "ladder.csv")
+    assert head == ["rung", "held out", "95 % interval", "null", "p", "in-sample", "worst row"]
+    rungs = small_result()["forward"]["rungs"]
+    assert [row[0] for row in rows] == ["identity", "signed permutation", "rigid", "linear", "ICA"]
+    for row, rung in zip(rows, rungs.values(), strict=True):
+        assert float(row[1]) == pytest.approx(rung["held_out"]["mean"], rel=1e-5)
+        assert row[2] == f"[{rung['interval']['low']:.4f}, {rung['interval']['high']:.4f}]"
+    assert browser.errors() == []
+
+
+def test_a_saved_name_is_no_formula_and_a_hostile_one_no_script(browser, pages):
+    browser.open(pages["hostile"])
+    browser.find("[data-name=worst-rows-rigid] .download").click()
+    rows = downloaded(browser, "worst-rows-rigid.csv")
+    assert [row[0] for row in rows[1:]] == [f"'{FORMULA}", HOSTILE]
+    assert browser.run("return window.pwned") is None
+    assert browser.find(".notes li").text == HOSTILE
+    assert browser.find_all("img") == []
+
+
+def test_a_script_that_is_not_ours_cannot_run_and_nothing_can_be_fetched(browser, pages):
+    browser.open(pages["small"])
+    browser.run(
+        "const s = document.createElement('script'); s.textContent = 'window.pwned = 1'; document.body.append(s)"
+    )
+    assert browser.run("return window.pwned") is None
+    asked = "fetch('http://127.0.0.1:9/').then(() => 'reached', () => 'refused').then(arguments[0])"
+    assert browser.driver.execute_async_script(asked) == "refused"
+    assert any("Content Security Policy" in message for message in browser.errors())
+
+
+@pytest.mark.parametrize("name", ["small", "wide", "bare", "hostile"])
+def test_a_phone_shows_everything_without_sideways_scrolling(browser, pages, name):
+    browser.open(pages[name], width=360)
+    for details in browser.find_all("details"):
+        browser.run("arguments[0].open = true", details)
+    assert browser.run("return [innerWidth, document.documentElement.scrollWidth]") == [360, 360]
+    smallest = browser.run("""
+        return Math.min(...[...document.querySelectorAll(".plot svg text")].filter((t) => t.getClientRects().length)
+            .map((t) => parseFloat(getComputedStyle(t).fontSize) * t.ownerSVGElement.getScreenCTM().a), 99)
+    """)
+    assert smallest >= 10
+    outside = browser.run("""
+        return [...document.querySelectorAll("main *")]
+            .filter((e) => !e.closest(".scroll, pre, svg, .unseen") && e.getBoundingClientRect().right > 361)
+            .map((e) => e.outerHTML.slice(0, 80))
+    """)
+    assert outside == []
+    cut = browser.run("""
+        return [...document.querySelectorAll(".plot svg text")].map((t) => [t.textContent, t.getBoundingClientRect()])
+            .filter(([text, box]) => box.width && (box.left < 0 || box.right > 360)).map(([text]) => text)
+    """)
+    assert cut == []
+
+
+def luminance(colour):
+    channels = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, two):
+    light, dark = sorted((luminance(one), luminance(two)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def colour(browser, selector, property_):
+    return browser.run(f"return getComputedStyle(document.querySelector({selector!r})).{property_}")
+
+
+def test_dark_mode_follows_the_system_and_the_button_overrides_it(browser, pages):
+    browser.open(pages["small"])
+    paper = colour(browser, "body", "backgroundColor")
+    assert paper == "rgb(255, 255, 255)"
+    browser.emulate(dark=True)
+    assert luminance(colour(browser, "body", "backgroundColor")) < 0.02
+    button = browser.find("#theme")
+    browser.wait("return document.getElementById('theme').getAttribute('aria-pressed') === 'true'")
+    button.click()
+    assert colour(browser, "body", "backgroundColor") == paper
+    button.click()
+    browser.emulate(dark=False)
+    assert luminance(colour(browser, "body", "backgroundColor")) < 0.02
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_words_and_marks_stand_out_in_both_schemes(browser, pages, dark):
+    browser.open(pages["small"], dark=dark)
+    paper = colour(browser, "body", "backgroundColor")
+    for selector in ("h1", ".detail", ".caption", ".eyebrow", "summary", "figcaption p", "td"):
+        assert contrast(colour(browser, selector, "color"), paper) >= 4.5, selector
+    assert contrast(colour(browser, "svg .tick", "fill"), paper) >= 4.5
+    for series in ("s0", "s1", "s2", "s3", "s4"):
+        assert contrast(colour(browser, f"#ladder-figure .{series} .dot", "fill"), paper) >= 3, series
+
+
+def test_paper_is_white_without_buttons_and_figures_are_not_cut(browser, pages):
+    browser.open(pages["small"], dark=True)
+    browser.emulate(dark=True, media="print")
+    assert colour(browser, "body", "backgroundColor") == "rgb(255, 255, 255)"
+    assert colour(browser, "body", "color") == "rgb(0, 0, 0)"
+    assert [button.is_displayed() for button in browser.find_all("button.quiet")].count(True) == 0
+    assert not browser.find("nav").is_displayed()
+    assert colour(browser, "figure", "breakInside") == "avoid"
+    assert colour(browser, ".scroll", "overflow") == "visible"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(("name", "width"), [("small", 1280), ("small", 360), ("bare", 1280)])
+def test_axe_finds_nothing_serious(browser, pages, name, width, dark):
+    source = Path(find_spec("selenium_axe_python").origin).parent / "axe-core" / "axe.min.js"
+    browser.open(pages[name], width=width, dark=dark)
+    browser.find("details:not(:has(tbody tr:nth-child(50)))").click()
+    browser.run(source.read_text(encoding="utf-8"))
+    found = browser.driver.execute_async_script("axe.run().then((r) => arguments[0](r.violations))")
+    serious = [
+        (rule["id"], rule["impact"], rule["help"], [node["html"][:120] for node in rule["nodes"][:3]])
+        for rule in found
+        if rule["impact"] in ("serious", "critical", "moderate")
+    ]
+    assert serious == []

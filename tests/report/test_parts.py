@@ -1,0 +1,172 @@
+"""The parts of a page and the charts in it: what they promise to whoever assembles them."""
+
+import json
+import re
+
+import pytest
+from markupsafe import escape
+
+from isorep.report.figures import Cloud, IntervalRow, Line, heatmap, histogram, intervals, lines, scatter
+from isorep.report.figures.axes import Scale, spanning
+from isorep.report.figures.drawing import tag
+from isorep.report.page import write_page
+from isorep.report.parts import (
+    Cell,
+    Column,
+    Definitions,
+    Figure,
+    Heading,
+    Key,
+    Notes,
+    Page,
+    Prose,
+    Quotation,
+    Row,
+    Section,
+    Table,
+    Verdict,
+)
+from isorep.report.values import Node, compact, count, fixed, percent
+
+LINE = Line("series", "s2", ((1.0, 0.2), (2.0, 0.4)), ("first", "second"))
+
+
+def page_of(*parts):
+    return write_page(Page("title", "eyebrow", (Verdict("Yes.", "", True),), (Section("one", "One", parts),), "me"))
+
+
+def test_every_part_finds_its_template_and_shows_its_text():
+    drawing = lines([LINE], ("x", "y"), 340, 200)
+    table = Table(
+        "numbers", "Numbers", (Column("name", numeric=False), Column("value")), ((Cell("a"), Cell("1.5", 1.5)),)
+    )
+    html = page_of(
+        Prose(("some prose",)),
+        Heading("a heading"),
+        Notes(("a note",)),
+        Definitions((("term", "meaning", "remark"),)),
+        Quotation("label", "quoted"),
+        Row((table, Figure("fig", "Drawn", "caption", "told", (drawing,), (Key("line", "s2", "key"),), table))),
+    )
+    for text in (
+        "some prose",
+        "a heading",
+        "a note",
+        "term",
+        "meaning",
+        "remark",
+        "quoted",
+        "Numbers",
+        "Drawn",
+        "told",
+    ):
+        assert text in html
+    assert 'data-v="1.5"' in html
+    assert html.count("<table>") == 2
+
+
+@pytest.mark.parametrize(
+    "hostile", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</script><b>", "&lt;"]
+)
+def test_text_stays_text_wherever_a_part_takes_it(hostile):
+    drawing = lines([Line(hostile, "s2", ((1.0, 1.0), (2.0, 0.5)), (hostile, hostile))], (hostile, hostile), 340, 200)
+    table = Table(hostile, hostile, (Column(hostile),), ((Cell(hostile, hostile),),), folded=True)
+    figure = Figure("name", hostile, hostile, hostile, (drawing,), (Key("dot", "s1", hostile),), table)
+    notes = (
+        Notes((hostile,)),
+        Quotation(hostile, hostile),
+        Definitions(((hostile, hostile, hostile),)),
+        Heading(hostile),
+    )
+    html = page_of(Prose((hostile,)), figure, *notes)
+    assert str(escape(hostile)) in html
+    assert len(re.findall("<script", html)) == 2  # the figure's data and our own
+    assert len(re.findall("</script", html)) == 2
+    assert "<img" not in html
+    data = json.loads(re.search(r'<script type="application/json">(.*?)</script>', html).group(1))
+    assert data["names"] == [hostile]
+    assert data["labels"] == [[hostile, hostile]]
+
+
+def test_a_scale_puts_its_ends_at_the_ends_and_keeps_what_is_outside_at_the_edge():
+    scale = Scale(0.0, 2.0, 10.0, 110.0)
+    assert [scale(value) for value in (0.0, 1.0, 2.0, 3.0, -1.0)] == [10.0, 60.0, 110.0, 110.0, 10.0]
+    log = Scale(1e-3, 1.0, 0.0, 300.0, log=True)
+    assert log(1e-2) == pytest.approx(100.0)
+    assert log(0.0) == 0.0
+    assert spanning(5.0, 5.0, 0.0, 10.0)(5.0) == 5.0
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "texts"),
+    [
+        (0.0, 1.0, ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
+        (-0.5, 1.0, ["−0.5", "0.0", "0.5", "1.0"]),
+        (0.0, 0.03, ["0.00", "0.01", "0.02", "0.03"]),
+        (0.0, 800.0, ["0", "200", "400", "600", "800"]),
+    ],
+)
+def test_ticks_are_round_few_and_written_alike(low, high, texts):
+    assert [text for _, text in Scale(low, high, 0, 1).ticks(5)] == texts
+
+
+def test_ticks_of_a_logarithmic_scale_are_powers_of_ten():
+    assert [text for _, text in Scale(1e-5, 1.0, 0, 1, log=True).ticks(10)] == [
+        "1",
+        "0.1",
+        "0.01",
+        "10⁻³",
+        "10⁻⁴",
+        "10⁻⁵",
+    ]
+
+
+def test_every_mark_lies_inside_its_drawing_and_has_a_label():
+    values = [[1.0, -0.5, None], [0.0, 0.2, 0.9]]
+    clouds = [Cloud(name, "s1", ((0.0, 0.0), (0.3, 0.1)), ("a", "b")) for name in "pq"]
+    rows = [
+        IntervalRow("r", "s2", 0.3, (0.2, 0.4), 0.25, (0.5, 0.6, 0.7), labels=("held", "in", "null"), printed="0.3"),
+        IntervalRow("empty", "s0"),
+    ]
+    for width in (340, 720):
+        drawings = [
+            intervals(rows, "error", width),
+            lines([LINE], ("x", "y"), width, 260),
+            lines([LINE], ("x", "y"), width, 260, log=True),
+            histogram([0.0, 1.5, 3.0], [LINE], [("s2", 2.0)], ("x", "rows"), width, 260),
+            heatmap(values, ["0", "1"], ["5", "6", "7"], ("source", "target"), width),
+            scatter(*clouds, (0.0, 0.3, 0.0, 0.1), ("x", "y"), width),
+        ]
+        for drawing in drawings:
+            marks = [point for series in drawing.series for point in series.points]
+            assert marks
+            assert all(0 <= x <= drawing.width and 0 <= y <= drawing.height for x, y in marks)
+            for series in drawing.series:
+                assert len(series.labels) == len(series.points)
+
+
+def test_the_scatter_keeps_the_proportions_of_the_plane():
+    cloud = Cloud("c", "s1", ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0)), ("a", "b", "c"))
+    (a, b, c) = scatter(cloud, cloud, (0.0, 1.0, 0.0, 1.0), ("x", "y"), 340).series[0].points
+    assert b[0] - a[0] == pytest.approx(a[1] - c[1])
+
+
+def test_an_attribute_cannot_be_left_by_a_quote():
+    assert (
+        tag("text", "<b>", class_='"x', stroke_width=1.04) == '<text class="&#34;x" stroke-width="1">&lt;b&gt;</text>'
+    )
+
+
+def test_numbers_read_as_a_person_writes_them():
+    assert [fixed(-0.1234), fixed(None), fixed(3e7)] == ["−0.1234", "–", "3e+07"]
+    assert (compact(1234567.0), count(44850), percent(0.143)) == ("1.235e+06", "44,850", "14 %")
+
+
+def test_a_wrong_turn_in_a_result_leads_to_nothing():
+    node = Node({"a": {"b": [1, "x", None, float("nan"), 10**400, True]}, "p": [[1, 2], [3]]})
+    assert node["a"]["b"].numbers() == [1.0, None, None, None, None, None]
+    assert node["p"].points() == []
+    assert not node["a"]["c"]["d"]
+    assert node["a"]["b"]["c"].text("none") == "none"
+    assert node["a"].nodes() == []
+    assert node["p"].items() == []

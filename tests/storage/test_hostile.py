@@ -1,0 +1,418 @@
+"""Files that lie, explode or would run code are refused with one sentence, in less than 1 GB of memory."""
+
+import gzip
+import io
+import json
+import pickle
+import struct
+import subprocess
+import sys
+import zipfile
+import zlib
+from pathlib import Path
+
+import google_crc32c
+import h5py
+import numcodecs
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+import zarr
+import zarr.codecs
+
+import isorep
+from isorep.storage import column
+
+GIGABYTE = 10**9
+VALUES = np.random.default_rng(0).normal(size=(200, 3))
+
+READ = """
+import re, sys
+import isorep
+{before}
+try:
+    isorep.read(sys.argv[1])
+    print("read")
+except isorep.InputError as error:
+    print(error)
+# Not getrusage: its maximum is inherited from the process that started this one.
+print(int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024)
+"""
+
+
+def refusal(path, before=""):
+    """Read a file in a process of its own: the sentence it is refused with."""
+    command = [sys.executable, "-c", READ.format(before=before), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    sentence, peak = done.stdout.strip().split("\n")
+    assert int(peak) < GIGABYTE, f"{int(peak) / 1e6:.0f} MB"
+    assert sentence.startswith(Path(path).name) or str(path) in sentence
+    return sentence
+
+
+def zeros(size, piece=2**26):
+    """A raw deflate stream of many zeros, made from repetitions of one piece."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    repeated = packer.compress(bytes(piece)) + packer.flush(zlib.Z_FULL_FLUSH)
+    return repeated * (size // piece) + zlib.compressobj(9, zlib.DEFLATED, -15).flush()
+
+
+def bomb(path, arrays):
+    """An npz archive with consistent headers whose members expand a thousandfold."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, (shape, dtype) in arrays.items():
+            header = io.BytesIO()
+            description = {"descr": dtype, "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(header, description)
+            packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+            lead = packer.compress(header.getvalue()) + packer.flush(zlib.Z_FULL_FLUSH)
+            data = int(np.prod(shape)) * np.dtype(dtype).itemsize
+            info = zipfile.ZipInfo(f"{name}.npy")
+            archive.writestr(info, lead + zeros(data))
+            info.compress_type, info.file_size = zipfile.ZIP_DEFLATED, len(header.getvalue()) + data
+    raw = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:  # the local headers said: stored
+        for info in archive.infolist():
+            struct.pack_into("<H", raw, info.header_offset + 8, zipfile.ZIP_DEFLATED)
+    path.write_bytes(raw)
+    return path
+
+
+def test_an_npz_that_expands_beyond_the_disk_is_refused_before_it_fills_it(tmp_path):
+    path = bomb(tmp_path / "bomb.npz", {"z": ((2**20, 3 * 2**8), "<f4")})
+    assert path.stat().st_size < 10**7
+    assert "TMPDIR" in refusal(path, "from isorep.storage import scratch; scratch.DISK_RESERVE = 2**62")
+
+
+def test_ids_that_expand_a_thousandfold_are_refused(tmp_path):
+    path = bomb(tmp_path / "bomb.npz", {"z": ((2**27, 1), "<f2"), "ids": ((2**27,), "<i8")})
+    assert "too much for row ids" in refusal(path)
+
+
+def test_an_endless_line_is_refused(tmp_path):
+    path = tmp_path / "line.csv.gz"
+    path.write_bytes(gzip.compress(b"1" * 2**26) * 30)
+    assert "a line is longer than" in refusal(path)
+
+
+def test_a_row_that_goes_on_over_endless_lines_is_refused(tmp_path):
+    path = tmp_path / "row.csv.gz"
+    path.write_bytes(gzip.compress(b'a,"b\n') + gzip.compress(b'",1,"\n' * 2**22) * 40)
+    assert "a line is longer than" in refusal(path)
+
+
+def test_a_line_of_too_many_cells_is_refused(tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_bytes(b",".join([b"1"] * (2**20 + 2)) + b"\n")
+    assert "cells" in refusal(path)
+
+
+def test_wide_lines_are_not_held_while_looking_at_the_columns(tmp_path):
+    path = tmp_path / "wide.csv.gz"
+    line = b",".join([b"10"] * 10**6) + b"\n"
+    path.write_bytes(gzip.compress(b"a" + line.replace(b"10", b"")) + gzip.compress(line) * 300)
+    assert "two columns are called" in refusal(path)
+
+
+def test_endless_rows_with_ids_are_refused(tmp_path):
+    path = tmp_path / "rows.csv.gz"
+    path.write_bytes(gzip.compress(b"id,z\n") + gzip.compress(b"same,1.5\n" * 2**20) * 100)
+    sentence = refusal(path, "from isorep.storage import naming; naming._LABELS_BYTES = 2**26")
+    assert "column 'id' unpacks to" in sentence
+
+
+def test_a_header_that_declares_a_trillion_rows_is_refused(tmp_path):
+    path = tmp_path / "lying.npy"
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (10**12, 768)})
+        file.write(bytes(1000))
+    assert "truncated" in refusal(path)
+
+
+class Attack:
+    """Unpickling it creates a file."""
+
+    def __init__(self, proof):
+        self.proof = proof
+
+    def __reduce__(self):
+        return Path.touch, (self.proof,)
+
+
+@pytest.mark.parametrize(
+    "name", ["zip.pt", "dict.pth", "bare.pt", "old.pt", "object.npy", "object.npz", "store.zarr", "filter.zarr"]
+)
+def test_pickles_are_never_executed(tmp_path, name):
+    proof, path = tmp_path / "executed", tmp_path / name
+    attack = Attack(proof)
+    if name == "zip.pt":
+        torch.save(attack, path)
+    elif name == "dict.pth":
+        torch.save({"z": torch.tensor(VALUES), "ids": attack}, path)
+    elif name == "bare.pt":
+        path.write_bytes(pickle.dumps(attack))
+    elif name == "old.pt":
+        torch.save(attack, path, _use_new_zipfile_serialization=False)
+    elif name == "object.npy":
+        np.save(path, np.array([[attack]], dtype=object), allow_pickle=True)
+    elif name == "object.npz":
+        np.savez(path, z=VALUES, ids=np.array([attack] * 200, dtype=object))
+    elif name == "store.zarr":
+        pickling_store(path, attack)
+    else:
+        isorep.write(VALUES, path)
+        (path / "zarr.json").unlink()
+        array = {"zarr_format": 2, "shape": [1, 1], "chunks": [1, 1], "dtype": "<f8", "order": "C", "fill_value": None}
+        (path / ".zarray").write_text(json.dumps({**array, "compressor": None, "filters": [{"id": "pickle"}]}))
+        (path / "0.0").write_bytes(pickle.dumps(attack))
+    refusal(path)
+    assert not proof.exists()
+    if name != "bare.pt":
+        return
+    with path.open("rb") as file:
+        pickle.load(file)
+    assert proof.exists(), "the attack works where nobody guards"
+
+
+def pickling_store(path, attack):
+    """A zarr store of format 2 whose ids are packed with the codec that unpickles."""
+    group = zarr.open_group(path, mode="w", zarr_format=2)
+    group.create_array("z", data=VALUES)
+    (path / "ids").mkdir()
+    array = {"zarr_format": 2, "shape": [200], "chunks": [200], "dtype": "|O", "order": "C", "fill_value": None}
+    (path / "ids" / ".zarray").write_text(json.dumps({**array, "compressor": None, "filters": [{"id": "pickle"}]}))
+    (path / "ids" / "0").write_bytes(pickle.dumps([attack] * 200 + ["|O", (200,)]))
+
+
+def test_a_compressed_torch_archive_is_refused(tmp_path):
+    torch.save(torch.tensor(VALUES), tmp_path / "good.pt")
+    with zipfile.ZipFile(tmp_path / "good.pt") as good, zipfile.ZipFile(tmp_path / "bad.pt", "w", 8) as bad:
+        for info in good.infolist():
+            bad.writestr(info.filename, good.read(info))
+    assert "compressed" in refusal(tmp_path / "bad.pt")
+
+
+def test_a_tensor_that_stores_less_than_it_declares_is_refused(tmp_path):
+    torch.save(torch.zeros(1).expand(10**9, 768), tmp_path / "expanded.pt")
+    assert "stores fewer numbers" in refusal(tmp_path / "expanded.pt")
+
+
+@pytest.mark.parametrize("suffix", ["h5", "h5ad", "parquet", "pt", "npz", "safetensors"])
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.95])
+def test_truncated_files_are_refused(tmp_path, suffix, share):
+    path = tmp_path / f"cut.{suffix}"
+    isorep.write(isorep.Representation(VALUES, np.arange(200)), path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(isorep.InputError, match=path.name) as caught:
+        isorep.read(path)
+    assert "\n" not in str(caught.value)
+    if share == 0.5:
+        refusal(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [10**12, 3]}}}, "smaller chunks"),
+        ({"shape": [10, 10**12]}, "one row takes"),
+        ({"shape": [10**12, 10**6]}, "one row is cut into"),
+        ({"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [0, 3]}}}, ""),
+        ({"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [-5, 3]}}}, ""),
+        ({"shape": [-10, 3]}, ""),
+        ({"data_type": "object"}, ""),
+        ({"codecs": [{"name": "numcodecs.pickle", "configuration": {}}]}, ""),
+        ({"node_type": "nonsense"}, ""),
+    ],
+)
+def test_absurd_zarr_metadata_are_refused(tmp_path, change, words):
+    path = tmp_path / "absurd.zarr"
+    isorep.write(VALUES, path)
+    metadata = json.loads((path / "zarr.json").read_text())
+    (path / "zarr.json").write_text(json.dumps({**metadata, **change}))
+    sentence = refusal(path)
+    assert sentence != "read"
+    assert words in sentence
+
+
+def zstd(size, *, frames, pledged):
+    """zstd data of many zeros, in one frame that does not say how many or in several that do."""
+    if pledged:
+        return numcodecs.Zstd().encode(bytes(size // frames)) * frames
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        for _ in range(frames):
+            stream.write(bytes(size // frames))
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zstd stream", "zstd frames", "zstd in a shard", "blosc", "ids"])
+def test_zarr_chunks_that_unpack_to_more_than_they_declare_are_refused(tmp_path, kind):
+    path = tmp_path / "bomb.zarr"
+    many = 2**31
+    options = {"shape": (1000, 8), "dtype": "f8", "chunks": (500, 8)}
+    codec = {"gzip": zarr.codecs.GzipCodec(), "blosc": zarr.codecs.BloscCodec()}.get(kind, zarr.codecs.ZstdCodec())
+    if kind == "ids":
+        isorep.write(isorep.Representation(VALUES, np.array([f"{i}a" for i in range(200)])), path)
+        (path / "ids" / "c" / "0").write_bytes(zstd(many, frames=32, pledged=True))
+    elif kind == "zstd in a shard":
+        zarr.create_array(path, **options, shards=(1000, 8), compressors=codec)[:] = 1.0
+        packed = zstd(many, frames=32, pledged=True)
+        index = struct.pack("<4Q", 0, len(packed), 2**64 - 1, 2**64 - 1)
+        checksum = struct.pack("<I", google_crc32c.value(index))
+        (path / "c" / "0" / "0").write_bytes(packed + index + checksum)
+    else:
+        zarr.create_array(path, **options, compressors=codec)[:] = 1.0
+        packed = {
+            "gzip": lambda: gzip.compress(bytes(2**26)) * 32,
+            "zstd stream": lambda: zstd(many, frames=32, pledged=False),
+            "zstd frames": lambda: zstd(many, frames=32, pledged=True),
+            "blosc": lambda: numcodecs.Blosc("zstd").encode(bytes(2**30)),
+        }[kind]()
+        (path / "c" / "1" / "0").write_bytes(packed)
+    assert sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) < 10**7
+    assert "it may be a bomb" in refusal(path)
+
+
+@pytest.mark.parametrize("values", [np.zeros((4000, 64)), np.random.default_rng(0).normal(size=(4000, 64))])
+@pytest.mark.parametrize("codec", ["GzipCodec", "ZstdCodec", "BloscCodec"])
+@pytest.mark.parametrize("shards", [None, (2000, 64)])
+def test_zarr_chunks_that_are_honest_are_read(tmp_path, values, codec, shards):
+    compressor = getattr(zarr.codecs, codec)()
+    array = zarr.create_array(
+        tmp_path / "a.zarr", shape=values.shape, dtype="f8", chunks=(1000, 64), shards=shards, compressors=compressor
+    )
+    array[:] = values
+    np.testing.assert_array_equal(np.asarray(isorep.read(tmp_path / "a.zarr").values), values)
+
+
+def test_zstd_frames_that_do_not_say_their_size_are_read(tmp_path):
+    isorep.write(VALUES, tmp_path / "a.zarr")
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(VALUES.tobytes())
+    (tmp_path / "a.zarr" / "c" / "0" / "0").write_bytes(sink.getvalue())
+    np.testing.assert_array_equal(np.asarray(isorep.read(tmp_path / "a.zarr").values), VALUES)
+
+
+def test_damaged_chunks_are_found_and_named(tmp_path):
+    isorep.write(VALUES, tmp_path / "a.zarr")
+    (tmp_path / "a.zarr" / "c" / "0" / "0").write_bytes(b"noise")
+    with pytest.raises(isorep.InputError, match=r"a\.zarr: rows 0 to .* cannot be read, the file may be damaged"):
+        isorep.read(tmp_path / "a.zarr")
+    (tmp_path / "empty.zarr").mkdir()
+    with pytest.raises(isorep.InputError, match=r"empty\.zarr.*not a zarr store"):
+        isorep.read(tmp_path / "empty.zarr")
+
+
+def test_hdf5_chunks_that_fill_the_memory_are_refused(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("z", (2**20, 2**9), "f8", chunks=(2**19, 2**9), compression="gzip")
+    assert "smaller chunks" in refusal(tmp_path / "a.h5")
+
+
+@pytest.mark.parametrize("where", ["values", "ids"])
+def test_hdf5_chunks_that_unpack_to_more_than_they_declare_are_refused(tmp_path, where):
+    path = tmp_path / "bomb.h5"
+    shapes = {"values": (10**6, 4), "ids": (10**6,)}
+    with h5py.File(path, "w") as file:
+        for name, shape in shapes.items():
+            dataset = file.create_dataset(name, shape, "f8" if name == "values" else "i8", chunks=shape, compression=9)
+            if name == where:
+                packed = b"\x78\xda" + zeros(2**31) + bytes(4)
+                dataset.id.write_direct_chunk((0,) * len(shape), packed)
+    assert path.stat().st_size < 10**7
+    assert "it may be a bomb" in refusal(path)
+
+
+def test_hdf5_chunks_that_are_large_and_honest_are_read(tmp_path):
+    noise = np.random.default_rng(0).normal(size=(30000, 20))
+    for packing in ("gzip", "lzf", None):
+        path = tmp_path / f"{packing}.h5"
+        with h5py.File(path, "w") as file:
+            file.create_dataset("z", data=noise, chunks=(9000, 20), compression=packing, shuffle=True, fletcher32=True)
+        read = isorep.read(path).values
+        np.testing.assert_array_equal(np.asarray(read), noise)
+
+
+def test_hdf5_filters_that_are_not_known_are_refused(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("z", data=VALUES, chunks=(20, 3), scaleoffset=3)
+    with pytest.raises(isorep.InputError, match="packed with HDF5 filter 6"):
+        isorep.read(tmp_path / "a.h5")
+
+
+def test_hdf5_does_not_look_into_other_files(tmp_path):
+    with h5py.File(tmp_path / "secret.h5", "w") as file:
+        file["z"] = VALUES
+    with h5py.File(tmp_path / "link.h5", "w") as file:
+        file["z"] = h5py.ExternalLink("secret.h5", "/z")
+        file["soft"] = h5py.SoftLink("/z")
+    for key in (None, "z", "soft"):
+        with pytest.raises(isorep.InputError, match="no array"):
+            isorep.read(tmp_path / "link.h5", key=key)
+    with pytest.raises(isorep.InputError, match="not followed"):
+        column(tmp_path / "link.h5", "z")
+    (tmp_path / "raw").write_bytes(bytes(480))
+    with h5py.File(tmp_path / "external.h5", "w") as file:
+        file.create_dataset("z", (20, 3), "f8", external=[(str(tmp_path / "raw"), 0, 480)])
+    with pytest.raises(isorep.InputError, match="not followed"):
+        isorep.read(tmp_path / "external.h5")
+    with h5py.File(tmp_path / "virtual.h5", "w") as file:
+        layout = h5py.VirtualLayout((200, 3), "f8")
+        layout[:] = h5py.VirtualSource(tmp_path / "secret.h5", "z", (200, 3))
+        file.create_virtual_dataset("z", layout)
+    with pytest.raises(isorep.InputError, match="not followed"):
+        isorep.read(tmp_path / "virtual.h5")
+
+
+def test_long_text_that_repeats_is_refused_as_ids(tmp_path):
+    words = pa.DictionaryArray.from_arrays(pa.array(np.zeros(10**5, "i4")), pa.array(["x" * 10**6]))
+    pq.write_table(pa.table({"feature_0": np.zeros(10**5), "id": words}), tmp_path / "a.parquet")
+    assert "too much for row ids" in refusal(tmp_path / "a.parquet")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["z"] = np.zeros((10**5, 1))
+        file.create_dataset("ids", (10**5,), h5py.string_dtype())[0] = "x" * 10**6
+    assert "too much for row ids" in refusal(tmp_path / "a.h5")
+
+
+def test_lists_that_fill_the_memory_are_refused(tmp_path):
+    lists = pa.ListArray.from_arrays(pa.array([0, 10**8], "i4"), pa.array(np.zeros(10**8, "f4")))
+    pq.write_table(pa.table({"e": lists}), tmp_path / "a.parquet")
+    assert (tmp_path / "a.parquet").stat().st_size < 10**7
+    assert "the lists of column 'e' have more than" in refusal(tmp_path / "a.parquet")
+
+
+def test_folders_that_are_not_one_matrix_are_refused(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    np.save(folder / "part-0.npy", VALUES)
+    np.savez(folder / "part-1.npz", VALUES)
+    assert "mixes formats: part-0.npy and part-1.npz" in refusal(folder)
+    (folder / "part-1.npz").unlink()
+    np.save(folder / "part-1.npy", VALUES[:, :2])
+    assert "part-1.npy has 2 columns and part-0.npy has 3" in refusal(folder)
+    np.save(folder / "part-1.npy", np.ones((4, 3), int))
+    assert "part-1.npy holds int64 and part-0.npy holds float64" in refusal(folder)
+    np.save(folder / "part-1.npy", VALUES[0])
+    assert "part-1.npy has shape (3,)" in refusal(folder)
+    (folder / "part-1.npy").write_bytes(b"")
+    assert "part-1.npy is empty" in refusal(folder)
+    (folder / "part-1.npy").unlink()
+    (folder / "notes.txt").write_text("read me")
+    assert "notes.txt: cannot read .txt" in refusal(folder)
+    (folder / "notes.txt").unlink()
+    (folder / "more").mkdir()
+    assert "with a folder more in it" in refusal(folder)
+
+
+def test_shards_with_and_without_ids_are_refused(tmp_path):
+    isorep.write(isorep.Representation(VALUES, np.arange(200)), tmp_path / "0.npz")
+    isorep.write(VALUES, tmp_path / "1.npz")
+    with pytest.raises(isorep.InputError, match=r"0\.npz has row ids and 1\.npz has none"):
+        isorep.read(tmp_path)
+    isorep.write(isorep.Representation(VALUES, np.arange(200)), tmp_path / "1.npz")
+    with pytest.raises(isorep.InputError, match="duplicate row ids"):
+        isorep.read(tmp_path)
