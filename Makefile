@@ -1,7 +1,7 @@
 # Everything happens in .venv, built from constraints.txt. Nothing but Python 3.11+ and make is needed.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --quiet --constraint constraints.txt
 
 .PHONY: install demo test lint docs bench chromium clean
 .DEFAULT_GOAL := help
@@ -55,12 +55,12 @@ clean:
 
 .venv/isorep.stamp: .venv/python.stamp pyproject.toml constraints.txt
 	@echo "installing isorep into .venv (about a minute, once)"
-	$(PIP) --editable '.[io,bio,torch]'
+	$(PIP) --editable '.[io]'
 	@touch $@
 
 .venv/dev.stamp: .venv/isorep.stamp
 	@echo "installing the development tools into .venv (once)"
-	$(PIP) --editable '.[io,bio,torch,dev]'
+	$(PIP) --editable '.[io,bio,torch,plot,dev]'
 	@touch $@
 
 .venv/bench.stamp: .venv/isorep.stamp
@@ -70,5 +70,5 @@ clean:
 
 .venv/docs.stamp: .venv/dev.stamp
 	@echo "installing the documentation tools into .venv (once)"
-	$(PIP) --editable '.[io,bio,torch,dev,docs]'
+	$(PIP) --editable '.[io,bio,torch,plot,dev,docs]'
 	@touch $@

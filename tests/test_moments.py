@@ -129,4 +129,4 @@ def test_condition_and_rank_are_found_through_bad_scaling(rng):
     assert factor.constant.tolist() == [False] * 6 + [True]
     centred = x - x.mean(0)
     singular = np.linalg.svd(centred, compute_uv=False)[:5] / np.sqrt(500)
-    np.testing.assert_allclose(factor.singular_values(), singular, rtol=1e-6)
+    np.testing.assert_allclose(factor.singular_values, singular, rtol=1e-6)

@@ -10,6 +10,7 @@ stored dtype are noise, and count as zero.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import linalg
@@ -47,6 +48,7 @@ class Factor:
         """How many directions rise above the rounding of the data."""
         return int(self.root.shape[0])
 
+    @cached_property
     def singular_values(self) -> Array:
         """Standard deviations along the principal axes, largest first."""
         values: Array = linalg.svdvals(self.root) if self.rank else np.zeros(0)
@@ -55,7 +57,7 @@ class Factor:
     @property
     def condition(self) -> float:
         """Largest over smallest standard deviation along principal axes, over the numerical rank."""
-        values = self.singular_values()
+        values = self.singular_values
         return float(values[0] / values[-1]) if len(values) and values[-1] > 0 else float("inf")
 
 
@@ -140,19 +142,19 @@ def least_squares(factor: Factor, cross: Array, n: int) -> Array:
 
 
 def solve_well_conditioned(sums: Array, cross: Array, n: int, mean: Array, rounding: float) -> Array | None:
-    """Least squares by Cholesky, or None where the condition number does not allow it."""
+    """Least squares by the normal equations, or None where the condition number does not allow it."""
     scale, constant, noise = _columns(sums, n, mean, rounding)
     if constant.any() or n <= len(scale):
         return None
     inverse = 1.0 / scale
     correlation = sums * np.multiply.outer(inverse, inverse) / n
     norm = float(np.abs(correlation).sum(axis=0).max())
-    triangle, info = lapack.dpotrf(correlation, lower=0, overwrite_a=1)
+    triangle, info = lapack.dpotrf(correlation, lower=0)
     smallest = max(_RESOLVED, _NOISE_FACTOR * float(np.max(noise * inverse)) ** 2, rank_tolerance(rounding) ** 2)
     if info != 0 or lapack.dpocon(triangle, norm, uplo="U")[0] < smallest:
         return None
-    solution = linalg.cho_solve((triangle, False), inverse[:, None] * cross / n)
-    return np.asarray(inverse[:, None] * solution)
+    # numpy's solver lets other threads run, scipy's Cholesky solver does not.
+    return np.asarray(inverse[:, None] * np.linalg.solve(correlation, inverse[:, None] * cross / n))
 
 
 def _columns(sums: Array, n: int, mean: Array, rounding: float) -> tuple[Array, Array, Array]:

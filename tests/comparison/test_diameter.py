@@ -57,7 +57,7 @@ def test_a_long_search_is_replaced_by_the_bound_and_says_so(rng, monkeypatch):
 def test_pruning_visits_few_rows_of_a_heavy_tailed_cloud(rng):
     x = rng.normal(size=(5000, 20))
     x[:50] *= 5
-    cloud = diameters._Cloud(x)
+    cloud = diameters._Cloud(x, x.mean(0), 1.0)
     best, _ = cloud.walk()
     assert diameters._count_candidates(cloud.norms[cloud.order], best) <= 60
 

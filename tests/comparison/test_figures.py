@@ -51,6 +51,13 @@ def test_sizes_are_limited_and_all_rows_are_counted(rng, widths):
     assert result.source.spectrum[0] / result.source.spectrum[-1] == pytest.approx(result.source.condition)
 
 
+def test_one_dimension_makes_a_plane_too(rng):
+    x = rng.normal(size=(60, 1))
+    result = isorep.compare(x, 2 * x, n_null=2, n_boot=10)
+    assert np.shape(result.figures["scatter"]["after"]) == (60, 2)
+    assert result.figures["scatter"]["explained"] == [1.0, 0.0]
+
+
 def test_alignment_brings_the_scatter_together():
     x, y = noisy_pair(400, 3, 0.05)
     scatter = isorep.compare(x, y, n_null=3, n_boot=50).figures["scatter"]

@@ -62,7 +62,14 @@ def diameter(values: Any, *, search: str = "auto", progress: Callable[[int, int]
     if search not in SEARCHES:
         raise InputError(f"search is {search!r}; known are {', '.join(SEARCHES)}")
     matrix = as_representation(values, "values").values
-    cloud = _Cloud(matrix)
+    return find_diameter(matrix, *_centre_and_size(matrix), search, progress)
+
+
+def find_diameter(
+    matrix: Matrix, centre: Array, size: float, search: str, progress: Callable[[int, int], None] | None = None
+) -> Diameter:
+    """The diameter of rows whose mean and size (their spread, or largest entry) are known."""
+    cloud = _Cloud(matrix, centre, size)
     found, pair = cloud.walk()
     norms = cloud.norms[cloud.order]
     upper = float(norms[0] + norms[min(1, len(norms) - 1)])
@@ -78,19 +85,14 @@ def diameter(values: Any, *, search: str = "auto", progress: Callable[[int, int]
 class _Cloud:
     """Rows about their mean, with their norms."""
 
-    def __init__(self, values: Matrix) -> None:
+    def __init__(self, values: Matrix, centre: Array, size: float) -> None:
         self.values = values
         n, d = values.shape
         self.size = block_rows(d)
-        sums, squares = zip(*map_blocks(self._block_sums, n, self.size), strict=True)
-        if not np.isfinite(sums).all():
-            refuse_non_finite(values, "the array")
-        centre = np.sum(sums, axis=0) / n
-        spread = np.sqrt(np.sum(squares) / n)
-        if not (spread == 0 or 1e-140 < spread < 1e140):
-            raise InputError(f"the values are of size {spread:.0e}: rescale them, their squares leave float64")
+        if not (size == 0 or 1e-140 < size < 1e140):
+            raise InputError(f"the values are of size {size:.0e}: rescale them, their squares leave float64")
         # float32 tiles are twice as fast; whatever comes near the maximum is measured again in float64.
-        wide = values.dtype.itemsize >= 8 or not 1e-12 < spread < 1e12
+        wide = values.dtype.itemsize >= 8 or not 1e-12 < size < 1e12
         self.work: Any = np.float64 if wide and (float(n) * n * d < 1e10 or values.dtype.itemsize < 8) else np.float32
         # Any centre will do: one that float32 represents lets float32 rows be shifted as they are.
         self.centre = centre.astype(np.float64 if wide else np.float32)
@@ -99,11 +101,6 @@ class _Cloud:
         self.unit = float(self.norms[self.order[0]]) or 1.0
         self.slack = 1e-5 if self.work == np.float32 else 1e-12
         self.lock = Lock()
-
-    def _block_sums(self, rows: slice) -> tuple[Array, float]:
-        block = read_rows(self.values, rows).astype(np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return block.sum(axis=0), float(np.einsum("ij,ij->", block, block))
 
     def _centred(self, rows: slice | Array) -> Array:
         """Rows about the centre, in the dtype of the centre."""
@@ -127,10 +124,11 @@ class _Cloud:
             farthest = self._farthest(starts)
             lengths = self.distances(starts, farthest)
             longest = int(np.argmax(lengths))
-            if lengths[longest] > best:
-                best = float(lengths[longest])
-                low, high = sorted((int(starts[longest]), int(farthest[longest])))
-                pair = (low, high)
+            if lengths[longest] <= best:
+                break
+            best = float(lengths[longest])
+            low, high = sorted((int(starts[longest]), int(farthest[longest])))
+            pair = (low, high)
             starts = farthest[np.argsort(-lengths, kind="stable")]
             starts = starts[np.sort(np.unique(starts, return_index=True)[1])]
         return best, pair
@@ -203,6 +201,21 @@ class _Cloud:
             if lengths[longest] > state["best"]:
                 low, high = sorted((int(left[i[longest]]), int(right[j[longest]])))
                 state["best"], state["pair"] = float(lengths[longest]), (low, high)
+
+
+def _centre_and_size(values: Matrix) -> tuple[Array, float]:
+    """The mean of the rows and their largest entry."""
+
+    def measure(rows: slice) -> tuple[Array, float]:
+        block = read_rows(values, rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return block.sum(axis=0, dtype=np.float64), float(max(block.max(), -block.min()))
+
+    n, d = values.shape
+    sums, largest = zip(*map_blocks(measure, n, block_rows(d)), strict=True)
+    if not np.isfinite(sums).all():
+        refuse_non_finite(values, "the array")
+    return np.sum(sums, axis=0) / n, max(largest)
 
 
 def _norms(rows: Array) -> Array:

@@ -28,8 +28,10 @@ def scatter(
     target's RMS radius, and its first dimensions stand for the target's.
     """
     n, d_y = y.shape
-    axes = linalg.eigh(total.yy)[1][:, ::-1][:, :2]
-    variances = np.linalg.eigvalsh(total.yy)[::-1]
+    variances, axes = linalg.eigh(total.yy, subset_by_index=[max(d_y - 2, 0), d_y - 1])
+    variances, axes = variances[::-1], axes[:, ::-1]
+    if d_y == 1:  # a line: the second axis of the plane is empty
+        variances, axes = np.append(variances, 0.0), np.array([[1.0, 0.0]])
     chosen = np.sort(np.random.default_rng(seed).choice(n, min(SCATTER_ROWS, n), replace=False))
     x_rows, y_rows = (read_rows(values, chosen).astype(np.float64) for values in (x, y))
     before = np.zeros((len(chosen), max(x_rows.shape[1], d_y)))
@@ -42,7 +44,7 @@ def scatter(
     }
     return {
         "rung": rung,
-        "explained": _rounded(variances[:2] / variances.sum()),
+        "explained": _rounded(variances / np.trace(total.yy)),
         "rows": [str(row) if ids is None else str(ids[row]) for row in chosen],
         **{name: _rounded(cloud @ axes / unit) for name, cloud in clouds.items()},
     }

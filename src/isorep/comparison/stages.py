@@ -14,7 +14,7 @@ from ..representation import Array, Matrix, Representation, RowMatch, rounding_o
 from ..resolution import resolve_source
 from ..rows import Progress, select
 from . import figures
-from .diameters import Diameter, diameter
+from .diameters import Diameter, find_diameter
 from .null import NullDraws, draw_null
 from .residuals import Centre, FittedRung, residual_pass
 from .result import Direction, Null, Rung, Side
@@ -72,11 +72,11 @@ class Work:
         forward = resolve_source(self.total, x, y, self.fold_of, self.n_folds)
         reverse = resolve_source(self.total.swapped(), y, x, self.fold_of, self.n_folds)
         self.factors, self.second = (forward[0], reverse[0]), (forward[1], reverse[1])
-        radii = [float(np.sqrt(np.trace(sums) / self.total.n)) for sums in (self.total.xx, self.total.yy)]
-        for radius, name in zip(radii, self.pair.names, strict=True):
+        self.rms_radii = [float(np.sqrt(np.trace(sums) / self.total.n)) for sums in (self.total.xx, self.total.yy)]
+        for radius, name in zip(self.rms_radii, self.pair.names, strict=True):
             if not 1e-140 < radius < 1e140:
                 raise InputError(f"the values of {name} spread by {radius:.0e}: rescale, their squares leave float64")
-        plain = all(1e-12 < radius < 1e12 for radius in radii)  # squares of float32 leave its range beyond
+        plain = all(1e-12 < radius < 1e12 for radius in self.rms_radii)  # squares of float32 leave its range beyond
         work = np.float32 if plain and max(x.dtype.itemsize, y.dtype.itemsize) <= 4 else np.float64
         self.centre = Centre(self.total.source_mean, self.total.target_mean, work)
 
@@ -125,7 +125,11 @@ class Work:
 
     def diameters(self, search: str) -> tuple[Diameter, Diameter]:
         """The diameters of source and target."""
-        found = [diameter(each, search=search, progress=self._stage("diameter")) for each in (self.pair.x, self.pair.y)]
+        sides = ((self.pair.x, self.total.source_mean), (self.pair.y, self.total.target_mean))
+        found = [
+            find_diameter(values, mean, radius, search, self._stage("diameter"))
+            for (values, mean), radius in zip(sides, self.rms_radii, strict=True)
+        ]
         return found[0], found[1]
 
     def null(self, n_null: int, rng: np.random.Generator) -> NullDraws | None:
@@ -204,7 +208,6 @@ class Work:
     def side(self, place: int) -> Side:
         """The facts about one representation."""
         values = (self.pair.x, self.pair.y)[place]
-        moments = self.total if place == 0 else self.total.swapped()
         factor = self.factors[place]
         return Side(
             name=self.pair.names[place],
@@ -214,8 +217,8 @@ class Work:
             rank=factor.rank,
             condition=factor.condition,
             constant_columns=int(factor.constant.sum()),
-            rms_radius=float(np.sqrt(np.trace(moments.xx) / moments.n)),
-            spectrum=tuple(factor.singular_values()[: figures.SPECTRUM].tolist()),
+            rms_radius=self.rms_radii[place],
+            spectrum=tuple(factor.singular_values[: figures.SPECTRUM].tolist()),
         )
 
     def wants_worst_case(self, asked: bool | None) -> bool:
