@@ -86,6 +86,17 @@ def test_an_npz_that_expands_beyond_the_disk_is_refused_before_it_fills_it(tmp_p
     assert "TMPDIR" in refusal(path, "from isorep.storage import scratch; scratch.DISK_RESERVE = 2**62")
 
 
+def test_values_that_expand_a_thousandfold_are_refused_however_large_the_disk(tmp_path):
+    path = bomb(tmp_path / "bomb.npz", {"z": ((2**20, 3 * 2**8), "<f4")})
+    assert "it may be a bomb" in refusal(path)
+
+
+def test_rows_of_text_that_expand_a_thousandfold_are_refused(tmp_path):
+    path = tmp_path / "rows.csv.gz"
+    path.write_bytes(gzip.compress(b"a,b\n") + gzip.compress(b"1.5,1\n" * 2**20) * 24)
+    assert "it may be a bomb" in refusal(path, "from isorep.storage import scratch; scratch.MEMORY_LIMIT = 2**24")
+
+
 def test_ids_that_expand_a_thousandfold_are_refused(tmp_path):
     path = bomb(tmp_path / "bomb.npz", {"z": ((2**27, 1), "<f2"), "ids": ((2**27,), "<i8")})
     assert "too much for row ids" in refusal(path)

@@ -99,7 +99,7 @@ def _read(path: Path, archive: zipfile.ZipFile, name: str, header: Header) -> Ar
         stream.read(header.offset)
         if header.data_bytes == 0:
             return np.empty(header.shape, header.dtype)
-        flat = spool(_flat_blocks(stream, header), expected_bytes=header.data_bytes)
+        flat = spool(_flat_blocks(stream, header), info.compress_size, expected_bytes=header.data_bytes)
         return flat.reshape(header.shape, order="F" if header.fortran_order else "C")
 
 

@@ -46,11 +46,11 @@ def load(path: Path, key: str | None, ids: str | None) -> Contents:
         raise InputError("there are no rows of data")
     if list_column is not None:
         _require_short_lists(file.metadata, list_column)
-        values = spool(_list_blocks(file, list_column))
+        values = spool(_list_blocks(file, list_column), path.stat().st_size)
     else:
         dtype = _common_dtype([schema.field(name).type for name in columns])
         size = rows * len(columns) * dtype.itemsize
-        values = spool(_column_blocks(file, columns, dtype), expected_bytes=size)
+        values = spool(_column_blocks(file, columns, dtype), path.stat().st_size, expected_bytes=size)
     return Contents(values, row_ids)
 
 

@@ -18,12 +18,17 @@ from ..representation import Array
 
 MEMORY_LIMIT = 256 * 2**20
 DISK_RESERVE = 256 * 2**20
+_BOMB_RATIO = 500
 
 
-def spool(blocks: Iterable[Array], *, expected_bytes: int | None = None) -> Array:
-    """Stack row blocks into one array, in memory or in a scratch file, whichever its size asks for."""
+def spool(blocks: Iterable[Array], stored_bytes: int, *, expected_bytes: int | None = None) -> Array:
+    """Stack row blocks into one array, in memory or in a scratch file, whichever its size asks for.
+
+    Values that unpack to very much more than the bytes they were stored in are refused: no real ones do.
+    """
     if expected_bytes is not None and expected_bytes > MEMORY_LIMIT:
         _require_disk(expected_bytes)
+        _require_plausible(expected_bytes, stored_bytes)
     held: list[Array] = []
     held_bytes = 0
     source = iter(blocks)
@@ -31,13 +36,13 @@ def spool(blocks: Iterable[Array], *, expected_bytes: int | None = None) -> Arra
         held.append(block)
         held_bytes += block.nbytes
         if held_bytes > MEMORY_LIMIT:
-            return _spool_to_disk(held, source)
+            return _spool_to_disk(held, source, stored_bytes)
     if not held:
         raise InputError("there are no rows of data")
     return held[0] if len(held) == 1 else np.concatenate(held)
 
 
-def _spool_to_disk(held: list[Array], rest: Iterable[Array]) -> Array:
+def _spool_to_disk(held: list[Array], rest: Iterable[Array], stored_bytes: int) -> Array:
     dtype, columns = held[0].dtype, held[0].shape[1]
     rows = 0
     # The file outlives this function: the memory map below keeps its storage until the array is dropped.
@@ -46,6 +51,7 @@ def _spool_to_disk(held: list[Array], rest: Iterable[Array]) -> Array:
             rows += _append(file, held.pop(0), dtype)
         for block in rest:
             rows += _append(file, block, dtype)
+            _require_plausible(rows * columns * dtype.itemsize, stored_bytes)
         file.flush()
         return np.memmap(file, dtype=dtype, mode="r", shape=(rows, columns))
 
@@ -54,6 +60,11 @@ def _append(file: Any, block: Array, dtype: np.dtype[Any]) -> int:
     _require_disk(block.nbytes)
     np.ascontiguousarray(block, dtype=dtype).tofile(file)
     return len(block)
+
+
+def _require_plausible(unpacked: int, stored: int) -> None:
+    if unpacked > MEMORY_LIMIT and unpacked > _BOMB_RATIO * stored:
+        raise InputError(f"{stored} bytes unpack to {unpacked} or more: it may be a bomb, real values do not repeat so")
 
 
 def _require_disk(wanted: int) -> None:

@@ -26,7 +26,8 @@ def load(path: Path, key: str | None, ids: str | None) -> Contents:
     if not shards.parsed:
         return Contents(shards.matrix(), shards.ids())
     again = _Shards(path, key, ids, measure=False)
-    return Contents(spool(again.row_blocks()), again.ids())
+    stored = sum(file.stat().st_size for file in again.files if file.is_file())
+    return Contents(spool(again.row_blocks(), stored), again.ids())
 
 
 def column(path: Path, name: str) -> Array:

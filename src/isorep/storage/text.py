@@ -45,7 +45,7 @@ def load(path: Path, key: str | None, ids: str | None) -> Contents:
         places = [table.names.index(name) for name in chosen]
         ids_place = None if ids_name is None else table.names.index(ids_name)
         row_ids = _Labels(path.stat().st_size, ids_name or "")
-        values = spool(_blocks(table, places, ids_place, row_ids))
+        values = spool(_blocks(table, places, ids_place, row_ids), path.stat().st_size)
     return Contents(values, None if ids_place is None else row_ids.array())
 
 
