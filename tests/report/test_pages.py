@@ -276,3 +276,10 @@ def test_the_figure_for_papers_puts_dimensions_in_the_same_order():
     result["figures"] = {"dimensions": {"order": [2, 0, 1], "r2": {"rigid": [0.5, 0.1, 0.9], "broken": [1.0]}}}
     (drawn,) = plot(result).axes[1].collections
     assert drawn.get_offsets().tolist() == [[1.0, 0.9], [2.0, 0.5], [3.0, 0.1]]
+
+
+def test_the_page_calls_weak_what_the_verdict_calls_weak():
+    from isorep.comparison import verdict
+    from isorep.report import compare
+
+    assert compare.WEAK == verdict.WEAK

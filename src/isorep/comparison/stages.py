@@ -23,7 +23,7 @@ from .statistics import bootstrap, ica_efficiency, summarise
 from .verdict import judge
 from .worst_case import certify, row_ids, sample_claim
 
-_LEAST_GAP = 0.01  # share of the permutation's error that rigid must remove for an efficiency to mean anything
+_LEAST_GAP = 0.1  # share of the permutation's error that rigid must remove for an efficiency to mean anything
 _SHORT_WORST_CASE = 2e9  # rows x width^2 up to which the worst case is bracketed unasked
 
 
