@@ -123,6 +123,13 @@ def test_an_isometry_has_a_worst_case_of_zero():
     assert found.rms_upper < 1e-5
 
 
+@pytest.mark.parametrize("size", [1.0, 1e12, 1e15])
+def test_rounding_is_never_certified_as_a_distance(rng, size):
+    x = rng.normal(size=(300, 5))
+    x[7] *= size
+    assert worst_case(x, x).lower == 0
+
+
 def test_the_worst_rows_are_named_by_id(rng):
     x = rng.normal(size=(100, 3))
     y = x @ rotation(3, 0)
@@ -139,6 +146,13 @@ def test_bad_calls_are_refused(rng):
         worst_case(np.ones((1, 2)), np.ones((1, 2)))
     with pytest.raises(isorep.InputError, match="identical"):
         worst_case(np.ones((5, 2)), rng.normal(size=(5, 2)))
+
+
+def test_a_seed_that_is_none_is_refused(rng):
+    x = rng.normal(size=(10, 2))
+    for seed in (-1, "a"):
+        with pytest.raises(isorep.InputError, match="random_state"):
+            worst_case(x, x, random_state=seed)
 
 
 def test_a_sample_claims_what_it_can(rng):

@@ -215,3 +215,39 @@ def test_places_that_cannot_be_written_are_refused(tmp_path):
 def test_long_doubles_are_refused(tmp_path):
     with pytest.raises(isorep.InputError, match="convert it to float64"):
         isorep.write(values("float64").astype(np.longdouble), tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize("label", ["", "x\0y", "a\rb", "\ud800"])
+@pytest.mark.parametrize("suffix", ["npz", "csv", "parquet", "h5", "zarr"])
+def test_ids_that_would_not_come_back_are_refused_and_nothing_is_left(tmp_path, label, suffix):
+    with pytest.raises(isorep.InputError, match="row 1 has the id"):
+        isorep.write(isorep.Representation(np.eye(2), ["a", label]), tmp_path / f"a.{suffix}")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("suffix", "key"),
+    [
+        ("safetensors", "__metadata__"),
+        ("h5ad", "X"),
+        ("h5ad", "a/b"),
+        ("h5", "../evil"),
+        ("h5", "."),
+        ("zarr", "/"),
+        ("npz", ""),
+    ],
+)
+def test_names_that_mean_something_else_are_refused(tmp_path, suffix, key):
+    with pytest.raises(isorep.InputError, match="choose a plain name"):
+        isorep.write(np.eye(2), tmp_path / f"a.{suffix}", key=key)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", ["npy", "zarr"])
+def test_a_link_stays_and_what_it_points_to_is_written(tmp_path, suffix):
+    isorep.write(np.eye(2), tmp_path / f"real.{suffix}")
+    (tmp_path / f"link.{suffix}").symlink_to(tmp_path / f"real.{suffix}")
+    isorep.write(np.eye(3), tmp_path / f"link.{suffix}")
+    assert (tmp_path / f"link.{suffix}").is_symlink()
+    assert isorep.read(tmp_path / f"real.{suffix}").shape == (3, 3)
+    assert len(list(tmp_path.iterdir())) == 2

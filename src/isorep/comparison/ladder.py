@@ -91,7 +91,7 @@ def compare(
     'rigid'
     """
     names = _checked_rungs(rungs)
-    _check_settings(folds, n_null, n_boot, tolerance, diameter, random_state)
+    _check_settings(folds, n_null, n_boot, tolerance, diameter, worst_case, random_state)
     report = progress or no_progress
     a, b = _loaded(source, "source"), _loaded(target, "target")
     if a.name == b.name:
@@ -158,10 +158,20 @@ def _checked_rungs(rungs: Sequence[str]) -> list[str]:
     return [name for name in RUNGS if name in wanted]
 
 
-def _check_settings(folds: int, n_null: int, n_boot: int, tolerance: float, diameter: str, random_state: int) -> None:
+def _check_settings(
+    folds: int,
+    n_null: int,
+    n_boot: int,
+    tolerance: float,
+    diameter: str,
+    worst_case: bool | None,
+    random_state: int,
+) -> None:
     for name, value, least in (("folds", folds, 2), ("n_null", n_null, 0), ("n_boot", n_boot, 0)):
         if not isinstance(value, int | np.integer) or value < least:
             raise InputError(f"{name} is {value!r} and must be a whole number of at least {least}")
+    if worst_case not in (None, True, False):
+        raise InputError(f"worst_case is {worst_case!r} and must be True, False or None")
     if diameter not in SEARCHES:
         raise InputError(f"diameter is {diameter!r}; known are {', '.join(SEARCHES)}")
     if not isinstance(tolerance, float | int | np.number) or not tolerance >= 0:

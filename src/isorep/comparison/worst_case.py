@@ -37,6 +37,7 @@ _KEPT_PAIRS = 256
 _BUDGET = 2e11  # floating-point operations for the weighted fits: seconds
 _WORST_ROWS = 10
 _ONE_THREAD = 1e8
+_ROUNDING = 64 * float(np.finfo(np.float64).eps)  # what rounding can make of rows bounds nothing from below
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,8 @@ def worst_case(source: Any, target: Any, *, scale: bool = False, random_state: i
     >>> round(found.lower, 3), round(found.upper, 3)
     (0.1, 0.1)
     """
+    if not isinstance(random_state, int | np.integer) or random_state < 0:
+        raise InputError(f"random_state is {random_state!r} and must be a whole number from 0 on")
     a, b = as_representation(source, "source"), as_representation(target, "target")
     match_rows(a, b)
     if len(a) < 2:
@@ -147,7 +150,8 @@ def certify(
     low, high = _exchange(x, y, norms, scale)
     pairs = _distorted_pairs(x, y, moments, norms, np.random.default_rng(seed))
     distortion = _smallest_distortion(pairs, scale)
-    by_distances = distortion / 2
+    reach = float(np.sqrt(np.trace(moments.xx)) + np.sqrt(np.trace(moments.yy)))
+    by_distances = max(0.0, distortion / 2 - _ROUNDING * reach)
     worst = np.argsort(-norms, kind="stable")[:_WORST_ROWS]
     rms, rms_upper = _rms_certificate(moments, start.scale)
     return WorstCase(
@@ -246,9 +250,12 @@ def _lawson_steps(x: Array, y: Array, weights: Array, scale: bool, steps: int) -
     best: AffineMap | None = None
     best_weights = weights
     for _ in range(steps):
-        fitted = Rigid(scale).fit_moments(_weighted_moments(x, y, weights)).map_
+        moments = _weighted_moments(x, y, weights)
+        fitted = Rigid(scale).fit_moments(moments).map_
         norms = fitted.residual_norms(x, y)
-        low = max(low, float(np.sqrt(weights @ norms**2)))
+        # The fit is the minimum up to rounding, which is relative to the squares of the rows and not to the error.
+        square = float(weights @ norms**2) - _ROUNDING * float(np.trace(moments.xx) + np.trace(moments.yy))
+        low = max(low, float(np.sqrt(max(square, 0.0))))
         if best is None or norms.max() < high:
             high, best = float(norms.max()), fitted
         best_weights = weights

@@ -76,14 +76,14 @@ def _ladder(axis: Any, direction: Node) -> None:
     axis.set_yticks(range(len(rungs)), [rung_name(rung) for rung, _ in rungs])
     axis.invert_yaxis()
     axis.set_xlim(left=0)
-    axis.set_xlabel(f"mean error, diameters of {_plain(direction['target'].text('the target'))}")
+    axis.set_xlabel(f"mean error, diameters of {_short(_plain(direction['target'].text('the target')))}")
     axis.set_title("held out (dot, interval), in-sample (ring), null (bar)", fontsize="small", loc="left")
 
 
 def _scatter(axis: Any, node: Node, name: str, result: Node) -> None:
     for colour, key, side in (("#0b65b3", "target", "target"), ("#c2570c", name, "source")):
         points = node[key].points()
-        label = _plain(result[side]["name"].text(side))
+        label = _short(_plain(result[side]["name"].text(side)))
         axis.scatter([x for x, _ in points], [y for _, y in points], s=8, color=colour, alpha=0.7, lw=0, label=label)
     shares = node["explained"].numbers(2)
     words = [f" ({percent(share)} of variance)" for share in shares] if len(shares) == 2 else ["", ""]
@@ -130,3 +130,8 @@ def _colour(rung: str) -> str:
 def _plain(text: str) -> str:
     """Text as it is: matplotlib reads what stands between dollar signs as mathematics."""
     return text.replace("$", r"\$")
+
+
+def _short(name: str, most: int = 32) -> str:
+    """A name that leaves room for the axes: its end, where file names differ."""
+    return name if len(name) <= most else "…" + name[1 - most :]

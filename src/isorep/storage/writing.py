@@ -45,7 +45,9 @@ def write(representation: Any, path: str | Path, *, key: str | None = None, drop
     Representation('run.npz', 3 rows x 3 columns, float64, with ids)
     """
     path, key = split_key(path, key)
+    path = path.resolve() if path.is_symlink() else path  # what the link points to is written, the link stays
     module = family(path, "write")
+    _require_plain_key(key, module)
     source = as_representation(representation, "the representation")
     if key in IDS_NAMES:
         raise InputError(f"the values cannot be called {key!r}, which is where row ids are looked for")
@@ -59,7 +61,28 @@ def write(representation: Any, path: str | Path, *, key: str | None = None, drop
         raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
+def _require_plain_key(key: str | None, module: Any) -> None:
+    """Refuse a name that a format would take for something else."""
+    if key is None:
+        return
+    parts = key.split("/")
+    annotated = module.__name__.endswith(".h5ad") and (len(parts) > 1 or key == "X")
+    if key == "__metadata__" or annotated or any(part.strip() in ("", ".", "..") for part in parts):
+        raise InputError(f"the values cannot be called {key!r}: choose a plain name")
+
+
+def _require_plain_ids(ids: Array) -> None:
+    """Refuse text ids that some format cannot bring back."""
+    for row, label in enumerate(ids.tolist()):
+        if not label or "\0" in label or "\r" in label or any("\ud800" <= sign <= "\udfff" for sign in label):
+            raise InputError(
+                f"row {row} has the id {label!r}: empty ids, NUL, carriage returns and lone surrogates cannot be kept"
+            )
+
+
 def _ids(source: Representation, module: Any, path: Path) -> Array | None:
+    if source.ids is not None and source.ids.dtype.kind == "U":
+        _require_plain_ids(source.ids)
     kind = _NUMBERS_ONLY.get(module.__name__.rpartition(".")[2])
     if source.ids is None or kind is None:
         return source.ids
