@@ -141,14 +141,7 @@ def require_memory(d_x: int, d_y: int, n_folds: int) -> None:
 
 def leave_one_out(folds: Sequence[Moments]) -> list[Moments]:
     """For each fold the moments of all the others."""
-    result = []
-    for left_out in range(len(folds)):
-        total = Moments.empty(len(folds[0].source_mean), len(folds[0].target_mean))
-        for fold, moments in enumerate(folds):
-            if fold != left_out:
-                total.absorb(moments)
-        result.append(total)
-    return result
+    return [merged([*folds[:left_out], *folds[left_out + 1 :]]) for left_out in range(len(folds))]
 
 
 def merged(folds: Sequence[Moments]) -> Moments:

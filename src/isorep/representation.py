@@ -97,10 +97,6 @@ class Representation:
         rows, columns = self.shape
         return f"Representation({self.name!r}, {rows} rows x {columns} columns, {self.values.dtype}, {ids})"
 
-    def describe_row(self, row: int) -> str:
-        """How to name a row in a sentence: by id where there is one."""
-        return f"row {row}" if self.ids is None else f"row {row} (id {str(self.ids[row])!r})"
-
 
 def as_representation(data: Any, name: str) -> Representation:
     """Take a Representation as it is (named if it has no name), and anything array-like as its values."""

@@ -121,7 +121,7 @@ def select(values: Matrix, rows: Array | None) -> Matrix:
     return values if rows is None else SelectedRows(values, rows)
 
 
-def refuse_non_finite(values: Matrix, name: str, columns: Callable[[int], str] = "column {}".format) -> None:
+def refuse_non_finite(values: Matrix, name: str) -> None:
     """Raise an error that counts the NaN and infinite values and names the first, if there are any."""
     total = nans = 0
     first: tuple[int, int] | None = None
@@ -137,5 +137,5 @@ def refuse_non_finite(values: Matrix, name: str, columns: Callable[[int], str] =
     if first is not None:
         kinds = " and ".join(f"{count} {what}" for count, what in ((nans, "NaN"), (total - nans, "infinite")) if count)
         raise InputError(
-            f"{name} holds {kinds} value{'s' if total > 1 else ''}, the first at row {first[0]}, {columns(first[1])}"
+            f"{name} holds {kinds} value{'s' if total > 1 else ''}, the first at row {first[0]}, column {first[1]}"
         )
