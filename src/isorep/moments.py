@@ -9,7 +9,6 @@ and leaving a fold out merges the others instead of refitting. Centred sums do n
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ import numpy as np
 from .errors import InputError
 from .representation import Array, Matrix
 from .rows import block_rows, blocks, read_rows, refuse_non_finite
+from .storage.scratch import memory_size
 
 
 @dataclass(eq=False)
@@ -129,10 +129,8 @@ def fold_moments(
 def require_memory(d_x: int, d_y: int, n_folds: int) -> None:
     """Refuse widths whose moments, for every fold and without every fold, exceed this machine's memory."""
     needed = 2.0 * (n_folds + 1) * 8 * (d_x * d_x + d_x * d_y + d_y * d_y)
-    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
-        return  # this system does not tell
-    there = float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
-    if needed > there:
+    there = memory_size()
+    if there and needed > there:
         raise InputError(
             f"{d_x} and {d_y} columns need about {needed / 2**30:.0f} GiB for second moments and this machine has "
             f"{there / 2**30:.0f} GiB: reduce the width first, for example by PCA"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .conditioning import Factor, Preconditioner, factor_covariance, factor_preconditioned, preconditioner
@@ -30,3 +31,20 @@ def resolve_source(
     second = SecondPass(by, fold_moments(ProjectedRows(x, total.source_mean, by.basis), y, folds, n_folds))
     whole = merged(second.folds)
     return factor_preconditioned(whole.xx, whole.n, by), second
+
+
+def resolve_alone(
+    moments: Callable[[Array | None, Array | None], Moments], rounding: float
+) -> tuple[Moments, Factor]:
+    """Moments and factored covariance of one side, wherever its rows lie.
+
+    ``moments(mean, basis)`` makes a pass: over the rows, or over centred rows times a basis.
+    """
+    total = moments(None, None)
+    arguments = (total.xx, total.n, total.source_mean, rounding)
+    factor = factor_covariance(*arguments)
+    if not factor.resolved:
+        by = preconditioner(*arguments)
+        second = moments(total.source_mean, by.basis)
+        factor = factor_preconditioned(second.xx, second.n, by)
+    return total, factor

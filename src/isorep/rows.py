@@ -6,9 +6,9 @@ A pass slices blocks of consecutive rows, so a memory map is read once in order 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -47,6 +47,44 @@ def read_rows(values: Matrix, rows: slice | Array) -> Array:
     return block
 
 
+class Crew:
+    """One thread a core, with single-threaded BLAS inside: the way every pass is made.
+
+    Results come in the order of the slices, so that nothing depends on the number of threads.
+    """
+
+    def __init__(self) -> None:
+        self.size = blas_threads()
+        self._pool = ThreadPoolExecutor(self.size) if self.size > 1 else None
+        self._limits: Any = None
+
+    def __enter__(self) -> Self:
+        self._limits = threadpool_limits(1)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+        self._limits.restore_original_limits()
+
+    def stream(self, function: Callable[[slice], Result], slices: Iterable[slice]) -> Iterator[Result]:
+        """Results one by one, in order; only as many are worked on ahead as there are threads."""
+        if self._pool is None:
+            yield from map(function, slices)
+            return
+        pending: deque[Future[Result]] = deque()
+        try:
+            for rows in slices:
+                pending.append(self._pool.submit(function, rows))
+                if len(pending) > self.size:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
+
+
 def map_blocks(
     function: Callable[[slice], Result],
     n: int,
@@ -56,24 +94,14 @@ def map_blocks(
 ) -> list[Result]:
     """Apply a function to every row slice, one thread a core with single-threaded BLAS inside; results in order."""
     slices = list(blocks(n, size))
-    if not slices:
-        return []
-    workers = min(blas_threads(), len(slices))
+    if len(slices) < 2:
+        return [function(rows) for rows in slices]
     results: list[Result] = []
-    pending: deque[Future[Result]] = deque()
-    with threadpool_limits(1 if workers > 1 else None), ThreadPoolExecutor(workers) as pool:
-        try:
-            for rows in slices:
-                pending.append(pool.submit(function, rows))
-                if len(pending) > workers:
-                    results.append(pending.popleft().result())
-                    if progress:
-                        progress(len(results), len(slices))
-            while pending:
-                results.append(pending.popleft().result())
-        finally:
-            for future in pending:
-                future.cancel()
+    with Crew() as crew:
+        for result in crew.stream(function, slices):
+            results.append(result)
+            if progress and len(results) < len(slices):
+                progress(len(results), len(slices))
     return results
 
 

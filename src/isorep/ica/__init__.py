@@ -1,6 +1,6 @@
 """Whitening and independent component analysis as scikit-learn transformers."""
 
-from .estimator import ICA
+from .estimator import ICA, GaussianityWarning
 from .whitening import Whitening
 
-__all__ = ["ICA", "Whitening"]
+__all__ = ["ICA", "GaussianityWarning", "Whitening"]

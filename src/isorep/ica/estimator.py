@@ -2,29 +2,54 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError
 from ..representation import Array
-from .solver import contrast_excess, rotate
+from ..rows import Crew
+from .checkpoint import Checkpoint
+from .contrasts import Contrast, contrast_named
+from .ledger import Keeper
+from .linear import apply_affine
+from .planes import conditioning
+from .solver import WEAK, Rotation, rotate, uncertainty
+from .sources import Source, as_source, open_rows
+from .unwhitened import unwhitened_rotation
+from .white import WhiteRows
 from .whitening import Whitening
 
-CONTRASTS = ("logcosh", "exp", "cube")
+FitProgress = Callable[[str, float, float, float], None]
+
+_UNSETTLED = 0.05  # radians a Newton step would still turn a component that has not settled
+
+
+class GaussianityWarning(UserWarning):
+    """Some components cannot be told from Gaussian ones, so their directions are not determined."""
 
 
 class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Independent component analysis: whitening, then the rotation to the least Gaussian directions.
 
     .. math:: s=(x-\bar x)W,\qquad \operatorname{Cov}(s)=I,\qquad
-              W\text{ stationary for }\textstyle\sum_j\pm\mathbb E\,G(s_j)
+              W\text{ stationary for }\textstyle\sum_j c_j\,\mathbb E\,G(s_j),\ c_j=\pm1
 
-    Components come back in a canonical form, so that two fits of the same data agree: by decreasing distance of
-    their contrast from a Gaussian's, each with non-negative skewness.
+    The sign :math:`c_j` follows each component, so sub- and super-Gaussian ones are found side by side. The fit is
+    deterministic and does not depend on the basis the data come in, and components have a canonical form, so that two
+    fits of the same data agree: by decreasing distance of their contrast from a Gaussian's, each with non-negative
+    skewness.
+
+    Arrays, memory maps, representations read from files and Dask arrays are all taken. Rows are read in blocks;
+    the whitened rows are kept in memory while they are small beside the machine's, in a scratch file (``TMPDIR``)
+    beyond, and on the workers for a Dask array. Whitening is computed in float64 whatever the dtype; sweeps run in the
+    data's own precision, with float64 totals.
 
     Parameters
     ----------
@@ -32,13 +57,20 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         By default the numerical rank of the data.
     contrast : {"logcosh", "exp", "cube"}
     random_state : int, RandomState or None
-        Draws the rows when ``max_rows`` leaves some out; the fit itself is deterministic.
-    tol, max_iter : float, int
-        When the fixed-point iteration stops.
-    max_rows : int, optional
-        Estimate from at most this many rows, drawn at random.
+        Draws the rows of the search where there are very many, and restarts; with an integer the fit is deterministic.
+    whiten : {"pca", "zca", None}
+        How to whiten, at the numerical rank in any case: both give the same components. ``None`` neither centres nor
+        whitens and does what scikit-learn's FastICA does with ``whiten=False``; it may be slow, and its result depends
+        on the scale of the data.
+    tol : float
+        The fit has converged when a Newton step would turn planes of components by no more than this, in radians and
+        root mean square, and gain no more than a hundredth of it in contrast, relatively.
+    max_iter : int
+        At most this many sweeps over the data, small ones counted by their share of a full one.
     rounding : float, optional
         As for :class:`Whitening`.
+    device : str, optional
+        A torch device such as ``"cuda"``: sweeps run there. By default numpy does them, with one thread a core.
 
     Attributes
     ----------
@@ -51,14 +83,29 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Numerical rank of the data.
     converged_ : bool
     n_iter_ : int
+        Sweeps taken, small ones counted by their share.
+    path_ : (m, 2) array
+        Sweeps taken, and the contrast reached, after every step of the way.
     contrast_ : (k,) array
-        Distance of each component's contrast from a Gaussian's.
+        Distance of each component's contrast from a Gaussian's: :math:`\mathbb E\,G(s_j)-\mathbb E\,G(\nu)`.
+    kurtosis_, skewness_ : (k,) arrays
+        Excess kurtosis and skewness.
+    uncertainty_ : (k,) array
+        How far sampling lets each direction stray, in radians, were components independent.
+    gaussian_ : (k,) bool array
+        Components that cannot be told from Gaussian ones: among them directions are not determined.
+    unsettled_ : (k,) bool array
+        Other components that a Newton step would still turn noticeably.
+    conditioning_ : (k, k) array
+        Second variation of the contrast in the plane of two components: where it is small they may rotate freely into
+        each other, where it is negative the fit is at a saddle.
 
     References
     ----------
     .. [1] Hyvärinen, A. (1999). Fast and robust fixed-point algorithms for independent component analysis.
            IEEE Transactions on Neural Networks 10.
-    .. [2] Cardoso, J.-F. (1989). Source separation using higher order moments. ICASSP.
+    .. [2] Ablin, P., Cardoso, J.-F., Gramfort, A. (2018). Faster ICA under orthogonal constraint. ICASSP.
+    .. [3] Cardoso, J.-F. (1989). Source separation using higher order moments. ICASSP.
 
     Examples
     --------
@@ -76,59 +123,153 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         contrast: str = "logcosh",
         random_state: Any = 0,
         *,
+        whiten: str | None = "pca",
         tol: float = 1e-4,
         max_iter: int = 200,
-        max_rows: int | None = None,
         rounding: float | None = None,
+        device: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.contrast = contrast
         self.random_state = random_state
+        self.whiten = whiten
         self.tol = tol
         self.max_iter = max_iter
-        self.max_rows = max_rows
         self.rounding = rounding
+        self.device = device
 
-    def fit(self, X: Any, y: Any = None, *, start: Array | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        start: Array | None = None,
+        checkpoint: str | Path | None = None,
+        progress: FitProgress | None = None,
+    ) -> Self:
         """Learn the unmixing.
 
-        ``start`` is an unmixing matrix to begin from, such as the ``components_`` of a fit to similar rows.
+        Parameters
+        ----------
+        X : array, memory map, Representation or Dask array of shape (n, d)
+        y : ignored
+        start : (k, d) array, optional
+            An unmixing matrix to begin from, such as the ``components_`` of a fit to similar rows.
+        checkpoint : path, optional
+            Keep the state in this file every few seconds, and go on from it if it is there. It is removed at the end.
+        progress : callable, optional
+            Called as ``progress(stage, sweeps, contrast, left)`` after every step; ``left`` is about the share of the
+            way that is left.
         """
-        if self.contrast not in CONTRASTS:
-            raise InputError(f"contrast is {self.contrast!r}; known are {', '.join(CONTRASTS)}")
-        X = validate_data(self, X, dtype=[np.float64, np.float32, np.float16], ensure_min_samples=2)
-        if self.max_rows is not None and len(X) > self.max_rows:
-            chosen = check_random_state(self.random_state).choice(len(X), self.max_rows, replace=False)
-            X = X[np.sort(chosen)]
-        whitening = Whitening(self.n_components, rounding=self.rounding).fit(X)
-        white = whitening.transform(X)
-        rotation = rotate(
-            white,
-            contrast=self.contrast,
-            start=None if start is None else _start_in(whitening, start),
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
-        sources = white @ rotation.matrix.T
-        excess = contrast_excess(sources, self.contrast)
+        contrast = contrast_named(self.contrast)
+        if self.whiten not in ("pca", "zca", None):
+            raise InputError(f"whiten is {self.whiten!r}; known are pca, zca, None")
+        if not (self.tol > 0 and self.max_iter >= 1):
+            raise InputError(f"tol={self.tol} and max_iter={self.max_iter} must be positive")
+        source = as_source(open_rows(self, X, reset=True))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if self.whiten is None:
+            return self._fit_unwhitened(source, contrast, seed)
+        keeper = Keeper() if checkpoint is None else Checkpoint(checkpoint, self._belongs(source, seed))
+        tell = progress or (lambda *_: None)
+        tell("whitening", 0.0, 0.0, 1.0)
+        whitening = self._whitening(source, keeper)
+        with Crew() as crew:
+            white = self._placed(source.whitened(whitening.mean_, whitening.components_.T, crew))
+            rotation = rotate(
+                white,
+                contrast,
+                start=None if start is None else _start_in(whitening, start),
+                tol=self.tol,
+                max_iter=self.max_iter,
+                seed=seed,
+                keeper=keeper,
+                report=lambda sweeps, reached, left: tell("rotation", sweeps, reached, left),
+            )
+            self._describe(white, rotation, contrast, whitening)
+        if isinstance(keeper, Checkpoint):
+            keeper.remove()
+        self._warn()
+        return self
+
+    def _belongs(self, source: Source, seed: int) -> dict[str, Any]:
+        settings = {name: getattr(self, name) for name in ("n_components", "contrast", "whiten", "tol", "max_iter")}
+        return {"fingerprint": source.fingerprint(), "seed": seed, **settings}
+
+    def _whitening(self, source: Source, keeper: Keeper) -> Whitening:
+        """Fitted to the rows, or taken from the checkpoint: rounding must not tell the two apart."""
+        whitening = Whitening(self.n_components, kind="pca", rounding=self.rounding)
+        if isinstance(keeper, Checkpoint) and keeper.load() is not None:
+            for name, values in keeper.whitening.items():
+                setattr(whitening, f"{name}_", values)
+            whitening.rank_ = int(whitening.rank_)
+            return whitening
+        whitening.fit_source(source)
+        if isinstance(keeper, Checkpoint):
+            names = ("mean", "components", "mixing", "singular_values", "rank")
+            keeper.whitening = {name: np.asarray(getattr(whitening, f"{name}_")) for name in names}
+        return whitening
+
+    def _placed(self, white: WhiteRows) -> WhiteRows:
+        if self.device is None:
+            return white
+        from .accelerated import on_device
+
+        return on_device(white, self.device)
+
+    def _describe(self, white: WhiteRows, rotation: Rotation, contrast: Contrast, whitening: Whitening) -> None:
+        """Canonical form and everything that is known about the components."""
+        portrait = white.portrait(rotation.matrix, contrast)
+        excess = portrait.sweep.value - contrast.normal_value
         order = np.argsort(-np.abs(excess), kind="stable")
-        signs = np.where((sources**3).mean(axis=0) >= 0, 1.0, -1.0)
+        signs = np.where(portrait.third >= 0, 1.0, -1.0)
         canonical = (rotation.matrix * signs[:, None])[order]
+        alpha = portrait.sweep.slope - np.einsum("ij,ij->i", portrait.sweep.cross, rotation.matrix)
         self.mean_ = whitening.mean_
         self.rank_ = whitening.rank_
+        self.singular_values_ = whitening.singular_values_
         self.components_ = canonical @ whitening.components_
         self.mixing_ = whitening.mixing_ @ canonical.T
         self.contrast_ = excess[order]
-        self.n_iter_ = rotation.n_iter
+        self.skewness_ = np.abs(portrait.third)[order]
+        self.kurtosis_ = portrait.fourth[order] - 3
+        self.conditioning_ = conditioning(portrait, alpha)[np.ix_(order, order)]
+        self.uncertainty_ = uncertainty(portrait.sweep.slope, alpha, portrait.square, white.n)[order]
+        self.gaussian_ = self.uncertainty_ > WEAK
+        if self.gaussian_.sum() < 2:  # a single Gaussian component is determined by the others
+            self.gaussian_[:] = False
+        self.unsettled_ = (rotation.newton_step[order] > _UNSETTLED) & ~self.gaussian_
+        self.n_iter_ = max(int(np.ceil(rotation.sweeps)), 1)
+        self.path_ = np.array(rotation.path).reshape(-1, 2)
         self.converged_ = rotation.converged
         self._n_features_out = len(canonical)
+
+    def _fit_unwhitened(self, source: Source, contrast: Contrast, seed: int) -> Self:
+        unwhitened_rotation(self, source, contrast, seed)
         return self
 
-    def transform(self, X: Any) -> Array:
-        """Rows to sources."""
+    def _warn(self) -> None:
+        gaussian, k = int(self.gaussian_.sum()), len(self.gaussian_)
+        if gaussian:
+            warnings.warn(
+                f"{gaussian} of {k} components cannot be told from Gaussian ones: their directions are not determined, "
+                "only the space they span (see gaussian_ and conditioning_)",
+                GaussianityWarning,
+                stacklevel=3,
+            )
+        if not self.converged_:
+            stirring = np.flatnonzero(self.unsettled_)
+            named = f"; unsettled are {', '.join(map(str, stirring[:10]))}" if len(stirring) else ""
+            warnings.warn(
+                f"stopped after {self.n_iter_} sweeps before the contrast had settled{named}: raise max_iter",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def transform(self, X: Any) -> Any:
+        """Rows to sources; float32 stays float32, and a Dask array stays one."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32, np.float16], reset=False)
-        return np.asarray((X.astype(np.float64) - self.mean_) @ self.components_.T)
+        return apply_affine(open_rows(self, X, reset=False), self.components_.T, before=self.mean_)
 
     def inverse_transform(self, X: Any) -> Array:
         """Sources back to rows."""

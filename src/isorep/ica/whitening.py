@@ -7,12 +7,13 @@ from typing import Any, Self
 import numpy as np
 from scipy import linalg
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError
-from ..moments import Moments
 from ..representation import Array
-from ..resolution import resolve_source
+from ..resolution import resolve_alone
+from .linear import apply_affine
+from .sources import Source, as_source, open_rows
 
 
 class Whitening(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -21,20 +22,24 @@ class Whitening(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     .. math:: z=(x-\bar x)\,V\Lambda^{-1/2},\qquad \operatorname{Cov}(x)=V\Lambda V^\top
 
     The covariance is summed in float64 whatever the input's dtype, and only directions that rise above the rounding of
-    that dtype are kept: constant and duplicate columns are a normal case.
+    that dtype are kept: constant and duplicate columns are a normal case. Arrays, memory maps, representations read
+    from files and Dask arrays are all taken, and never copied as a whole.
 
     Parameters
     ----------
     n_components : int, optional
         Keep this many leading axes; by default the numerical rank.
+    kind : {"pca", "zca"}
+        Whether to stay in principal axes or to rotate back, :math:`z=(x-\bar x)V\Lambda^{-1/2}V^\top`: the whitening
+        that changes the data least and has a component for every column.
     rounding : float, optional
         The relative rounding of the values, if they were once stored coarser than they are now (bfloat16: ``2**-7``).
 
     Attributes
     ----------
-    components_ : (rank, d) array
+    components_ : (k, d) array
         Rows times its transpose whiten centred data.
-    mixing_ : (d, rank) array
+    mixing_ : (d, k) array
         The way back.
     mean_ : (d,) array
     rank_ : int
@@ -51,34 +56,44 @@ class Whitening(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     True
     """
 
-    def __init__(self, n_components: int | None = None, *, rounding: float | None = None) -> None:
+    def __init__(self, n_components: int | None = None, *, kind: str = "pca", rounding: float | None = None) -> None:
         self.n_components = n_components
+        self.kind = kind
         self.rounding = rounding
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn mean and axes."""
-        X = validate_data(self, X, dtype=[np.float64, np.float32, np.float16], ensure_min_samples=2)
-        moments = Moments.from_rows(X, X[:, :0])
-        factor, _ = resolve_source(moments, X, X[:, :0], np.zeros(len(X), dtype=np.intp), 1, self.rounding)
+        return self.fit_source(as_source(open_rows(self, X, reset=True)))
+
+    def fit_source(self, source: Source) -> Self:
+        """Learn mean and axes of rows that have been checked."""
+        if self.kind not in ("pca", "zca"):
+            raise InputError(f"kind is {self.kind!r}; known are pca, zca")
+        total, factor = resolve_alone(source.moments, source.rounding if self.rounding is None else self.rounding)
+        if total.n < 2:
+            raise InputError("one row has no variance: there is nothing to whiten")
         if factor.rank == 0:
             raise InputError("X has no variance: all rows are identical")
         _, deviations, axes = linalg.svd(factor.root, full_matrices=False)
         kept = factor.rank if self.n_components is None else self.n_components
         if not 1 <= kept <= factor.rank:
             raise InputError(f"n_components={kept} is not between 1 and the data's numerical rank {factor.rank}")
-        self.mean_ = moments.source_mean
+        axes, deviations = axes[:kept], deviations[:kept]
+        self.mean_ = total.source_mean
         self.rank_ = factor.rank
-        self.singular_values_ = deviations[:kept]
-        self.components_ = axes[:kept] / deviations[:kept, None]
-        self.mixing_ = (axes[:kept] * deviations[:kept, None]).T
-        self._n_features_out = kept
+        self.singular_values_ = deviations
+        self.components_ = axes / deviations[:, None]
+        self.mixing_ = (axes * deviations[:, None]).T
+        if self.kind == "zca":
+            self.components_ = axes.T @ self.components_
+            self.mixing_ = self.mixing_ @ axes
+        self._n_features_out = len(self.components_)
         return self
 
-    def transform(self, X: Any) -> Array:
-        """Whiten rows."""
+    def transform(self, X: Any) -> Any:
+        """Whiten rows; float32 stays float32."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32, np.float16], reset=False)
-        return np.asarray((X.astype(np.float64) - self.mean_) @ self.components_.T)
+        return apply_affine(open_rows(self, X, reset=False), self.components_.T, before=self.mean_)
 
     def inverse_transform(self, X: Any) -> Array:
         """Map whitened rows back."""

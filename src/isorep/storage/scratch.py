@@ -6,6 +6,7 @@ nameless scratch file that is mapped and vanishes with the array. ``TMPDIR`` cho
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterable
@@ -17,6 +18,7 @@ from ..errors import InputError
 from ..representation import Array
 
 MEMORY_LIMIT = 256 * 2**20
+WORK_LIMIT = 2**30  # bytes of an intermediate result that always stay in memory
 DISK_RESERVE = 256 * 2**20
 _BOMB_RATIO = 500
 
@@ -40,6 +42,24 @@ def spool(blocks: Iterable[Array], stored_bytes: int, *, expected_bytes: int | N
     if not held:
         raise InputError("there are no rows of data")
     return held[0] if len(held) == 1 else np.concatenate(held)
+
+
+def empty(shape: tuple[int, int], dtype: Any) -> Array:
+    """An array to fill: in memory while it is small beside the machine's, in a scratch file beyond."""
+    dtype = np.dtype(dtype)
+    wanted = shape[0] * shape[1] * dtype.itemsize
+    if wanted <= max(WORK_LIMIT, memory_size() // 32):
+        return np.empty(shape, dtype)
+    _require_disk(wanted)
+    with tempfile.TemporaryFile(prefix="isorep-") as file:
+        return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
+
+
+def memory_size() -> int:
+    """Bytes of memory this machine has; 0 where the system does not tell."""
+    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
+        return 0
+    return int(os.sysconf("SC_PAGE_SIZE")) * int(os.sysconf("SC_PHYS_PAGES"))
 
 
 def _spool_to_disk(held: list[Array], rest: Iterable[Array], stored_bytes: int) -> Array:
@@ -72,6 +92,6 @@ def _require_disk(wanted: int) -> None:
     free = shutil.disk_usage(folder).free
     if wanted + DISK_RESERVE > free:
         raise InputError(
-            f"unpacking takes {wanted / 2**30:.1f} GiB of scratch space and {folder} has {free / 2**30:.1f} GiB "
+            f"{wanted / 2**30:.1f} GiB of scratch space are needed and {folder} has {free / 2**30:.1f} GiB "
             "free: set TMPDIR to a larger disk"
         )

@@ -1,0 +1,114 @@
+"""The search: from the fourth-order start to the neighbourhood of every component.
+
+Strong components are found first whatever one does, so only the less Gaussian half of the directions is iterated, at
+half the price. Directions that have settled leave; the rows are projected onto what remains, and so on down.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import linalg
+
+from ..representation import Array
+from .contrasts import Contrast
+from .ledger import Keeper, Kept, Ledger
+from .white import Sweep, WhiteRows
+
+ROWS_A_PLANE = 8.0  # rows the search uses, per squared dimension: with fewer it finds what is only in the sample
+_WORKING_SHARE = 0.5  # of the remaining directions that are iterated at once
+_LEAST_WORKING = 16
+_SETTLED = 0.15  # radians a direction still moves in a sweep when it leaves
+_LEAVE_SHARE = 0.2  # of the remaining directions that must have settled before the rest is projected
+PATIENCE = 15  # sweeps without that happening before the search ends
+
+
+def search(
+    rows: WhiteRows,
+    contrast: Contrast,
+    ledger: Ledger,
+    seed: int,
+    keeper: Keeper,
+    kept: Kept | None,
+) -> Array:
+    """All directions, each near a component of its own or left where the search could not settle it."""
+    width = rows.width
+    here = rows.search_sample(int(ROWS_A_PLANE * width**2), np.random.default_rng(seed))
+    if kept is None:
+        done: list[Array] = []
+        steps: list[Array] = []  # the projections made so far, to be made again when a checkpoint is taken up
+        found = 0.0  # contrast of the directions that have left
+        directions = fourth_order_start(here)
+        base = np.eye(width)  # of the space that is left, in the coordinates of all rows
+    else:
+        done = [kept.arrays["done"]]
+        steps = [kept.arrays[f"projection.{place}"] for place in range(kept.facts["projections"])]
+        found, base = kept.facts["found"], kept.arrays["base"]
+        for projection in steps:
+            here = here.project(projection)
+        directions = np.eye(len(base))
+    while True:
+        moving, waiting, settled, reached = _settle(here, directions, contrast, ledger, found, len(base) / width)
+        if not settled.any() or ledger.exhausted:
+            done.append(np.vstack([moving, waiting]) @ base)
+            break
+        done.append(moving[settled] @ base)
+        found += float(reached[settled].sum())
+        if len(waiting):
+            waiting = orthonormal(waiting - waiting @ moving.T @ moving)
+        rest = np.vstack([moving[~settled], waiting])
+        if len(rest) == 0:
+            break
+        here, base = here.project(rest), rest @ base
+        directions = np.eye(len(base))
+        steps.append(rest)
+        if keeper.due():
+            arrays = {f"projection.{place}": each for place, each in enumerate(steps)}
+            facts = ledger.facts() | {"found": found, "projections": len(steps)}
+            keeper.save(Kept("search", arrays | {"done": np.vstack(done), "base": base}, facts))
+    return orthonormal(np.vstack(done))
+
+
+def _settle(
+    rows: WhiteRows, directions: Array, contrast: Contrast, ledger: Ledger, found: float, left: float
+) -> tuple[Array, Array, Array, Array]:
+    """Iterate some of the directions until enough have settled: those, the others, which settled, their contrasts."""
+    working = max(int(np.ceil(_WORKING_SHARE * rows.width)), min(_LEAST_WORKING, rows.width))
+    moving, waiting = directions[:working], directions[working:]
+    for _ in range(PATIENCE):
+        sweep = rows.sweep(moving, contrast)
+        ledger.pay(rows, len(moving))
+        reached = np.abs(contrast.normal_value - sweep.value)
+        ledger.note(found + float(reached.sum()), left)
+        moving, moved = fixed_point(moving, sweep)
+        settled = moved < _SETTLED
+        if settled.sum() >= _LEAVE_SHARE * rows.width or settled.all() or ledger.exhausted:
+            break
+    return moving, waiting, settled, reached
+
+
+def fourth_order_start(rows: WhiteRows) -> Array:
+    r"""Eigenvectors of :math:`E[\|z\|^2zz^\top]` as rows, those of the least Gaussian eigenvalues first.
+
+    They follow any rotation of the data, so the outcome does not depend on the basis in which the data came.
+    """
+    values, vectors = linalg.eigh(rows.fourth_order())
+    order = np.argsort(-np.abs(values - (rows.width + 2)), kind="stable")
+    return np.asarray(vectors.T[order])
+
+
+def fixed_point(directions: Array, sweep: Sweep) -> tuple[Array, Array]:
+    """One step of the symmetric fixed point, and the angle by which each direction moved."""
+    alpha = sweep.slope - np.einsum("ij,ij->i", sweep.cross, directions)
+    signs = np.where(alpha >= 0, 1.0, -1.0)
+    moved = orthonormal(signs[:, None] * (sweep.slope[:, None] * directions - sweep.cross))
+    cosine = np.abs(np.einsum("ij,ij->i", moved, directions))
+    return moved, np.sqrt(2 * np.maximum(1 - cosine, 0))
+
+
+def orthonormal(rows: Array) -> Array:
+    """The nearest matrix with orthonormal rows."""
+    values, vectors = linalg.eigh(rows @ rows.T)
+    if values[0] > 1e-8 * values[-1]:
+        return np.asarray((vectors / np.sqrt(values)) @ vectors.T @ rows)
+    left, _, right = linalg.svd(rows, full_matrices=False)
+    return np.asarray(left @ right)

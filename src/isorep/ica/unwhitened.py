@@ -1,0 +1,52 @@
+"""The symmetric fixed point on rows as they are, neither centred nor whitened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import linalg
+
+from ..errors import InputError
+from ..rows import Crew
+from .contrasts import Contrast
+from .search import orthonormal
+from .sources import Source
+
+if TYPE_CHECKING:
+    from .estimator import ICA
+
+
+def unwhitened_rotation(ica: ICA, source: Source, contrast: Contrast, seed: int) -> None:
+    """Fit as scikit-learn's FastICA does with ``whiten=False``: the same start, step and stopping rule.
+
+    The data must be square in that every column counts: there is no rank to find without whitening.
+    """
+    width = source.shape[1]
+    if ica.n_components not in (None, width):
+        raise InputError(f"without whitening there are as many components as columns: {width}, not {ica.n_components}")
+    matrix = orthonormal(np.random.RandomState(ica.random_state if isinstance(ica.random_state, int) else seed).normal(size=(width, width)))
+    path = []
+    ica.converged_ = False
+    with Crew() as crew:
+        rows = source.whitened(np.zeros(width), np.eye(width), crew)
+        for sweeps in range(1, ica.max_iter + 1):
+            sweep = rows.sweep(matrix, contrast)
+            path.append((float(sweeps), float(np.abs(contrast.normal_value - sweep.value).sum())))
+            moved = orthonormal(sweep.cross - sweep.slope[:, None] * matrix)
+            turned = float(np.abs(np.abs(np.einsum("ij,ij->i", moved, matrix)) - 1).max())
+            matrix = moved
+            if turned < ica.tol:
+                ica.converged_ = True
+                break
+        portrait = rows.portrait(matrix, contrast)
+    excess = portrait.sweep.value - contrast.normal_value
+    order = np.argsort(-np.abs(excess), kind="stable")
+    signs = np.where(portrait.third >= 0, 1.0, -1.0)
+    ica.components_ = (matrix * signs[:, None])[order]
+    ica.mixing_ = linalg.pinv(ica.components_)
+    ica.mean_ = np.zeros(width)
+    ica.contrast_ = excess[order]
+    ica.n_iter_ = sweeps
+    ica.path_ = np.array(path)
+    ica._n_features_out = width

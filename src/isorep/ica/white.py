@@ -1,0 +1,203 @@
+r"""Whitened rows and the passes over them: all that the solver ever asks of the data.
+
+A pass returns sums over rows, which add over blocks, processes and machines. One sweep reads each block once,
+projects it, applies the contrast in place and accumulates :math:`\sum g(Y)^\top Z`; the projections of all rows
+never exist at once. Products of a block are in the data's dtype, their totals in float64.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ..representation import Array, Matrix
+from ..rows import Crew, blocks, read_rows
+from ..storage.scratch import empty
+from .contrasts import Contrast, column_squares, column_sums
+
+_BLOCK_CELLS = 3 * 2**18  # cells of a block: its rows and their projections stay in the cache of a core
+_BLOCKS_A_TASK = 8
+
+Sums = list[Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    r"""Means over all rows at directions :math:`W`, one row each.
+
+    ``cross`` is :math:`\mathbb E\,g(Wz)z^\top`, ``slope`` :math:`\mathbb E\,g'(Wz)` and ``value``
+    :math:`\mathbb E\,G(Wz)`.
+    """
+
+    cross: Array
+    slope: Array
+    value: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Portrait:
+    r"""What one last pass tells about every component :math:`y` and every pair of them.
+
+    ``third`` and ``fourth`` are moments, ``pairs[i, j]`` is :math:`\mathbb E\,g'(y_i)y_j^2`, ``product`` the diagonal of
+    :math:`\mathbb E\,g(y)y^\top`, ``square`` :math:`\mathbb E\,g(y)^2`.
+    """
+
+    third: Array
+    fourth: Array
+    pairs: Array
+    square: Array
+    sweep: Sweep
+
+
+class WhiteRows(Protocol):
+    """Rows with unit covariance, wherever they lie."""
+
+    n: int
+    width: int
+
+    def sweep(self, directions: Array, contrast: Contrast) -> Sweep:
+        """One pass at these directions."""
+
+    def fourth_order(self) -> Array:
+        r"""The matrix :math:`\mathbb E\,\|z\|^2zz^\top`."""
+
+    def portrait(self, directions: Array, contrast: Contrast) -> Portrait:
+        """One last pass at the components found."""
+
+    def project(self, directions: Array) -> WhiteRows:
+        """The rows' coordinates along orthonormal directions."""
+
+    def search_sample(self, rows: int, rng: np.random.Generator) -> WhiteRows:
+        """At most this many rows, drawn at random, in single precision: enough to search with."""
+
+
+class ArrayRows:
+    """Whitened rows in an array or a memory map, worked on by one thread a core."""
+
+    def __init__(self, values: Matrix, crew: Crew) -> None:
+        self.values, self.crew = values, crew
+        self.n, self.width = int(values.shape[0]), int(values.shape[1])
+
+    def sweep(self, directions: Array, contrast: Contrast) -> Sweep:
+        """One pass at these directions."""
+        return as_sweep(self.sums(SweepPass(directions, contrast)), self.n)
+
+    def fourth_order(self) -> Array:
+        """The start's matrix."""
+        return np.asarray(self.sums(fourth_order_block)[0] / self.n)
+
+    def portrait(self, directions: Array, contrast: Contrast) -> Portrait:
+        """One last pass at the components found."""
+        return as_portrait(self.sums(PortraitPass(directions, contrast)), self.n)
+
+    def project(self, directions: Array) -> ArrayRows:
+        """The rows' coordinates along orthonormal directions, in memory."""
+        matrix = np.ascontiguousarray(directions.T, dtype=self.values.dtype)
+        out = empty((self.n, matrix.shape[1]), matrix.dtype)
+
+        def fill(rows: slice) -> None:
+            np.matmul(read_rows(self.values, rows), matrix, out=out[rows])
+
+        deque(self.crew.stream(fill, blocks(self.n, _BLOCKS_A_TASK * self._block)), maxlen=0)
+        return ArrayRows(out, self.crew)
+
+    def search_sample(self, rows: int, rng: np.random.Generator) -> ArrayRows:
+        """At most this many rows, in float32; these rows themselves where that changes nothing."""
+        if rows >= self.n:
+            if self.values.dtype == np.float32:
+                return self
+            chosen: Array | None = None
+        else:
+            chosen = np.sort(rng.choice(self.n, rows, replace=False))
+        out = empty((min(rows, self.n), self.width), np.float32)
+
+        def fill(part: slice) -> None:
+            out[part] = read_rows(self.values, part if chosen is None else chosen[part])
+
+        deque(self.crew.stream(fill, blocks(len(out), _BLOCKS_A_TASK * self._block)), maxlen=0)
+        return ArrayRows(out, self.crew)
+
+    def sums(self, block_sums: Callable[[Array], Sums]) -> Sums:
+        """Add up what a function gives for every block. The order of addition is fixed by the shape alone."""
+        size = self._block
+
+        def of_task(rows: slice) -> Sums:
+            values = read_rows(self.values, rows)
+            return add(block_sums(values[part]) for part in blocks(len(values), size))
+
+        return add(self.crew.stream(of_task, blocks(self.n, _BLOCKS_A_TASK * size)))
+
+    @property
+    def _block(self) -> int:
+        return int(np.clip(_BLOCK_CELLS // self.width, 256, 4096))
+
+
+class SweepPass:
+    """The sums of one sweep over a block; a class, so that it can travel to other processes."""
+
+    def __init__(self, directions: Array, contrast: Contrast) -> None:
+        self.directions, self.contrast = directions, contrast
+
+    def __call__(self, z: Array) -> Sums:
+        y = z @ np.ascontiguousarray(self.directions.T, dtype=z.dtype)
+        slope, value = self.contrast.apply(y, np.empty_like(y))
+        return [(y.T @ z).astype(np.float64), slope, value]
+
+
+class PortraitPass:
+    """The sums of the last pass over a block."""
+
+    def __init__(self, directions: Array, contrast: Contrast) -> None:
+        self.directions, self.contrast = directions, contrast
+
+    def __call__(self, z: Array) -> Sums:
+        y = z @ np.ascontiguousarray(self.directions.T, dtype=z.dtype)
+        square = y * y
+        pairs = self.contrast.slopes(y).T @ square
+        third, fourth = column_sums(square * y), column_squares(square)
+        slope, value = self.contrast.apply(y, square)
+        return [
+            (y.T @ z).astype(np.float64),
+            slope,
+            value,
+            column_squares(y),
+            third,
+            fourth,
+            pairs.astype(np.float64),
+        ]
+
+
+def fourth_order_block(z: Array) -> Sums:
+    """The sums of the fourth-order start over a block."""
+    weights = np.sqrt(np.einsum("ij,ij->i", z, z))
+    weighted = z * weights[:, None]
+    return [(weighted.T @ weighted).astype(np.float64)]
+
+
+def as_sweep(sums: Sums, n: int) -> Sweep:
+    """Means from the sums of a sweep."""
+    return Sweep(*(each / n for each in sums[:3]))
+
+
+def as_portrait(sums: Sums, n: int) -> Portrait:
+    """Means from the sums of the last pass."""
+    square, third, fourth, pairs = (each / n for each in sums[3:])
+    return Portrait(third, fourth, pairs, square, as_sweep(sums, n))
+
+
+def add(parts: Iterable[Sums]) -> Sums:
+    """Sums of sums, in order."""
+    total: Sums | None = None
+    for part in parts:
+        if total is None:
+            total = part
+        else:
+            for mine, theirs in zip(total, part, strict=True):
+                mine += theirs
+    if total is None:
+        raise ValueError("there is nothing to add up")
+    return total
