@@ -60,15 +60,15 @@ clean:
 
 .venv/dev.stamp: .venv/isorep.stamp
 	@echo "installing the development tools into .venv (once)"
-	$(PIP) --editable '.[io,bio,torch,plot,dev]'
+	$(PIP) --editable '.[io,bio,dask,torch,plot,dev]'
 	@touch $@
 
 .venv/bench.stamp: .venv/isorep.stamp
 	@echo "installing the peers to compare with into .venv (once)"
-	$(PIP) --editable '.[io,bio,torch,bench]'
+	$(PIP) --editable '.[io,bio,dask,torch,bench]'
 	@touch $@
 
 .venv/docs.stamp: .venv/dev.stamp
 	@echo "installing the documentation tools into .venv (once)"
-	$(PIP) --editable '.[io,bio,torch,plot,dev,docs]'
+	$(PIP) --editable '.[io,bio,dask,torch,plot,dev,docs]'
 	@touch $@

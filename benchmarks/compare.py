@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import platform
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measuring import MemoryWatch, apart, machine, show, timed
 
 RUNGS = ("identity", "signed_permutation", "rigid", "linear")
 RESULTS = Path(__file__).parent / "results" / "compare.json"
@@ -36,7 +35,7 @@ def main() -> None:
     chosen = parser.parse_args()
     parts = chosen.parts or ["ladder", "mapped", "diameter"]
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, numpy {np.__version__}\n")
-    results: dict[str, Any] = {"machine": platform.platform(), "cores": os.cpu_count(), "scale": chosen.scale}
+    results: dict[str, Any] = machine() | {"scale": chosen.scale}
     if "ladder" in parts:
         results["ladder"] = ladder_part(int(50_000 * chosen.scale), 768, chosen.skip_usual)
     if "mapped" in parts:
@@ -291,7 +290,7 @@ def blocked_diameter(x: np.ndarray, size: int = 4096) -> float:
     return float(np.sqrt(best))
 
 
-# Measuring ------------------------------------------------------------------------------------------------------
+# Data -----------------------------------------------------------------------------------------------------------
 
 
 def pair(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -302,49 +301,6 @@ def pair(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
     for start in range(0, n, 10_000):
         y[start : start + 10_000] += 0.3 * rng.standard_normal(y[start : start + 10_000].shape, dtype=np.float32)
     return x, y
-
-
-def timed(action: Callable[[], Any]) -> tuple[float, Any]:
-    started = time.perf_counter()
-    result = action()
-    return time.perf_counter() - started, result
-
-
-def apart(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
-    """Run in a fresh process."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(function, arguments)
-
-
-class MemoryWatch:
-    """Peak anonymous and resident memory above the level at the start, sampled every 5 ms."""
-
-    def __enter__(self) -> MemoryWatch:
-        self._start = self._read()
-        self.anonymous = self.resident = 0.0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._stop.wait(0.005):
-            anonymous, resident = self._read()
-            self.anonymous = max(self.anonymous, anonymous - self._start[0])
-            self.resident = max(self.resident, resident - self._start[1])
-
-    @staticmethod
-    def _read() -> tuple[float, float]:
-        fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
-        return int(fields["RssAnon"].split()[0]) * 1024 / 1e9, int(fields["VmRSS"].split()[0]) * 1024 / 1e9
-
-
-def show(label: str, seconds: float, remark: str = "") -> None:
-    print(f"  {label:<64} {seconds:8.2f} s  {remark}", flush=True)
 
 
 if __name__ == "__main__":

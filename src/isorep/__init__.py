@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .alignment import ICAAlignment, Identity, Linear, Rigid, SignedPermutation
     from .comparison import Comparison, compare, diameter, worst_case
     from .errors import InputError
-    from .ica import ICA, Whitening
+    from .ica import ICA, GaussianityWarning, Stability, Whitening, stability
     from .moments import Moments
     from .representation import Representation
     from .storage import read, write
@@ -27,6 +27,9 @@ _HOMES = {
     "Moments": "moments",
     "Whitening": "ica",
     "ICA": "ica",
+    "GaussianityWarning": "ica",
+    "Stability": "ica",
+    "stability": "ica",
     "Identity": "alignment",
     "SignedPermutation": "alignment",
     "Rigid": "alignment",
@@ -41,6 +44,7 @@ _HOMES = {
 __all__ = [
     "ICA",
     "Comparison",
+    "GaussianityWarning",
     "ICAAlignment",
     "Identity",
     "InputError",
@@ -49,11 +53,13 @@ __all__ = [
     "Representation",
     "Rigid",
     "SignedPermutation",
+    "Stability",
     "Whitening",
     "__version__",
     "compare",
     "diameter",
     "read",
+    "stability",
     "worst_case",
     "write",
 ]

@@ -33,9 +33,7 @@ def resolve_source(
     return factor_preconditioned(whole.xx, whole.n, by), second
 
 
-def resolve_alone(
-    moments: Callable[[Array | None, Array | None], Moments], rounding: float
-) -> tuple[Moments, Factor]:
+def resolve_alone(moments: Callable[[Array | None, Array | None], Moments], rounding: float) -> tuple[Moments, Factor]:
     """Moments and factored covariance of one side, wherever its rows lie.
 
     ``moments(mean, basis)`` makes a pass: over the rows, or over centred rows times a basis.

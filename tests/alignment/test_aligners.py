@@ -174,6 +174,7 @@ def test_ica_matches_what_two_widths_have_in_common(widths):
 
 
 @pytest.mark.parametrize("aligner", ALIGNERS, ids=lambda a: type(a).__name__)
+@pytest.mark.filterwarnings("ignore::isorep.ica.GaussianityWarning")
 def test_widths_are_checked_and_transform_has_the_targets_width(rng, aligner):
     x, y = sources(300, 4), rng.normal(size=(300, 3))
     fitted = clone(aligner).fit(x, y)

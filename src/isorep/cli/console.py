@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..comparison import Comparison, Direction
+    from ..ica.estimator import ICA, FitProgress
     from ..rows import Progress
+
+STRONGEST = 5  # components that the summary of a fit shows
+NAMED = 10  # components that it lists by name
 
 
 @contextmanager
@@ -33,6 +40,95 @@ def progress_bar(quiet: bool) -> Iterator[Progress]:
             bars.update(tasks[stage], completed=done, total=total)
 
         yield report
+
+
+@contextmanager
+def fit_bar(quiet: bool) -> Iterator[FitProgress | None]:
+    """A callback for ``ICA.fit`` that draws stage, sweeps, contrast, time and memory on stderr, only on a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:<10}"), BarColumn(bar_width=20), TimeElapsedColumn())
+    with Progress(*columns, TextColumn("{task.fields[words]}"), console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("reading", total=1.0, words="")
+        pace = Pace()
+
+        def report(stage: str, sweeps: float, contrast: float, left: float) -> None:
+            reached = f"{sweeps:.1f} sweeps, contrast {contrast:.4f}" if sweeps else ""
+            words = ", ".join(filter(None, (reached, pace.remaining(left), memory_text())))
+            bars.update(task, description=stage, completed=1 - pace.left, words=words)
+
+        yield report
+
+
+class Pace:
+    """How long a fit will still take, from how the share that is left has shrunk; it may have begun in the middle."""
+
+    def __init__(self) -> None:
+        self.left = 1.0
+        self._began: tuple[float, float] | None = None  # when the share first shrank, and to what
+
+    def remaining(self, left: float) -> str:
+        """The time left in words, as soon as it can be told."""
+        now = time.monotonic()
+        self.left = min(self.left, left)
+        if self.left == 1:
+            return ""
+        if self._began is None:
+            self._began = (now, self.left)
+        since, first = self._began
+        if self.left == first:
+            return ""
+        seconds = int((now - since) * self.left / (first - self.left))
+        return f"about {seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} left"
+
+
+def memory_text() -> str:
+    """The memory this process holds, in words; nothing where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return ""
+    return f"{pages * os.sysconf('SC_PAGE_SIZE') / 2**20:.0f} MiB of memory"
+
+
+def peak_memory() -> int | None:
+    """The most bytes of memory this process has held; None where the system does not tell."""
+    try:
+        import resource
+    except ModuleNotFoundError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def print_fit(ica: ICA, name: str, rows: int, notes: list[str]) -> None:
+    """What a fit found: sizes, how it ended, the strongest components and those that may be Gaussian."""
+    names = [str(each) for each in ica.get_feature_names_out()]
+    rank = f", rank {ica.rank_}" if hasattr(ica, "rank_") else ""
+    print(f"data        {name}: {rows} rows x {ica.n_features_in_} columns{rank}")
+    print(f"components  {len(names)}")
+    print(f"sweeps      {ica.n_iter_}")
+    print(f"contrast    {ica.path_[-1, 1]:.4f} ({ica.contrast}, summed over components)")
+    print(f"converged   {'yes' if ica.converged_ else 'no'}")
+    print()
+    shown = {"contrast": ica.contrast_}
+    for column in ("kurtosis", "skewness", "uncertainty"):
+        if hasattr(ica, f"{column}_"):
+            shown[column] = getattr(ica, f"{column}_")
+    print(f"{'strongest':<10}" + "".join(f"{column:>13}" for column in shown))
+    for place, component in enumerate(names[:STRONGEST]):
+        print(f"{component:<10}" + "".join(f"{values[place]:>13.4f}" for values in shown.values()))
+    if hasattr(ica, "gaussian_"):
+        gaussian = [names[place] for place in ica.gaussian_.nonzero()[0]]
+        more = f" and {len(gaussian) - NAMED} more" if len(gaussian) > NAMED else ""
+        listed = f": {', '.join(gaussian[:NAMED])}{more}" if gaussian else ""
+        print(f"\nnear-Gaussian: {len(gaussian)} of {len(names)}{listed}")
+    for note in notes:
+        print(f"note: {note}")
 
 
 def print_comparison(result: Comparison) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from .._version import __version__
-from . import compare, demo, doctor, report
+from . import compare, demo, doctor, ica, report
 
 app = typer.Typer(
     name="isorep",
@@ -38,6 +38,7 @@ def _main(
 
 
 app.command("compare")(compare.command)
+app.add_typer(ica.app, name="ica")
 app.command("demo")(demo.command)
 app.command("report")(report.command)
 app.command("doctor")(doctor.command)
@@ -71,7 +72,11 @@ def run() -> None:
             if "ISOREP_DEBUG" in os.environ:
                 raise
             _stop(f"internal error, please report it: {type(error).__name__}: {error} (ISOREP_DEBUG=1 tells more)", 70)
-        _stop(f"{error.format_message()} Try isorep --help.", 2)  # a wrong option or argument
+        said = error.format_message()
+        if "\n" in said:  # the help of a command that was named without what it needs
+            print(said, file=sys.stderr)
+            sys.exit(2)
+        _stop(f"{said} Try isorep --help.", 2)  # a wrong option or argument
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -88,8 +88,11 @@ def _about_ica(result: Comparison, unmixed: tuple[UnmixedSide, UnmixedSide] | No
     said = []
     for side, fitted in zip((result.source, result.target), unmixed, strict=True):
         if not fitted.converged:
+            said.append(f"ICA of {side.name} did not settle within its sweeps")
+        if fitted.gaussian:
             said.append(
-                f"ICA of {side.name} did not settle within its iterations: some components are near-Gaussian or tied"
+                f"{fitted.gaussian} of {len(fitted.whole.components_)} independent components of {side.name} cannot be "
+                "told from Gaussian ones: their directions are not determined, and the ICA rung pays for it"
             )
         if fitted.rows_used < side.rows:
             said.append(f"ICA of {side.name} was estimated from {fitted.rows_used} of {side.rows} rows")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -97,6 +98,11 @@ class UnmixedSide:
     rows_used: int
 
     @property
+    def gaussian(self) -> int:
+        """How many components of all rows cannot be told from Gaussian ones."""
+        return int(self.whole.gaussian_.sum())
+
+    @property
     def converged(self) -> bool:
         """Whether all fits settled."""
         return bool(self.whole.converged_) and all(bool(each.converged_) for each in self.without)
@@ -116,7 +122,7 @@ def unmix(
     rows = np.arange(n) if n <= limit else np.sort(rng.choice(n, limit, replace=False))
     sample = read_rows(values, slice(None) if n <= limit else rows)
     template = clone(template).set_params(rounding=rounding_of(values))
-    whole = clone(template).fit(sample)
+    whole = _fit_quietly(clone(template), sample)
     step()
     without = []
     for fold in range(n_folds):
@@ -128,9 +134,16 @@ def unmix(
 def _fit_or_nothing(template: ICA, rows: Array, start: Array) -> ICA:
     """ICA of some rows; without components, so that only the mean is predicted, where the rows are all the same."""
     if np.ptp(rows, axis=0).any():
-        fitted: ICA = clone(template).fit(rows, start=start)
-        return fitted
+        return _fit_quietly(clone(template), rows, start)
     fitted = clone(template)
     d = rows.shape[1]
     fitted.components_, fitted.mixing_, fitted.converged_ = np.zeros((0, d)), np.zeros((d, 0)), True
     return fitted
+
+
+def _fit_quietly(ica: ICA, rows: Array, start: Array | None = None) -> ICA:
+    """Fit; what the fit would warn of is said once, in the comparison's caveats."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        ica.fit(rows, start=start)
+    return ica

@@ -1,6 +1,8 @@
-"""Whitening and independent component analysis as scikit-learn transformers."""
+"""Whitening and independent component analysis as scikit-learn transformers, and which components come back."""
 
 from .estimator import ICA, GaussianityWarning
+from .stability import Plane, Stability, stability
+from .summary import summarise
 from .whitening import Whitening
 
-__all__ = ["ICA", "GaussianityWarning", "Whitening"]
+__all__ = ["ICA", "GaussianityWarning", "Plane", "Stability", "Whitening", "stability", "summarise"]

@@ -42,14 +42,16 @@ class Checkpoint(Keeper):
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (SafetensorError, ValueError) as error:
             raise InputError(f"{self.path} is not a checkpoint: {error}") from None
-        if facts.get("format") != _FORMAT:
+        if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
             raise InputError(f"{self.path} is not a checkpoint of an ICA fit")
         for name, mine in self._belongs.items():
             theirs = facts["belongs"].get(name)
             if theirs != mine:
                 what = "other data" if name == "fingerprint" else f"a fit with {name}={theirs!r}, not {mine!r}"
                 raise InputError(f"{self.path} is the checkpoint of {what}: name another file, or remove it")
-        self.whitening = {name.partition(".")[2]: arrays.pop(name) for name in list(arrays) if name.startswith("white.")}
+        self.whitening = {
+            name.partition(".")[2]: arrays.pop(name) for name in list(arrays) if name.startswith("white.")
+        }
         return Kept(facts["stage"], arrays, facts["state"])
 
     def due(self) -> bool:
@@ -60,9 +62,12 @@ class Checkpoint(Keeper):
         """Write the state to a temporary name, then rename."""
         facts = {"format": _FORMAT, "belongs": self._belongs, "stage": kept.stage, "state": kept.facts}
         arrays = kept.arrays | {f"white.{name}": values for name, values in self.whitening.items()}
-        with replacing(self.path) as temporary:
-            tensors = {name: np.ascontiguousarray(values) for name, values in arrays.items()}
-            save_file(tensors, temporary, metadata={"isorep": json.dumps(facts)})
+        tensors = {name: np.ascontiguousarray(values) for name, values in arrays.items()}
+        try:
+            with replacing(self.path) as temporary:
+                save_file(tensors, temporary, metadata={"isorep": json.dumps(facts)})
+        except SafetensorError as error:  # how safetensors reports a full disk
+            raise InputError(f"{self.path} cannot be written: {error}") from error
         self._last = time.monotonic()
 
     def remove(self) -> None:

@@ -22,15 +22,16 @@ class Contrast:
     r"""One contrast.
 
     ``apply`` overwrites projections :math:`y` with :math:`g(y)` and returns, for each column, the sums over rows of
-    :math:`g'(y)` and of :math:`G(y)`. ``slopes`` returns :math:`g'(y)` itself. ``normal_value`` and
-    ``normal_square`` are :math:`\mathbb E\,G` and :math:`\mathbb E\,g^2` of a standard normal variable.
+    :math:`g'(y)` and of :math:`G(y)`. ``slopes`` returns :math:`g'(y)` itself. ``normal_value`` is
+    :math:`\mathbb E\,G` of a standard normal variable, and ``noise`` the variance of :math:`g'(\nu)-g(\nu)\nu` that its
+    sample variance does not explain: over the number of rows, that of a Gaussian component's curvature.
     """
 
     name: str
     apply: Callable[[Array, Array], tuple[Array, Array]]
     slopes: Callable[[Array], Array]
     normal_value: float
-    normal_square: float
+    noise: float
 
 
 def contrast_named(name: str) -> Contrast:
@@ -42,26 +43,28 @@ def contrast_named(name: str) -> Contrast:
 
 def column_sums(values: Array) -> Array:
     """Sums over rows, in float64 but for short runs."""
-    whole = len(values) // _RUN * _RUN
-    runs = np.add.reduce(values[:whole].reshape(_RUN, whole // _RUN, -1), axis=0)
-    return np.asarray(runs.sum(axis=0, dtype=np.float64) + values[whole:].sum(axis=0, dtype=np.float64))
+    runs, rest = _runs(values)
+    return np.asarray(np.add.reduce(runs, axis=0).sum(axis=0, dtype=np.float64) + rest.sum(axis=0, dtype=np.float64))
 
 
 def column_squares(values: Array) -> Array:
     """Sums of squares over rows, in float64 but for short runs."""
-    whole = len(values) // _RUN * _RUN
-    runs = values[:whole].reshape(_RUN, whole // _RUN, -1)
+    runs, rest = _runs(values)
     squares = np.einsum("rij,rij->ij", runs, runs).sum(axis=0, dtype=np.float64)
-    return np.asarray(squares + np.einsum("ij,ij->j", values[whole:], values[whole:]))
+    return np.asarray(squares + np.einsum("ij,ij->j", rest, rest))
 
 
 def _column_logs(values: Array) -> Array:
     """Sums over rows of the logarithm of values between 1 and 2: products of a run first, as logarithms are slow."""
-    whole = len(values) // _RUN * _RUN
-    runs = np.multiply.reduce(values[:whole].reshape(_RUN, whole // _RUN, -1), axis=0)
-    return np.asarray(
-        np.log(runs).sum(axis=0, dtype=np.float64) + np.log(values[whole:]).sum(axis=0, dtype=np.float64)
-    )
+    runs, rest = _runs(values)
+    products = np.multiply.reduce(runs, axis=0)
+    return np.asarray(np.log(products).sum(axis=0, dtype=np.float64) + np.log(rest).sum(axis=0, dtype=np.float64))
+
+
+def _runs(values: Array) -> tuple[Array, Array]:
+    """Rows as a stack of short runs, side by side, and those left over."""
+    each = len(values) // _RUN
+    return values[: each * _RUN].reshape(_RUN, each, values.shape[1]), values[each * _RUN :]
 
 
 def _apply_logcosh(y: Array, scratch: Array) -> tuple[Array, Array]:
@@ -115,7 +118,7 @@ def _slopes_cube(y: Array) -> Array:
 
 
 CONTRASTS = {
-    "logcosh": Contrast("logcosh", _apply_logcosh, _slopes_logcosh, 0.37456720749143807, 0.39429449039746394),
-    "exp": Contrast("exp", _apply_exp, _slopes_exp, -float(np.sqrt(0.5)), 3 ** -1.5),
-    "cube": Contrast("cube", _apply_cube, _slopes_cube, 0.75, 15.0),
+    "logcosh": Contrast("logcosh", _apply_logcosh, _slopes_logcosh, 0.37456720749143807, 0.1249390641),
+    "exp": Contrast("exp", _apply_exp, _slopes_exp, -float(np.sqrt(0.5)), 0.3273502692),
+    "cube": Contrast("cube", _apply_cube, _slopes_cube, 0.75, 24.0),
 }

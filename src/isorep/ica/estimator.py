@@ -17,12 +17,13 @@ from ..representation import Array
 from ..rows import Crew
 from .checkpoint import Checkpoint
 from .contrasts import Contrast, contrast_named
+from .finish import indistinct
 from .ledger import Keeper
 from .linear import apply_affine
 from .planes import conditioning
-from .solver import WEAK, Rotation, rotate, uncertainty
+from .solver import Rotation, rotate, uncertainty
 from .sources import Source, as_source, open_rows
-from .unwhitened import unwhitened_rotation
+from .unwhitened import fit_unwhitened
 from .white import WhiteRows
 from .whitening import Whitening
 
@@ -93,7 +94,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     uncertainty_ : (k,) array
         How far sampling lets each direction stray, in radians, were components independent.
     gaussian_ : (k,) bool array
-        Components that cannot be told from Gaussian ones: among them directions are not determined.
+        Components that Gaussian noise of as many rows and dimensions could show as well: among them directions are
+        not determined, only the space they span.
     unsettled_ : (k,) bool array
         Other components that a Newton step would still turn noticeably.
     conditioning_ : (k, k) array
@@ -151,8 +153,10 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array, memory map, Representation or Dask array of shape (n, d)
-        y : ignored
+        X : (n, d) array, memory map, Representation or Dask array
+            The rows.
+        y : None
+            Ignored.
         start : (k, d) array, optional
             An unmixing matrix to begin from, such as the ``components_`` of a fit to similar rows.
         checkpoint : path, optional
@@ -167,9 +171,10 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if not (self.tol > 0 and self.max_iter >= 1):
             raise InputError(f"tol={self.tol} and max_iter={self.max_iter} must be positive")
         source = as_source(open_rows(self, X, reset=True))
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if self.whiten is None:
-            return self._fit_unwhitened(source, contrast, seed)
+            fit_unwhitened(self, source, contrast)
+            return self
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         keeper = Keeper() if checkpoint is None else Checkpoint(checkpoint, self._belongs(source, seed))
         tell = progress or (lambda *_: None)
         tell("whitening", 0.0, 0.0, 1.0)
@@ -202,12 +207,12 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if isinstance(keeper, Checkpoint) and keeper.load() is not None:
             for name, values in keeper.whitening.items():
                 setattr(whitening, f"{name}_", values)
-            whitening.rank_ = int(whitening.rank_)
+            whitening.rank_ = int(keeper.whitening["rank"][0])
             return whitening
         whitening.fit_source(source)
         if isinstance(keeper, Checkpoint):
             names = ("mean", "components", "mixing", "singular_values", "rank")
-            keeper.whitening = {name: np.asarray(getattr(whitening, f"{name}_")) for name in names}
+            keeper.whitening = {name: np.atleast_1d(getattr(whitening, f"{name}_")) for name in names}
         return whitening
 
     def _placed(self, white: WhiteRows) -> WhiteRows:
@@ -235,18 +240,12 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.kurtosis_ = portrait.fourth[order] - 3
         self.conditioning_ = conditioning(portrait, alpha)[np.ix_(order, order)]
         self.uncertainty_ = uncertainty(portrait.sweep.slope, alpha, portrait.square, white.n)[order]
-        self.gaussian_ = self.uncertainty_ > WEAK
-        if self.gaussian_.sum() < 2:  # a single Gaussian component is determined by the others
-            self.gaussian_[:] = False
+        self.gaussian_ = indistinct(alpha, contrast, white.n)[order]
         self.unsettled_ = (rotation.newton_step[order] > _UNSETTLED) & ~self.gaussian_
         self.n_iter_ = max(int(np.ceil(rotation.sweeps)), 1)
         self.path_ = np.array(rotation.path).reshape(-1, 2)
         self.converged_ = rotation.converged
         self._n_features_out = len(canonical)
-
-    def _fit_unwhitened(self, source: Source, contrast: Contrast, seed: int) -> Self:
-        unwhitened_rotation(self, source, contrast, seed)
-        return self
 
     def _warn(self) -> None:
         gaussian, k = int(self.gaussian_.sum()), len(self.gaussian_)
@@ -275,6 +274,19 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Sources back to rows."""
         check_is_fitted(self)
         return np.asarray(np.asarray(X, dtype=np.float64) @ self.mixing_.T + self.mean_)
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted estimator to a ``.safetensors`` file: arrays and JSON, nothing to unpickle."""
+        from .model import save_model
+
+        save_model(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> ICA:
+        """The fitted estimator that a file holds; a file that is damaged or something else is refused."""
+        from .model import load_model
+
+        return load_model(path)
 
 
 def _start_in(whitening: Whitening, unmixing: Array) -> Array | None:

@@ -22,6 +22,7 @@ _EXCURSION_GOAL = 0.05  # share of its gain that an excursion leaves
 _EXCURSION_SWEEPS = 40
 _MEMORY = 8
 _LONGEST_STEP = 0.7  # largest rotation of a component in one step, in radians
+_NOISE_REACH = 1.7  # measured on Gaussian samples from 2,000 x 20 to 30,000 x 96 and all contrasts: 1.2 to 1.65
 _SMALLEST_STEP = 1e-7  # a step this small that still loses contrast has met rounding
 
 
@@ -34,6 +35,7 @@ class Outlook:
     signs: Array
     gradient: Array
     curvature: Array
+    gaussian: Array
     contrast: float
 
     @property
@@ -47,8 +49,8 @@ class Outlook:
         return np.asarray(np.linalg.norm(self.gradient / self.curvature, axis=1))
 
 
-def look(matrix: Array, sweep: Sweep, contrast: Contrast) -> Outlook:
-    """Gradient, curvature and contrast from a sweep."""
+def look(matrix: Array, sweep: Sweep, contrast: Contrast, n: int) -> Outlook:
+    """Gradient, curvature and contrast from a sweep over ``n`` rows."""
     products = sweep.cross @ matrix.T
     alpha = sweep.slope - np.diagonal(products)
     signs = np.where(alpha >= 0, 1.0, -1.0)
@@ -57,27 +59,46 @@ def look(matrix: Array, sweep: Sweep, contrast: Contrast) -> Outlook:
     curvature = size[:, None] + size[None, :]
     floor = max(1e-3 * float(np.median(curvature)), 1e-12)
     reached = float((signs * (contrast.normal_value - sweep.value)).sum())
-    return Outlook(sweep, alpha, signs, signed - signed.T, np.maximum(curvature, floor), reached)
+    gaussian = indistinct(alpha, contrast, n)
+    return Outlook(sweep, alpha, signs, signed - signed.T, np.maximum(curvature, floor), gaussian, reached)
+
+
+def indistinct(alpha: Array, contrast: Contrast, n: int) -> Array:
+    r"""Which components cannot be told from Gaussian ones.
+
+    In :math:`m` dimensions of Gaussian noise the best directions reach a curvature :math:`|\alpha|` of about
+    :math:`\sqrt{mv/n}`, where :math:`v/n` is the variance of :math:`\alpha` along a given direction; hardly any reaches
+    1.7 times that. So these are the most components that all stay below it for their number.
+    """
+    size = np.abs(alpha)
+    order = np.argsort(size, kind="stable")
+    reach = _NOISE_REACH * np.sqrt(contrast.noise / n * np.arange(1, len(size) + 1))
+    within = np.flatnonzero(size[order] <= reach)
+    mask = np.zeros(len(size), dtype=bool)
+    if len(within) and within[-1] > 0:  # a single one is determined by the others
+        mask[order[: within[-1] + 1]] = True
+    return mask
 
 
 def converged(outlook: Outlook, tol: float) -> bool:
     r"""The Newton-step and contrast rule.
 
     The curvature-weighted root mean square of the angles that a Newton step would still turn planes by is at most
-    ``tol``, and the contrast it would gain at most a hundredth of ``tol``, relatively. Planes without curvature, those
-    of Gaussian components, turn freely and do not count.
+    ``tol``, and the contrast it would gain at most a hundredth of ``tol``, relatively. Planes of two components that
+    cannot be told from Gaussian ones turn freely: they may still promise ``tol`` of the contrast.
     """
-    if len(outlook.signs) == 1:
-        return True
     return distance(outlook, tol) <= 1
 
 
 def distance(outlook: Outlook, tol: float) -> float:
     """The gain still promised, in units of what the rule allows."""
-    gain = float(outlook.gains.sum())
+    planes = outlook.gradient**2 / outlook.curvature / 4
+    free = np.logical_and.outer(outlook.gaussian, outlook.gaussian)
+    whole, real = float(planes.sum()), float(planes[~free].sum())
     stiffness = float(outlook.curvature.sum() - np.trace(outlook.curvature)) / 4
-    allowed = min(tol**2 * stiffness, 0.01 * tol * abs(outlook.contrast))
-    return gain / max(allowed, 1e-14)
+    contrast = max(abs(outlook.contrast), 1e-12)
+    strict = real / max(min(tol**2 * stiffness, 0.01 * tol * contrast), 1e-14)
+    return max(strict, whole / max(tol * contrast, 1e-14))
 
 
 class Finish:
@@ -113,7 +134,7 @@ class Finish:
                 if self._has_lost(sweep) and not self.ledger.exhausted:
                     self._shorten()
                     continue
-                self._outlook = look(self.matrix, sweep, self.contrast)
+                self._outlook = look(self.matrix, sweep, self.contrast, self.rows.n)
                 self._learn(self._outlook)
                 far = distance(self._outlook, tol)
                 if sweeps is None:
@@ -127,6 +148,11 @@ class Finish:
                 self._advance(outlook)
             else:
                 self._excursion(few, outlook, gain, tol)
+
+    def last_step(self, outlook: Outlook) -> Array:
+        """The matrix after one more step, too small to be worth a sweep that would only confirm it."""
+        self._advance(outlook)
+        return self.matrix
 
     def _has_lost(self, sweep: Sweep) -> bool:
         """Whether the last step lost contrast, with the signs from before it, by more than rounding."""

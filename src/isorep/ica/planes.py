@@ -11,11 +11,12 @@ from .white import Portrait
 def conditioning(portrait: Portrait, alpha: Array) -> Array:
     r"""Second variation of the contrast in the plane of every two components.
 
-    .. math:: h_{ij}=\tfrac12\{c_i[\mathbb Eg'(y_i)y_j^2-\mathbb Eg(y_i)y_i]+c_j[\mathbb Eg'(y_j)y_i^2-\mathbb Eg(y_j)y_j]\}
+    .. math:: h_{ij}=\tfrac12\{c_i[\mathbb Eg'(y_i)y_j^2-\mathbb Eg(y_i)y_i]
+              +c_j[\mathbb Eg'(y_j)y_i^2-\mathbb Eg(y_j)y_j]\}
 
     with :math:`c_j=\operatorname{sign}\alpha_j`. Two components with a small :math:`h_{ij}` may rotate into each other
-    at little cost; where it is negative the point is a saddle. The smallest one bounds the constant :math:`\gamma` of the
-    perturbation lemma from above. The diagonal holds :math:`|\alpha_j|`, a component's curvature against Gaussian noise.
+    at little cost; where it is negative the point is a saddle. The smallest one bounds the constant :math:`\gamma` of
+    the perturbation lemma from above. The diagonal holds :math:`|\alpha_j|`, a component's curvature against noise.
     """
     signs = np.where(alpha >= 0, 1.0, -1.0)
     product = portrait.sweep.slope - alpha

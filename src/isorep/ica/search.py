@@ -29,15 +29,18 @@ def search(
     seed: int,
     keeper: Keeper,
     kept: Kept | None,
+    start_rotation: Array | None = None,
 ) -> Array:
     """All directions, each near a component of its own or left where the search could not settle it."""
     width = rows.width
-    here = rows.search_sample(int(ROWS_A_PLANE * width**2), np.random.default_rng(seed))
+    here = rows.sample(int(ROWS_A_PLANE * width**2), np.random.default_rng(seed))
     if kept is None:
         done: list[Array] = []
         steps: list[Array] = []  # the projections made so far, to be made again when a checkpoint is taken up
         found = 0.0  # contrast of the directions that have left
         directions = fourth_order_start(here)
+        if start_rotation is not None:
+            directions = start_rotation @ upright(here, directions, contrast)
         base = np.eye(width)  # of the space that is left, in the coordinates of all rows
     else:
         done = [kept.arrays["done"]]
@@ -94,6 +97,12 @@ def fourth_order_start(rows: WhiteRows) -> Array:
     values, vectors = linalg.eigh(rows.fourth_order())
     order = np.argsort(-np.abs(values - (rows.width + 2)), kind="stable")
     return np.asarray(vectors.T[order])
+
+
+def upright(rows: WhiteRows, directions: Array, contrast: Contrast) -> Array:
+    """Directions with non-negative skewness, so that what is made from them does not depend on arbitrary signs."""
+    third = rows.portrait(directions, contrast).third
+    return directions * np.where(third >= 0, 1.0, -1.0)[:, None]
 
 
 def fixed_point(directions: Array, sweep: Sweep) -> tuple[Array, Array]:

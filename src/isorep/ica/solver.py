@@ -28,7 +28,6 @@ from .ledger import Keeper, Ledger, Report
 from .search import PATIENCE, fixed_point, orthonormal, search
 from .white import WhiteRows
 
-WEAK = 0.35  # uncertainty of a direction, in radians, from which it is hardly determined
 _ROUGH = 10.0  # how much looser the rule is until other optima have been considered
 _DEPENDENT = 4.0  # standard errors, about, by which two components depend on each other for certain
 _RESTARTS = 3
@@ -51,13 +50,17 @@ def rotate(
     contrast: Contrast,
     *,
     start: Array | None = None,
+    start_rotation: Array | None = None,
     tol: float = 1e-4,
     max_iter: int = 200,
     seed: int = 0,
     keeper: Keeper | None = None,
     report: Report | None = None,
 ) -> Rotation:
-    """Find the components. With a start, an orthogonal matrix near the solution, only the finish runs."""
+    """Find the components. With a start, an orthogonal matrix near the solution, only the finish runs.
+
+    ``start_rotation`` turns the search's own start by an orthogonal matrix: another start, that follows the data.
+    """
     keeper = keeper or Keeper()
     ledger = Ledger(rows, max_iter, report)
     kept = keeper.load()
@@ -65,7 +68,10 @@ def rotate(
         ledger.restore(kept.facts)
     stage = "search" if kept is None else kept.stage
     if stage == "search":
-        matrix = search(rows, contrast, ledger, seed, keeper, kept) if start is None else orthonormal(start)
+        if start is None:
+            matrix = search(rows, contrast, ledger, seed, keeper, kept, start_rotation)
+        else:
+            matrix = orthonormal(start)
         finish = Finish(rows, matrix, contrast, ledger)
     else:
         assert kept is not None
@@ -78,7 +84,9 @@ def rotate(
             if better is not None:
                 finish = Finish(rows, better, contrast, ledger)
     outlook = finish.run(tol, keeper=keeper, stage="last")
-    return Rotation(finish.matrix, converged(outlook, tol), ledger.spent, ledger.path, outlook.newton_step)
+    done = converged(outlook, tol)
+    matrix = finish.last_step(outlook) if done and rows.width > 1 else finish.matrix
+    return Rotation(matrix, done, ledger.spent, ledger.path, outlook.newton_step)
 
 
 def reconsider(
@@ -103,8 +111,7 @@ def reconsider(
     np.fill_diagonal(excess, 0)
     if not (excess > _DEPENDENT / np.sqrt(rows.n)).any():
         return None
-    square = np.full(len(matrix), contrast.normal_square)
-    weak = uncertainty(outlook.sweep.slope, outlook.alpha, square, rows.n) > WEAK
+    weak = np.abs(outlook.alpha) <= np.median(np.abs(outlook.alpha))
     moved = np.flatnonzero((outlook.signs < 0) | weak)
     inside = rows.project(matrix[moved])
     portrait = inside.portrait(np.eye(len(moved)), contrast)
@@ -134,12 +141,16 @@ def reconsider(
 def uncertainty(slope: Array, alpha: Array, square: Array, n: int) -> Array:
     r"""How far sampling lets each direction stray, in radians, as if components were independent.
 
-    The angle of the plane of two components has variance
-    :math:`\mathbb E(c_ig(y_i)y_j-c_jg(y_j)y_i)^2/n(|\alpha_i|+|\alpha_j|)^2`; a direction's variance is the sum
-    over its planes. About :math:`1-\tau^2/2` is the correlation to expect with the component of an endless sample.
+    The angle in the plane of two components has variance
+    :math:`(\gamma_i+\gamma_j)/n(|\alpha_i|+|\alpha_j|)^2` with
+    :math:`\gamma=\mathbb E\,g(y)^2-(\mathbb E\,g(y)y)^2` [1]_; a direction's variance is the sum over its planes. It is too small where the curvature itself is mostly noise.
+
+    References
+    ----------
+    .. [1] Tichavský, P., Koldovský, Z., Oja, E. (2006). Performance analysis of the FastICA algorithm and Cramér-Rao
+           bounds for linear independent component analysis. IEEE Transactions on Signal Processing 54.
     """
-    product = np.where(alpha >= 0, 1.0, -1.0) * (slope - alpha)
-    noise = square[:, None] + square[None, :] - 2 * np.multiply.outer(product, product)
+    noise = np.maximum(square - (slope - alpha) ** 2, 0)
     size = np.abs(alpha)
-    planes = np.maximum(noise, 0) / (n * np.maximum(size[:, None] + size[None, :], 1e-12) ** 2)
+    planes = (noise[:, None] + noise[None, :]) / (n * np.maximum(size[:, None] + size[None, :], 1e-12) ** 2)
     return np.asarray(np.sqrt(np.maximum(planes.sum(axis=1) - np.diagonal(planes), 0)))

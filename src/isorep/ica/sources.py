@@ -19,15 +19,18 @@ from ..storage.scratch import empty
 from .white import ArrayRows, WhiteRows
 
 FLOATS = [np.float64, np.float32, np.float16]
-_FINGERPRINT_ROWS = 4096
+FINGERPRINT_ROWS = 4096
 
 
 class Source(Protocol):
     """Rows to fit from."""
 
-    shape: tuple[int, int]
     dtype: np.dtype[Any]
     rounding: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
 
     def moments(self, mean: Array | None, basis: Array | None) -> Moments:
         """One pass: the moments of the rows, or of centred rows times a basis."""
@@ -67,7 +70,7 @@ class ArraySource:
 
     def fingerprint(self) -> str:
         """Shape, dtype and a few thousand rows from all over the data."""
-        step = max(self.shape[0] // _FINGERPRINT_ROWS, 1)
+        step = max(self.shape[0] // FINGERPRINT_ROWS, 1)
         digest = hashlib.sha256(f"{self.shape} {self.dtype.str}".encode())
         for rows in blocks(self.shape[0], block_rows(self.shape[1])):
             first = -rows.start % step
@@ -97,9 +100,7 @@ def open_rows(estimator: BaseEstimator, data: Any, *, reset: bool) -> Any:
     if isinstance(data, Representation):
         data = data.values
     if not stays_where_it_is(data):
-        return validate_data(
-            estimator, data, dtype=FLOATS, reset=reset, ensure_min_samples=2 if reset else 1
-        )
+        return validate_data(estimator, data, dtype=FLOATS, reset=reset, ensure_min_samples=2 if reset else 1)
     name = type(estimator).__name__
     if len(data.shape) != 2:
         raise InputError(f"{name} takes rows and columns, not an array of shape {tuple(data.shape)}")
@@ -109,7 +110,9 @@ def open_rows(estimator: BaseEstimator, data: Any, *, reset: bool) -> Any:
     if reset:
         estimator.n_features_in_ = width
     elif width != estimator.n_features_in_:
-        raise InputError(f"X has {width} features, but {name} is expecting {estimator.n_features_in_} features as input")
+        raise InputError(
+            f"X has {width} features, but {name} is expecting {estimator.n_features_in_} features as input"
+        )
     return data
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg
+from sklearn.utils import check_random_state
 
-from ..errors import InputError
 from ..rows import Crew
 from .contrasts import Contrast
 from .search import orthonormal
@@ -17,15 +18,15 @@ if TYPE_CHECKING:
     from .estimator import ICA
 
 
-def unwhitened_rotation(ica: ICA, source: Source, contrast: Contrast, seed: int) -> None:
+def fit_unwhitened(ica: ICA, source: Source, contrast: Contrast) -> None:
     """Fit as scikit-learn's FastICA does with ``whiten=False``: the same start, step and stopping rule.
 
-    The data must be square in that every column counts: there is no rank to find without whitening.
+    Without whitening there is no rank to find: every column counts.
     """
     width = source.shape[1]
     if ica.n_components not in (None, width):
-        raise InputError(f"without whitening there are as many components as columns: {width}, not {ica.n_components}")
-    matrix = orthonormal(np.random.RandomState(ica.random_state if isinstance(ica.random_state, int) else seed).normal(size=(width, width)))
+        warnings.warn(f"without whitening n_components={ica.n_components} is ignored: there are {width}", stacklevel=3)
+    matrix = orthonormal(check_random_state(ica.random_state).normal(size=(width, width)))
     path = []
     ica.converged_ = False
     with Crew() as crew:

@@ -42,8 +42,8 @@ class Sweep:
 class Portrait:
     r"""What one last pass tells about every component :math:`y` and every pair of them.
 
-    ``third`` and ``fourth`` are moments, ``pairs[i, j]`` is :math:`\mathbb E\,g'(y_i)y_j^2`, ``product`` the diagonal of
-    :math:`\mathbb E\,g(y)y^\top`, ``square`` :math:`\mathbb E\,g(y)^2`.
+    ``third`` and ``fourth`` are moments, ``pairs[i, j]`` is :math:`\mathbb E\,g'(y_i)y_j^2` and ``square``
+    :math:`\mathbb E\,g(y)^2`.
     """
 
     third: Array
@@ -71,8 +71,8 @@ class WhiteRows(Protocol):
     def project(self, directions: Array) -> WhiteRows:
         """The rows' coordinates along orthonormal directions."""
 
-    def search_sample(self, rows: int, rng: np.random.Generator) -> WhiteRows:
-        """At most this many rows, drawn at random, in single precision: enough to search with."""
+    def sample(self, rows: int, rng: np.random.Generator) -> WhiteRows:
+        """Some rows drawn at random; these rows themselves if there are no more."""
 
 
 class ArrayRows:
@@ -105,35 +105,30 @@ class ArrayRows:
         deque(self.crew.stream(fill, blocks(self.n, _BLOCKS_A_TASK * self._block)), maxlen=0)
         return ArrayRows(out, self.crew)
 
-    def search_sample(self, rows: int, rng: np.random.Generator) -> ArrayRows:
-        """At most this many rows, in float32; these rows themselves where that changes nothing."""
+    def sample(self, rows: int, rng: np.random.Generator) -> ArrayRows:
+        """Some rows drawn at random; these rows themselves if there are no more."""
         if rows >= self.n:
-            if self.values.dtype == np.float32:
-                return self
-            chosen: Array | None = None
-        else:
-            chosen = np.sort(rng.choice(self.n, rows, replace=False))
-        out = empty((min(rows, self.n), self.width), np.float32)
+            return self
+        chosen = np.sort(rng.choice(self.n, rows, replace=False))
+        out = empty((rows, self.width), self.values.dtype)
 
         def fill(part: slice) -> None:
-            out[part] = read_rows(self.values, part if chosen is None else chosen[part])
+            out[part] = read_rows(self.values, chosen[part])
 
-        deque(self.crew.stream(fill, blocks(len(out), _BLOCKS_A_TASK * self._block)), maxlen=0)
+        deque(self.crew.stream(fill, blocks(rows, _BLOCKS_A_TASK * self._block)), maxlen=0)
         return ArrayRows(out, self.crew)
 
     def sums(self, block_sums: Callable[[Array], Sums]) -> Sums:
         """Add up what a function gives for every block. The order of addition is fixed by the shape alone."""
-        size = self._block
 
         def of_task(rows: slice) -> Sums:
-            values = read_rows(self.values, rows)
-            return add(block_sums(values[part]) for part in blocks(len(values), size))
+            return sums_of(read_rows(self.values, rows), block_sums)
 
-        return add(self.crew.stream(of_task, blocks(self.n, _BLOCKS_A_TASK * size)))
+        return add(self.crew.stream(of_task, blocks(self.n, _BLOCKS_A_TASK * self._block)))
 
     @property
     def _block(self) -> int:
-        return int(np.clip(_BLOCK_CELLS // self.width, 256, 4096))
+        return _block_rows(self.width)
 
 
 class SweepPass:
@@ -143,6 +138,7 @@ class SweepPass:
         self.directions, self.contrast = directions, contrast
 
     def __call__(self, z: Array) -> Sums:
+        """Sums over the rows of a block."""
         y = z @ np.ascontiguousarray(self.directions.T, dtype=z.dtype)
         slope, value = self.contrast.apply(y, np.empty_like(y))
         return [(y.T @ z).astype(np.float64), slope, value]
@@ -155,6 +151,7 @@ class PortraitPass:
         self.directions, self.contrast = directions, contrast
 
     def __call__(self, z: Array) -> Sums:
+        """Sums over the rows of a block."""
         y = z @ np.ascontiguousarray(self.directions.T, dtype=z.dtype)
         square = y * y
         pairs = self.contrast.slopes(y).T @ square
@@ -176,6 +173,15 @@ def fourth_order_block(z: Array) -> Sums:
     weights = np.sqrt(np.einsum("ij,ij->i", z, z))
     weighted = z * weights[:, None]
     return [(weighted.T @ weighted).astype(np.float64)]
+
+
+def sums_of(values: Array, block_sums: Callable[[Array], Sums]) -> Sums:
+    """Add up what a function gives for every block of an array in memory."""
+    return add(block_sums(values[part]) for part in blocks(len(values), _block_rows(values.shape[1])))
+
+
+def _block_rows(width: int) -> int:
+    return int(np.clip(_BLOCK_CELLS // width, 256, 4096))
 
 
 def as_sweep(sums: Sums, n: int) -> Sweep:

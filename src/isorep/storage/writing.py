@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from .naming import IDS_NAMES
 from .registry import ZARR_METADATA, RowStream, family, split_key
 
 _NUMBERS_ONLY = {"npy": "npy", "tensors": "safetensors", "checkpoints": "torch"}  # modules of files without text
+_UNCOMPRESSED = ("npy", "npz", "tensors", "hdf5", "h5ad", "checkpoints")
 
 
 def write(representation: Any, path: str | Path, *, key: str | None = None, drop_ids: bool = False) -> None:
@@ -44,21 +46,32 @@ def write(representation: Any, path: str | Path, *, key: str | None = None, drop
     >>> isorep.read(path)
     Representation('run.npz', 3 rows x 3 columns, float64, with ids)
     """
+    path, key, module = _target(path, key)
+    source = as_representation(representation, "the representation")
+    rows = RowStream(source.values, None if drop_ids else _ids(source, module, path), _dtype(source))
+    _require_room(path, rows, module)
+    try:
+        with replacing(path, folder=_is_folder(path)) as temporary:
+            module.save(temporary, rows, key)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def require_target(path: str | Path) -> None:
+    """Refuse a path that :func:`write` would refuse, before any work is done for it."""
+    _target(path, None)
+
+
+def _target(path: str | Path, key: str | None) -> tuple[Path, str | None, Any]:
+    """Path, key and module of what will be written, if it can be."""
     path, key = split_key(path, key)
     path = path.resolve() if path.is_symlink() else path  # what the link points to is written, the link stays
     module = family(path, "write")
     _require_plain_key(key, module)
-    source = as_representation(representation, "the representation")
     if key in IDS_NAMES:
         raise InputError(f"the values cannot be called {key!r}, which is where row ids are looked for")
-    rows = RowStream(source.values, None if drop_ids else _ids(source, module, path), _dtype(source))
-    is_folder = path.name.lower().endswith(".zarr")
-    _require_place(path, is_folder)
-    try:
-        with replacing(path, folder=is_folder) as temporary:
-            module.save(temporary, rows, key)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+    _require_place(path)
+    return path, key, module
 
 
 def _require_plain_key(key: str | None, module: Any) -> None:
@@ -83,13 +96,13 @@ def _require_plain_ids(ids: Array) -> None:
 def _ids(source: Representation, module: Any, path: Path) -> Array | None:
     if source.ids is not None and source.ids.dtype.kind == "U":
         _require_plain_ids(source.ids)
-    kind = _NUMBERS_ONLY.get(module.__name__.rpartition(".")[2])
+    kind = _NUMBERS_ONLY.get(_family_name(module))
     if source.ids is None or kind is None:
         return source.ids
     if source.ids.dtype.kind == "U":
         raise InputError(
             f"{path.name}: {kind} files cannot hold text ids such as {str(source.ids[0])!r}: choose another format, or "
-            "drop_ids=True to write the values alone"
+            "leave the ids out (--drop-ids, or drop_ids=True)"
         )
     return None if kind == "npy" else source.ids
 
@@ -101,9 +114,28 @@ def _dtype(source: Representation) -> np.dtype[Any]:
     return np.dtype(f"<f{size}")
 
 
-def _require_place(path: Path, is_folder: bool) -> None:
+def _require_room(path: Path, rows: RowStream, module: Any) -> None:
+    """Refuse what a disk has no room for, where the size is known: HDF5 may even crash when a disk fills up."""
+    if _family_name(module) not in _UNCOMPRESSED:
+        return
+    needed, free = rows.shape[0] * rows.shape[1] * rows.dtype.itemsize, shutil.disk_usage(path.parent).free
+    if needed > free:
+        raise InputError(
+            f"{path} cannot be written: it takes {needed / 2**30:.2f} GiB and {path.parent} has {free / 2**30:.2f} free"
+        )
+
+
+def _family_name(module: Any) -> str:
+    return str(module.__name__.rpartition(".")[2])
+
+
+def _is_folder(path: Path) -> bool:
+    return path.name.lower().endswith(".zarr")
+
+
+def _require_place(path: Path) -> None:
     """Refuse a target that cannot be written or is something else: a zarr store replaces only a zarr store."""
-    if is_folder and path.is_dir():
+    if _is_folder(path) and path.is_dir():
         if not any((path / name).is_file() for name in ZARR_METADATA) and any(path.iterdir()):
             raise InputError(f"{path} is a folder and not a zarr store, so it is not replaced")
         require_writable(path.with_name(f"{path.name}-"))

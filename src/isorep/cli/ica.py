@@ -1,0 +1,285 @@
+"""``isorep ica``: fit independent components, apply them to other rows, and ask which of them come back."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from ..ica.estimator import ICA
+    from ..representation import Representation
+
+app = typer.Typer(
+    help="Independent components: fit them, apply them, ask which come back.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Data = Annotated[
+    str, typer.Argument(metavar="DATA", help="A file of any format, or a folder of shards. FILE::NAME picks an array.")
+]
+Ids = Annotated[str | None, typer.Option(help="The column or array with row ids.")]
+Components = Annotated[int | None, typer.Option(help="How many components; by default the rank of the data.")]
+ContrastName = Annotated[str, typer.Option(help="logcosh, exp or cube.")]
+Json = Annotated[Path | None, typer.Option(help="Write the complete result here.")]
+Html = Annotated[Path | None, typer.Option(help="Write a report with figures here.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
+
+
+@app.command()
+def fit(
+    data: Data,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Write the model here: a .safetensors file.")],
+    components: Components = None,
+    contrast: ContrastName = "logcosh",
+    whiten: Annotated[str, typer.Option(help="pca, zca or none.")] = "pca",
+    tol: Annotated[float, typer.Option(help="Largest step, in radians, that counts as none.")] = 1e-4,
+    max_iter: Annotated[int, typer.Option(help="At most this many sweeps over the data.")] = 200,
+    device: Annotated[str | None, typer.Option(help="A torch device such as cuda, to sweep there.")] = None,
+    ids: Ids = None,
+    json: Json = None,
+    html: Html = None,
+    quiet: Quiet = False,
+    seed: Annotated[int, typer.Option(help="Seed of the rows that the search draws, and of restarts.")] = 0,
+    resume: Annotated[
+        bool, typer.Option("--resume/--no-resume", help="Go on from the checkpoint of an interrupted fit, if there.")
+    ] = True,
+) -> None:
+    """Fit independent components and write the model.
+
+    The state is kept beside the model, in MODEL.checkpoint: after an interruption the same command goes on.
+    """
+    from ..errors import InputError
+    from ..ica.checkpoint import Checkpoint
+    from ..ica.model import require_model_path, save_model
+    from ..ica.sources import as_source
+    from ..ica.summary import summarise
+    from ..storage import read
+    from .console import fit_bar, peak_memory, print_fit
+
+    if whiten not in ("pca", "zca", "none"):
+        raise InputError(f"--whiten is {whiten!r}; known are pca, zca, none")
+    ica = _estimator(
+        components,
+        contrast,
+        seed,
+        whiten=None if whiten == "none" else whiten,
+        tol=tol,
+        max_iter=max_iter,
+        device=device,
+    )
+    checkpoint = Path(f"{output}.checkpoint")
+    require_model_path(output)
+    _require_outputs([output, checkpoint, json, html], data)
+    if not resume and checkpoint.exists():
+        Checkpoint(checkpoint, {}).load()  # only a checkpoint is thrown away
+        checkpoint.unlink()
+    going_on = checkpoint.exists() and whiten != "none"
+    began = time.monotonic()
+    try:
+        rows = read(data, ids=ids)
+        name = rows.name or data
+        training = {"name": name, "rows": len(rows), "fingerprint": as_source(rows.values).fingerprint()}
+        with fit_bar(quiet) as progress, _noted() as notes:
+            _fit(ica, rows, checkpoint, progress)
+    except KeyboardInterrupt:
+        _interrupted(checkpoint)
+    save_model(ica, output, extra=training)
+    seconds = time.monotonic() - began
+    result = summarise(ica, name=name, rows=len(rows), seconds=seconds, peak_memory=peak_memory())
+    _write_result(result, json, html)
+    if not quiet:
+        went_on = [f"went on from {checkpoint}"] if going_on else []
+        print_fit(ica, name, len(rows), [*went_on, *notes, *result["caveats"]])
+        print(f"wrote {output}")
+
+
+@app.command()
+def apply(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that isorep ica fit wrote.")],
+    data: Data,
+    output: Annotated[
+        Path, typer.Argument(metavar="OUT", help="Write the result here; the suffix chooses the format, as in reading.")
+    ],
+    inverse: Annotated[bool, typer.Option("--inverse", help="Map components back to the columns.")] = False,
+    ids: Ids = None,
+    drop_ids: Annotated[bool, typer.Option("--drop-ids", help="Leave the row ids out.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Turn rows into their independent components, or back, block by block."""
+    from ..ica.model import applied, load_model
+    from ..storage import read, write
+    from ..storage.writing import require_target
+    from .console import progress_bar
+
+    require_target(output)
+    _require_apart([_plain(output)], data, model)
+    ica = load_model(model)
+    rows = read(data, ids=ids)
+    with progress_bar(quiet) as progress:
+        result = applied(ica, rows, inverse=inverse, progress=lambda done, total: progress("applying", done, total))
+        write(result, output, drop_ids=drop_ids)
+    if not quiet:
+        kept = rows.ids is not None and not drop_ids and _plain(output).suffix.lower() != ".npy"
+        with_ids = "with" if kept else "without"
+        print(f"wrote {output}: {len(result)} rows x {result.shape[1]} columns, {result.values.dtype}, {with_ids} ids")
+
+
+@app.command()
+def stability(
+    data: Data,
+    restarts: Annotated[int, typer.Option(help="How many fits to compare.")] = 10,
+    resample: Annotated[
+        bool, typer.Option("--resample/--no-resample", help="Draw the rows anew for every fit, or only the start.")
+    ] = True,
+    groups: Annotated[
+        str | None,
+        typer.Option(help="Rows that belong together: a column (or array) of DATA, or FILE::COLUMN, or an npy file."),
+    ] = None,
+    ids: Ids = None,
+    components: Components = None,
+    contrast: ContrastName = "logcosh",
+    json: Json = None,
+    html: Html = None,
+    quiet: Quiet = False,
+    seed: Annotated[int, typer.Option(help="Seed of starts and resampled rows.")] = 0,
+) -> None:
+    """Which components come back when the fit is repeated?"""
+    from ..ica.stability import stability as repeat
+    from ..storage import labels, read
+    from .console import progress_bar
+
+    ica = _estimator(components, contrast, seed)
+    _require_outputs([json, html], data)
+    rows = read(data, ids=ids)
+    together = None if groups is None else labels(groups, data)
+    with progress_bar(quiet) as progress, _noted() as notes, _about(rows):
+        result = repeat(
+            rows, restarts, resample=resample, ica=ica, groups=together, random_state=seed, progress=progress
+        )
+    if json is not None:
+        result.to_json(json)
+    if html is not None:
+        result.to_html(html)
+    if not quiet:
+        print(result)
+        for note in notes:
+            print(f"note: {note}")
+
+
+def _estimator(components: int | None, contrast: str, seed: int, **settings: Any) -> ICA:
+    from ..errors import InputError
+    from ..ica.contrasts import contrast_named
+    from ..ica.estimator import ICA
+
+    if not 0 <= seed < 2**32:
+        raise InputError(f"seed is {seed} and must lie between 0 and {2**32 - 1}")
+    if components is not None and components < 1:
+        raise InputError(f"--components is {components} and must be at least 1")
+    return ICA(components, contrast_named(contrast).name, seed, **settings)
+
+
+def _fit(ica: ICA, rows: Representation, checkpoint: Path, progress: Any) -> None:
+    """Fit, and make one sentence about the file of whatever is wrong with it."""
+    from ..errors import InputError
+
+    with _about(rows):
+        try:
+            ica.fit(rows, checkpoint=checkpoint, progress=progress)
+        except InputError as error:
+            if str(checkpoint) not in str(error):
+                raise
+            raise InputError(f"{error} (--no-resume does, and starts again)") from None
+
+
+@contextmanager
+def _about(rows: Representation) -> Iterator[None]:
+    """Let errors name the file, and count values that are not finite."""
+    from ..errors import InputError
+    from ..rows import refuse_non_finite
+
+    name = rows.name or "the data"
+    if len(rows) < 2:
+        raise InputError(f"{name} has one row, and one row has no variance")
+    try:
+        yield
+    except ValueError as error:
+        refuse_non_finite(rows.values, name)
+        if not isinstance(error, InputError) or name in str(error):
+            raise
+        raise InputError(f"{name}: {error}") from error
+
+
+@contextmanager
+def _noted() -> Iterator[list[str]]:
+    """Collect warnings as sentences, to be printed with the result, but for those that its caveats repeat."""
+    from ..ica.estimator import GaussianityWarning
+
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("ignore", GaussianityWarning)
+        warnings.filterwarnings("ignore", message="stopped after")
+        yield notes
+    notes.extend(dict.fromkeys(str(each.message) for each in caught))
+
+
+def _interrupted(checkpoint: Path) -> NoReturn:
+    how = (
+        f"the same command goes on from {checkpoint}"
+        if checkpoint.exists()
+        else "it was too early for a checkpoint, so the same command starts again"
+    )
+    typer.echo(f"isorep: interrupted; {how}", err=True)
+    raise typer.Exit(130)
+
+
+def _require_outputs(outputs: Sequence[Path | None], *inputs: str | Path) -> None:
+    """Refuse files to write that cannot be written, or are not apart from each other and from the inputs."""
+    from ..files import require_writable
+
+    named = [path for path in outputs if path is not None]
+    _require_apart(named, *inputs)
+    for path in named:
+        require_writable(path)
+
+
+def _require_apart(outputs: Sequence[Path], *inputs: str | Path) -> None:
+    """Refuse an output that is named twice, or that is, holds or lies in an input."""
+    from ..errors import InputError
+
+    for place, path in enumerate(outputs):
+        here = path.resolve()
+        for given in map(_plain, inputs):
+            there = given.resolve()
+            if here == there:
+                raise InputError(f"{path} is an input: name another file to write")
+            if there in here.parents or here in there.parents:
+                raise InputError(f"{path} and the input {given} lie in one another: name another file to write")
+        if here in [other.resolve() for other in outputs[:place]]:
+            raise InputError(f"{path} is named twice: name another file to write")
+
+
+def _plain(path: str | Path) -> Path:
+    """A path without its ``::NAME``."""
+    from ..storage.registry import split_key
+
+    return split_key(path, None)[0]
+
+
+def _write_result(result: dict[str, Any], json: Path | None, html: Path | None) -> None:
+    from json import dumps
+
+    from ..files import write_text
+    from ..report import write
+
+    if json is not None:
+        write_text(json, dumps(result, indent=2, allow_nan=False) + "\n")
+    if html is not None:
+        write(result, html)

@@ -1,0 +1,157 @@
+r"""The curvature of the contrast around a fit: how firmly the rows hold every plane of two components.
+
+In the plane of components :math:`i,j` the second variation of :math:`\sum_jc_j\,\mathbb E\,G(y_j)` is the mean over
+rows of
+
+.. math:: \tfrac12\{c_i[g'(y_i)y_j^2-g(y_i)y_i]+c_j[g'(y_j)y_i^2-g(y_j)y_j]\}
+
+(THEORY 3.3). One pass gives that mean, its standard error and the noise of the angle, for all planes at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from ..representation import Array, Matrix
+from ..rows import block_rows, map_blocks, read_rows
+from .contrasts import Contrast, contrast_named
+from .estimator import ICA
+from .linear import transformed
+from .white import Sums, add
+
+MOST_FOR_HESSIAN = 40  # components: beyond, the Hessian has more than 780 rows
+_CERTAIN = 3.0  # standard errors within which a curvature may as well be zero
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """What one pass over the rows tells about the planes of a fit; all matrices are of components by components.
+
+    ``planes`` holds the second variation, ``error`` its standard error, ``angle`` how far sampling lets a plane turn,
+    in radians and at most an eighth of a circle. ``radius`` is the largest norm of a whitened row, and ``smallest`` the
+    least eigenvalue of the whole Hessian, None where it was not assembled.
+    """
+
+    planes: Array
+    error: Array
+    angle: Array
+    radius: float
+    smallest: float | None
+
+
+@dataclass(frozen=True)
+class Constants:
+    r"""The constants of the perturbation lemma: numerically huge, a diagnosis and never a promise (THEORY 3.3, 3.4).
+
+    Whitened rows that move by :math:`\epsilon` move the rotation by at most :math:`\kappa\epsilon`,
+    :math:`\kappa=(C_2B+\sqrt k\,C_1)/\gamma`. ``gamma`` is the least eigenvalue of the Hessian where ``exact``,
+    and else the least curvature of a plane, which bounds it from above. ``kappa`` is None at a saddle.
+    """
+
+    gamma: float | None
+    exact: bool
+    C1: float
+    C2: float
+    B: float
+    kappa: float | None
+    saddle: bool
+
+
+def curvature(rows: Matrix, ica: ICA) -> Curvature:
+    """Curvature of a fit's contrast on these rows, with its noise, from one pass."""
+    contrast = contrast_named(ica.contrast)
+    k, d = ica.components_.shape
+    n = int(rows.shape[0])
+
+    def part(where: slice) -> tuple[Sums, float]:
+        y = transformed(read_rows(rows, where), ica.components_.T, ica.mean_)
+        return _sums(y, contrast), float(np.einsum("ij,ij->i", y, y).max())
+
+    parts = map_blocks(part, n, block_rows(k, d, cells=2**18))
+    sums = [each / n for each in add(sums for sums, _ in parts)]
+    slope, square, product, pairs, own, mixed, *third = sums
+    own_product = np.diagonal(product)
+    alpha = slope - own_product
+    signs = np.where(alpha >= 0, 1.0, -1.0)
+    one_way = signs[:, None] * (pairs - own_product[:, None])
+    planes = (one_way + one_way.T) / 2
+    spread = (own + own.T + 2 * np.multiply.outer(signs, signs) * mixed) / 4 - planes**2
+    noise = np.maximum(square - own_product**2, 0)
+    gradient = np.sqrt((noise[:, None] + noise[None, :]) / n)
+    with np.errstate(divide="ignore"):
+        angle = np.where(planes > 0, gradient / np.maximum(2 * planes, 0), np.inf)
+    for matrix, diagonal in ((planes, np.abs(alpha)), (spread, 0), (angle, 0)):
+        np.fill_diagonal(matrix, diagonal)
+    smallest = float(linalg.eigvalsh(hessian(third[0], product, signs))[0]) if third and k > 1 else None
+    radius = float(np.sqrt(max(norm for _, norm in parts)))
+    return Curvature(planes, np.sqrt(np.maximum(spread, 0) / n), np.minimum(angle, np.pi / 4), radius, smallest)
+
+
+def hessian(third: Array, product: Array, signs: Array) -> Array:
+    r"""Second variation of the contrast along all pairs of rotations, one row for each plane ``i < j``.
+
+    Along :math:`e^{t\Omega}`, with :math:`\Omega` skew, it is
+    :math:`\sum_jc_j\{\mathbb E\,g'(y_j)(\Omega y)_j^2+\mathbb E\,g(y_j)(\Omega^2y)_j\}`; ``third`` holds
+    :math:`\mathbb E\,g'(y_j)y_ay_b` and ``product`` :math:`\mathbb E\,g(y_j)y_a`. Planes have unit norm.
+    """
+    k = len(signs)
+    first, second = np.triu_indices(k, 1)
+    basis = np.zeros((len(first), k, k))
+    here = np.arange(len(first))
+    basis[here, first, second], basis[here, second, first] = np.sqrt(0.5), -np.sqrt(0.5)
+    total = np.zeros((len(first), len(first)))
+    for j in range(k):
+        total += signs[j] * (basis[:, j] @ third[j] @ basis[:, j].T)
+    weighted = np.swapaxes(basis, 1, 2) @ (signs[:, None] * product)
+    bent = weighted.reshape(len(first), -1) @ basis.reshape(len(first), -1).T
+    return np.asarray(total + (bent + bent.T) / 2)
+
+
+def constants(found: Curvature, contrast: str) -> Constants:
+    """The constants of the perturbation lemma at a fit."""
+    k = len(found.planes)
+    first, second = np.triu_indices(k, 1)
+    heights, error = found.planes[first, second], found.error[first, second]
+    bounds = {
+        "logcosh": (1.0, 1.0),
+        "exp": (float(np.exp(-0.5)), 1.0),
+        "cube": (found.radius**3, 3 * found.radius**2),
+    }
+    steepest, bend = bounds[contrast]
+    gamma = found.smallest if found.smallest is not None else (float(heights.min()) if k > 1 else None)
+    kappa = (bend * found.radius + float(np.sqrt(k)) * steepest) / gamma if gamma is not None and gamma > 0 else None
+    saddle = bool((heights < -_CERTAIN * error).any())
+    return Constants(gamma, found.smallest is not None, steepest, bend, found.radius, kappa, saddle)
+
+
+def weak_planes(planes: Array, error: Array, gaussian: Array) -> Array:
+    """Pairs of components that may turn into each other, the least certain first.
+
+    Their curvature is within three standard errors of none, or both cannot be told from Gaussian ones.
+    """
+    first, second = np.triu_indices(len(planes), 1)
+    heights = planes[first, second]
+    ratio = heights / np.maximum(error[first, second], 1e-300)
+    weak = np.flatnonzero((ratio < _CERTAIN) | (gaussian[first] & gaussian[second]))
+    weak = weak[np.argsort(ratio[weak], kind="stable")]
+    return np.stack([first[weak], second[weak]], axis=1)
+
+
+def _sums(y: Array, contrast: Contrast) -> Sums:
+    """For a block of components: what the mean, the square and the noise of the curvature are made of."""
+    slopes = contrast.slopes(y)
+    g = y.copy()
+    contrast.apply(g, np.empty_like(g))
+    own, square = g * y, y * y
+    bent = slopes * square
+    # own_ij is the sum of [g'(y_i)y_j^2 - g(y_i)y_i]^2, crossed_ij that of its product with the same for j, i.
+    own_squares = (slopes**2).T @ square**2 - 2 * (slopes * own).T @ square + (own**2).sum(axis=0)[:, None]
+    across = slopes.T @ (own * square)
+    crossed = bent.T @ bent - across - across.T + own.T @ own
+    sums = [slopes.sum(axis=0), (g**2).sum(axis=0), g.T @ y, slopes.T @ square, own_squares, crossed]
+    if y.shape[1] <= MOST_FOR_HESSIAN:
+        sums.append(np.stack([(slope[:, None] * y).T @ y for slope in slopes.T]))
+    return sums

@@ -1,0 +1,364 @@
+"""Which components come back: fits to resampled rows from other starts, matched with the fit to all rows."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from .._version import __version__
+from ..errors import InputError
+from ..files import write_text
+from ..representation import Array, Matrix, Representation
+from ..rows import Progress, no_progress
+from .curvature import Constants, constants, curvature, weak_planes
+from .estimator import ICA
+from .refits import MOST_CLUSTERED, Refit, directions, group_units, match, quality, refits
+from .sources import as_source, is_dask, open_rows
+from .summary import MOST_PLANES, PARTS, conditioning, plain, settings, versions
+from .whitening import Whitening
+
+SCHEMA = "isorep.stability/1"
+COMES_BACK = 0.9  # correlation above which a component is the same, and share of refits in which it must be
+
+
+def stability(
+    X: Any,
+    n_restarts: int = 10,
+    *,
+    resample: bool = True,
+    ica: ICA | None = None,
+    groups: Any = None,
+    random_state: Any = 0,
+    progress: Progress | None = None,
+) -> Stability:
+    r"""Which independent components come back when rows are drawn anew and the search starts elsewhere.
+
+    The reference is the fit to all rows. Every refit searches from a random rotation, never from the reference, and its
+    components are matched one to one with the reference's by the absolute correlation of their sources,
+    :math:`|W\Sigma W'^\top|` with unit variances. The components of all fits are also clustered by average linkage, as
+    Icasso does [1]_.
+
+    A bootstrap sample shares most rows with the data, and with them much of what is there by chance: Gaussian
+    components score well below one, but far from zero. A low score says that a component is not determined; a high one
+    does not say that it is true.
+
+    Parameters
+    ----------
+    X : array, memory map or Representation
+        Of shape (n, d).
+    n_restarts : int
+        How many refits.
+    resample : bool
+        Draw as many rows anew, with replacement, for every refit; fewer of data beyond :math:`2^{26}` cells. If false,
+        all refits see all rows and only their starts differ, which tells about the search and nothing about sampling.
+    ica : ICA, optional
+        The estimator to copy the settings from; it is not changed.
+    groups : (n,) labels, optional
+        Rows that belong together are drawn together.
+    random_state : int, RandomState or None
+        Draws rows and starts.
+    progress : callable, optional
+        Called as ``progress(stage, done, total)``.
+
+    References
+    ----------
+    .. [1] Himberg, J., Hyvärinen, A., Esposito, F. (2004). Validating the independent components of neuroimaging time
+           series via clustering and visualization. NeuroImage 22.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.laplace(size=(2000, 3)) @ rng.normal(size=(3, 3))
+    >>> isorep.stability(X, n_restarts=5)
+    Stability('X': All 3 components come back in all 5 refits.)
+    """
+    if isinstance(n_restarts, bool) or not isinstance(n_restarts, int | np.integer) or n_restarts < 1:
+        raise InputError(f"n_restarts is {n_restarts!r}, and must be a whole number of at least 1")
+    reference = clone(ICA() if ica is None else ica)
+    if reference.whiten is None:
+        raise InputError("stability compares whitened components, and ICA(whiten=None) has none")
+    data = open_rows(reference, X, reset=True)
+    if is_dask(data):
+        raise InputError("stability draws rows one by one, which is slow from a Dask array: pass X[rows].compute()")
+    units = group_units(groups, int(data.shape[0]))
+    report = progress or no_progress
+    report("reference fit", 0, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what they say is in the result
+        reference.fit(data)
+    report("reference fit", 1, 1)
+    seed = int(check_random_state(random_state).randint(2**31 - 1))
+    fits = []
+    for fit in refits(data, reference, int(n_restarts), units if resample else None, seed):
+        fits.append(fit)
+        report("refits", len(fits), int(n_restarts))
+    asked = {
+        "n_restarts": int(n_restarts),
+        "resample": bool(resample),
+        "groups": None if groups is None else int(units.max()) + 1,
+        "random_state": random_state if isinstance(random_state, int) else None,
+        "ica": settings(reference),
+    }
+    name = X.name if isinstance(X, Representation) else None
+    return _described(name or "X", data, reference, fits, asked)
+
+
+def _described(name: str, data: Matrix, reference: ICA, fits: list[Refit], asked: dict[str, Any]) -> Stability:
+    """The result, from the fits and one more pass over the rows."""
+    n, k = int(data.shape[0]), len(reference.components_)
+    basis = reference.mixing_
+    if k < reference.rank_:  # refits may reach beyond the directions that the reference kept
+        basis = Whitening(rounding=reference.rounding).fit_source(as_source(data)).mixing_
+    here, found = directions(reference.components_, basis), [directions(fit.components, basis) for fit in fits]
+    matched, turned = match(here, found)
+    clustered = max(min(len(found), MOST_CLUSTERED // k - 1), 0)
+    bent = curvature(data, reference)
+    pairs = weak_planes(bent.planes, bent.error, reference.gaussian_)
+    rows_used = int(np.median([fit.rows for fit in fits]))
+    # Whitening strays as well: by a half in the correlation of each pair, whose variance is 1/n.
+    strayed = reference.uncertainty_**2 + (k - 1) / (4 * n)
+    return Stability(
+        name=name,
+        rows=n,
+        rows_used=rows_used,
+        ica=reference,
+        correlations=matched,
+        quality=quality(here, found[:clustered]) if clustered else np.full(k, np.nan),
+        expected=np.sqrt(strayed * n / rows_used),
+        planes=tuple(
+            Plane(int(i), int(j), *(float(part[i, j]) for part in (bent.planes, bent.error, bent.angle, turned)))
+            for i, j in pairs[:MOST_PLANES]
+        ),
+        n_weak_planes=len(pairs),
+        constants=constants(bent, reference.contrast),
+        refits=tuple(RefitFacts(fit.rows, len(fit.components), fit.converged, fit.gaussian) for fit in fits),
+        settings=asked | {"clustered_refits": clustered},
+    )
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Two components that may turn into each other.
+
+    ``curvature`` is the second variation of the contrast in their plane, ``error`` its standard error; ``expected`` and
+    ``observed`` are angles in radians: what sampling allows at that curvature, and the root mean square over refits.
+    """
+
+    first: int
+    second: int
+    curvature: float
+    error: float
+    expected: float
+    observed: float
+
+
+@dataclass(frozen=True)
+class RefitFacts:
+    """One refit: its rows, components, whether it converged, and how many could not be told from Gaussian ones."""
+
+    rows: int
+    components: int
+    converged: bool
+    gaussian: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Stability:
+    """The result of :func:`isorep.stability`, by component of the reference.
+
+    Attributes
+    ----------
+    ica : ICA
+        The reference, fitted to all rows.
+    correlations : (n_restarts, k) array
+        Absolute correlation of each component with the one matched to it; 0 where a refit has too few components.
+    quality : (k,) array
+        Icasso's index: mean similarity within the cluster of a component less that with all others; 0 if it is alone in
+        its cluster, NaN where there are too many components to cluster.
+    expected : (k,) array
+        How far sampling lets each direction stray in a refit, in radians, were components independent.
+    planes : tuple of Plane
+        Planes without curvature beyond sampling error, the least certain first; at most 200 of ``n_weak_planes``.
+    rows, rows_used : int
+        Rows of the data, and those a refit drew (the median).
+    constants : Constants
+        Those of the perturbation lemma: numerically huge, a diagnosis and never a promise.
+    refits : tuple of RefitFacts
+    """
+
+    name: str
+    rows: int
+    rows_used: int
+    ica: ICA
+    correlations: Array
+    quality: Array
+    expected: Array
+    planes: tuple[Plane, ...]
+    n_weak_planes: int
+    constants: Constants
+    refits: tuple[RefitFacts, ...]
+    settings: dict[str, Any]
+
+    @property
+    def scores(self) -> Array:
+        """Median absolute correlation over refits: 1 for a component that is always found again."""
+        return np.asarray(np.median(self.correlations, axis=0))
+
+    @property
+    def recurrence(self) -> Array:
+        """Share of refits in which the correlation exceeds 0.9."""
+        return np.asarray((self.correlations > COMES_BACK).mean(axis=0))
+
+    @property
+    def observed(self) -> Array:
+        """Median angle to the reference over refits, in radians."""
+        return np.asarray(np.arccos(np.clip(self.scores, 0, 1)))
+
+    @property
+    def gaussian(self) -> Array:
+        """Components of the reference that cannot be told from Gaussian ones."""
+        return np.asarray(self.ica.gaussian_)
+
+    @property
+    def uncertainty(self) -> Array:
+        """The reference's own estimate of how far sampling lets each direction stray, in radians."""
+        return np.asarray(self.ica.uncertainty_)
+
+    @property
+    def comes_back(self) -> Array:
+        """Components found in at least nine of ten refits."""
+        return np.asarray((self.correlations > COMES_BACK).sum(axis=0) >= self._often)
+
+    @property
+    def _often(self) -> int:
+        return int(np.ceil(COMES_BACK * len(self.correlations)))
+
+    @property
+    def reading(self) -> str:
+        """The answer in a sentence."""
+        back, k = int(self.comes_back.sum()), len(self.quality)
+        often, refits = self._often, len(self.correlations)
+        lost = int((self.gaussian & ~self.comes_back).sum())
+        others = k - back - lost
+        whole = f"all {often}" if often == refits > 1 else f"at least {often} of {refits}" if refits > 1 else "the only"
+        who = f"All {k} components come" if back == k > 1 else f"{back or 'None'} of {k} components come"
+        said = [f"{who} back in {whole} refit{'s' if refits > 1 else ''}"]
+        if lost:
+            said.append(f"{lost} span a near-Gaussian space and do not")
+        if others:
+            said.append(f"{others} {'more ' if lost else ''}do not, although they differ from Gaussian ones")
+        return "; ".join(said) + "."
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What to keep in mind about these numbers."""
+        k, refits = len(self.quality), len(self.refits)
+        short = sum(fit.components < k for fit in self.refits)
+        unfinished = sum(not fit.converged for fit in self.refits)
+        seen = [fit.gaussian for fit in self.refits]
+        chance = int((self.gaussian & self.comes_back).sum())
+        clustered, resampled = self.settings["clustered_refits"], self.settings["resample"]
+        found = [
+            (not resampled, "only the starts differed: this tells about the search and nothing about other rows"),
+            (
+                resampled and self.rows_used < 0.9 * self.rows,
+                f"a refit drew {self.rows_used} of {self.rows} rows: in a fit to all of them directions stray less",
+            ),
+            (not self.ica.converged_, "the fit to all rows stopped before the contrast had settled: raise max_iter"),
+            (unfinished, f"{unfinished} of {refits} refits stopped before the contrast had settled"),
+            (short, f"{short} of {refits} refits found fewer than {k} components: what they lack counts as not found"),
+            (max(seen), f"refits had {min(seen)} to {max(seen)} components that cannot be told from Gaussian ones"),
+            (
+                chance,
+                f"{chance} components come back although they cannot be told from Gaussian ones: refits share rows, "
+                "and with them what is there by chance",
+            ),
+            (
+                self.constants.saddle,
+                "the contrast bends the wrong way in some plane, beyond sampling error: the fit is at a saddle",
+            ),
+            (clustered < refits, f"the quality of clusters is from {clustered} of {refits} refits"),
+        ]
+        return tuple(sentence for applies, sentence in found if applies)
+
+    def table(self) -> str:
+        """One line a component."""
+        notes = np.where(self.gaussian, "Gaussian", np.where(self.ica.unsettled_, "unsettled", ""))
+        columns = {
+            "component": [str(place) for place in range(len(self.scores))],
+            "score": [f"{value:.3f}" for value in self.scores],
+            "recurrence": [f"{value:.2f}" for value in self.recurrence],
+            "quality": [f"{value:.3f}" for value in self.quality],
+            "kurtosis": [f"{value:.2f}" for value in self.ica.kurtosis_],
+            "expected angle": [f"{value:.3f}" for value in self.expected],
+            "observed angle": [f"{value:.3f}" for value in self.observed],
+            "": notes.tolist(),
+        }
+        wide = [max(map(len, (title, *cells))) for title, cells in columns.items()]
+        rows = [tuple(columns), *zip(*columns.values(), strict=True)]
+        lines = ("  ".join(cell.rjust(width) for cell, width in zip(row, wide, strict=True)) for row in rows)
+        return "\n".join(line.rstrip() for line in lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain data with a versioned schema."""
+        mine = ("scores", "recurrence", "quality", "expected", "observed", "comes_back")
+        return {
+            "schema": SCHEMA,
+            "isorep": __version__,
+            **plain(
+                {
+                    "versions": versions(),
+                    "name": self.name,
+                    "rows": self.rows,
+                    "rows_used": self.rows_used,
+                    "columns": self.ica.components_.shape[1],
+                    "rank": self.ica.rank_,
+                    "reading": self.reading,
+                    "settings": self.settings,
+                    "components": {
+                        "count": len(self.quality),
+                        **{part: getattr(self, part) for part in mine},
+                        **{part: getattr(self.ica, f"{part}_") for part in PARTS},
+                    },
+                    "correlations": self.correlations,
+                    "conditioning": conditioning(self.ica.conditioning_),
+                    "planes": {"weak": self.n_weak_planes, "shown": [asdict(plane) for plane in self.planes]},
+                    "constants": asdict(self.constants) | {"note": "numerically huge: a diagnosis, never a promise"},
+                    "refits": [asdict(fit) for fit in self.refits],
+                    "caveats": self.caveats,
+                }
+            ),
+        }
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """The complete result as JSON; also written to ``path`` where given, completely or not at all."""
+        text = json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the report: one HTML file with figures and tables, made from the JSON alone."""
+        from ..report import write
+
+        write(self.to_dict(), path)
+
+    def __repr__(self) -> str:
+        return f"Stability({self.name!r}: {self.reading})"
+
+    def __str__(self) -> str:
+        return "\n".join([self.table(), "", self.reading, *(f"note: {caveat}" for caveat in self.caveats)])
+
+    def _repr_html_(self) -> str:
+        notes = Markup("").join(Markup('<p style="margin:0;opacity:.75">note: {}</p>').format(n) for n in self.caveats)
+        page = Markup('<div><p style="font-weight:600">{}</p><pre>{}</pre>{}</div>')
+        return str(page.format(self.reading, self.table(), notes))

@@ -1,0 +1,243 @@
+"""The parts of the solver: contrasts, passes, steps, the rule, and going on after an interruption."""
+
+import numpy as np
+import pytest
+from scipy import integrate
+
+import isorep
+from isorep import ICA
+from isorep.ica import checkpoint, finish
+from isorep.ica.contrasts import CONTRASTS, column_squares, column_sums
+from isorep.ica.search import orthonormal
+from isorep.ica.solver import rotate, uncertainty
+from isorep.ica.white import ArrayRows
+from isorep.rows import Crew
+
+from ..data import mixing, rotation, sources
+
+G = {
+    "logcosh": lambda y: np.logaddexp(y, -y) - np.log(2),
+    "exp": lambda y: -np.exp(-(y**2) / 2),
+    "cube": lambda y: y**4 / 4,
+}
+
+
+@pytest.fixture
+def crew():
+    with Crew() as crew:
+        yield crew
+
+
+# Contrasts ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(CONTRASTS))
+@pytest.mark.parametrize("rows", [1, 31, 32, 33, 200])
+def test_each_contrast_is_what_its_formula_says(name, rows, rng):
+    y = 3 * rng.normal(size=(rows, 4))
+    y[0] = [0.0, 40.0, -40.0, 1e-3]
+    if name == "cube":
+        y = np.clip(y, -6, 6)
+    step = 1e-5
+    value, before, after = G[name](y), G[name](y - step), G[name](y + step)
+    applied, scratch = y.copy(), np.empty_like(y)
+    slopes, values = CONTRASTS[name].apply(applied, scratch)
+    np.testing.assert_allclose(values, value.sum(0), rtol=1e-10, atol=1e-13)
+    np.testing.assert_allclose(applied, (after - before) / (2 * step), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(slopes, CONTRASTS[name].slopes(y).sum(0), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(CONTRASTS[name].slopes(y), (after - 2 * value + before) / step**2, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", list(CONTRASTS))
+def test_the_constants_are_those_of_a_standard_normal_variable(name):
+    contrast = CONTRASTS[name]
+
+    def mean(function):
+        def density(x):
+            return function(np.array([[x]]))[0, 0] * np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
+
+        return integrate.quad(density, -12, 12, epsabs=1e-12)[0]
+
+    def alpha(y):
+        g = y.copy()
+        contrast.apply(g, np.empty_like(y))
+        return contrast.slopes(y) - g * y
+
+    centre = mean(alpha)
+    explained = mean(lambda y: (alpha(y) - centre) * (y**2 - 1)) ** 2 / 2
+    assert contrast.normal_value == pytest.approx(mean(G[name]), abs=1e-10)
+    assert contrast.noise == pytest.approx(mean(lambda y: (alpha(y) - centre) ** 2) - explained, rel=1e-6)
+
+
+def test_column_sums_do_not_lose_single_precision(rng):
+    values = (1 + rng.random((4096, 3))).astype(np.float32)
+    np.testing.assert_allclose(column_sums(values), values.astype(float).sum(0), rtol=2e-7)
+    np.testing.assert_allclose(column_squares(values), (values.astype(float) ** 2).sum(0), rtol=4e-7)
+
+
+# Passes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(CONTRASTS))
+@pytest.mark.parametrize(("dtype", "close"), [(np.float64, 1e-10), (np.float32, 2e-5)])
+def test_a_sweep_and_a_portrait_are_plain_means(name, dtype, close, crew, rng):
+    z = rng.laplace(size=(5000, 7)) / np.sqrt(2)
+    directions = rotation(7, 1)[:5]
+    y = z @ directions.T
+    contrast = CONTRASTS[name]
+    g = y.copy()
+    contrast.apply(g, np.empty_like(y))
+    rows = ArrayRows(z.astype(dtype), crew)
+    sweep = rows.sweep(directions, contrast)
+    np.testing.assert_allclose(sweep.cross, g.T @ z / 5000, rtol=close, atol=20 * close)
+    np.testing.assert_allclose(sweep.slope, contrast.slopes(y).mean(0), rtol=20 * close)
+    np.testing.assert_allclose(sweep.value, G[name](y).mean(0), rtol=20 * close)
+    portrait = rows.portrait(directions, contrast)
+    np.testing.assert_allclose(portrait.pairs, contrast.slopes(y).T @ y**2 / 5000, rtol=50 * close, atol=20 * close)
+    np.testing.assert_allclose(portrait.third, (y**3).mean(0), rtol=50 * close, atol=50 * close)
+    np.testing.assert_allclose(portrait.fourth, (y**4).mean(0), rtol=50 * close)
+    np.testing.assert_allclose(portrait.square, (g**2).mean(0), rtol=50 * close)
+    expected = (z * (z**2).sum(1, keepdims=True)).T @ z / 5000
+    np.testing.assert_allclose(rows.fourth_order(), expected, rtol=50 * close, atol=500 * close)
+    np.testing.assert_allclose(rows.project(directions).values, y, rtol=close, atol=5 * close)
+
+
+# Steps ----------------------------------------------------------------------------------------------------------
+
+
+def test_orthonormal_is_the_nearest_such_matrix_even_when_rows_nearly_coincide(rng):
+    wide = rng.normal(size=(4, 9))
+    for rows in (wide, np.vstack([wide, wide[0] + 1e-7 * rng.normal(size=9)])):
+        left, _, right = np.linalg.svd(rows, full_matrices=False)
+        np.testing.assert_allclose(orthonormal(rows), left @ right, atol=1e-6)
+        np.testing.assert_allclose(orthonormal(rows) @ orthonormal(rows).T, np.eye(len(rows)), atol=1e-8)
+
+
+def test_a_cayley_step_is_a_rotation_and_nearly_the_exponential(rng):
+    from scipy.linalg import expm
+
+    step = rng.normal(size=(6, 6))
+    step = 0.02 * (step - step.T)
+    np.testing.assert_allclose(finish.cayley(step) @ finish.cayley(step).T, np.eye(6), atol=1e-14)
+    np.testing.assert_allclose(finish.cayley(step), expm(step), atol=1e-4)
+
+
+def test_the_memory_learns_a_quadratic(rng):
+    pairs = rng.normal(size=(6, 6))
+    scale = 1 + np.abs(pairs + pairs.T)
+    optimum = rng.normal(size=(6, 6))
+    optimum -= optimum.T
+    memory, point = finish.Memory(), np.zeros((6, 6))
+    for _ in range(40):
+        gradient = scale * (point - optimum)
+        step = memory.step(gradient, np.full((6, 6), 3.0))
+        memory.learn(step, scale * step)
+        point = point + step
+    np.testing.assert_allclose(point, optimum, atol=1e-6)
+    assert len(memory.pairs) <= 8
+
+
+def test_gradient_and_promised_gain_are_those_of_the_contrast(crew, rng):
+    z = sources(4000, 5) @ rotation(5, 0)
+    z = isorep.Whitening().fit_transform(z)
+    rows, contrast = ArrayRows(z, crew), CONTRASTS["logcosh"]
+    matrix = rotation(5, 3)
+    outlook = finish.look(matrix, rows.sweep(matrix, contrast), contrast, rows.n)
+
+    def reached(step):
+        sweep = rows.sweep(finish.cayley(step) @ matrix, contrast)
+        return float((outlook.signs * (contrast.normal_value - sweep.value)).sum())
+
+    assert reached(np.zeros((5, 5))) == pytest.approx(outlook.contrast, abs=1e-12)
+    for i in range(4):
+        plane = np.zeros((5, 5))
+        plane[i, i + 1], plane[i + 1, i] = 1e-5, -1e-5
+        slope = (reached(plane) - reached(-plane)) / 2e-5
+        assert slope == pytest.approx(-outlook.gradient[i, i + 1], abs=1e-6)
+
+
+def test_the_search_and_the_finish_only_ever_gain(crew):
+    z = isorep.Whitening().fit_transform(sources(6000, 30) @ mixing(30, 0))
+    rows, contrast = ArrayRows(z, crew), CONTRASTS["logcosh"]
+    found = rotate(rows, contrast)
+    np.testing.assert_allclose(found.matrix @ found.matrix.T, np.eye(30), atol=1e-8)
+    better = rotate(rows, contrast, start=found.matrix, tol=1e-9)
+    assert better.converged
+    assert better.path[-1][1] >= found.path[-1][1] - 1e-9
+    assert found.sweeps < 25
+
+
+def test_uncertainty_predicts_how_far_directions_stray(crew):
+    n, d, draws = 4000, 6, 30
+    strayed, predicted = [], []
+    for seed in range(draws):
+        true = sources(n, d, seed)
+        fitted = ICA().fit(true)
+        turned = fitted.components_ @ np.cov(true.T, bias=True)
+        owner = np.abs(turned).argmax(axis=1)
+        cosine = np.abs(turned[np.arange(d), owner]) / np.linalg.norm(turned, axis=1)
+        strayed.append(np.sqrt(2 * (1 - cosine))[np.argsort(owner)])
+        predicted.append(fitted.uncertainty_[np.argsort(owner)])
+    ratio = np.sqrt(np.mean(np.square(strayed), axis=0)) / np.mean(predicted, axis=0)
+    assert (ratio > 0.7).all()
+    assert (ratio < 1.4).all()
+
+
+def test_uncertainty_falls_with_the_square_root_of_the_rows():
+    slope, alpha, square = np.array([0.6, 0.7]), np.array([0.2, -0.1]), np.array([0.4, 0.4])
+    few, many = (uncertainty(slope, alpha, square, n) for n in (100, 10000))
+    np.testing.assert_allclose(few, 10 * many)
+
+
+# Interruption ---------------------------------------------------------------------------------------------------
+
+
+class StoppedError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("when", [1, 2, 4, 7, 9])
+def test_a_fit_taken_up_again_gives_the_same_answer(when, tmp_path, monkeypatch):
+    x = sources(6000, 40) @ mixing(40, 0)
+    whole = ICA().fit(x)
+    path = tmp_path / "fit.checkpoint"
+    monkeypatch.setattr(checkpoint.Checkpoint, "due", lambda self: True)
+    saved = 0
+    save = checkpoint.Checkpoint.save
+
+    def save_and_stop(self, kept):
+        nonlocal saved
+        save(self, kept)
+        saved += 1
+        if saved == when:
+            raise StoppedError
+
+    monkeypatch.setattr(checkpoint.Checkpoint, "save", save_and_stop)
+    with pytest.raises(StoppedError):
+        ICA().fit(x, checkpoint=path)
+    assert path.exists()
+    resumed = ICA().fit(x, checkpoint=path)
+    np.testing.assert_array_equal(resumed.components_, whole.components_)
+    assert resumed.n_iter_ == whole.n_iter_
+    np.testing.assert_array_equal(resumed.path_, whole.path_)
+    assert not path.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_checkpoint_of_other_data_or_settings_is_refused(tmp_path, monkeypatch):
+    x = sources(3000, 20) @ mixing(20, 0)
+    path = tmp_path / "fit.checkpoint"
+    monkeypatch.setattr(checkpoint.Checkpoint, "due", lambda self: True)
+    monkeypatch.setattr(checkpoint.Checkpoint, "remove", lambda self: None)
+    ICA().fit(x, checkpoint=path)
+    other = x.copy()
+    other[17, 3] += 1e-3
+    with pytest.raises(isorep.InputError, match="other data"):
+        ICA().fit(other, checkpoint=path)
+    with pytest.raises(isorep.InputError, match="contrast='logcosh', not 'cube'"):
+        ICA(contrast="cube").fit(x, checkpoint=path)
+    path.write_bytes(b"nonsense")
+    with pytest.raises(isorep.InputError, match="not a checkpoint"):
+        ICA().fit(x, checkpoint=path)
+    with pytest.raises(isorep.InputError, match="cannot be written"):
+        ICA().fit(x, checkpoint=tmp_path / "missing" / "fit.checkpoint")
