@@ -16,7 +16,7 @@ import numpy as np
 
 from .errors import InputError
 from .representation import Array, Matrix
-from .rows import block_rows, blocks, read_rows, refuse_non_finite
+from .rows import Crew, block_rows, blocks, read_rows, refuse_non_finite
 from .storage.scratch import memory_size
 
 
@@ -124,6 +124,27 @@ def fold_moments(
     for total in totals:
         _require_finite(total, (x, y), names)
     return totals
+
+
+def moments_alone(x: Matrix, name: str = "X") -> Moments:
+    """The moments of one side, as source of an empty target; one pass, one thread a core.
+
+    Non-finite values are refused with their number and first place.
+    """
+    n, d = x.shape
+
+    def block_moments(rows: slice) -> Moments:
+        block = Moments.empty(d, 0)
+        values = read_rows(x, rows)
+        block.absorb_rows(values, values[:, :0])
+        return block
+
+    total = Moments.empty(d, 0)
+    with Crew() as crew:
+        for block in crew.stream(block_moments, blocks(n, block_rows(d))):
+            total.absorb(block)
+    _require_finite(total, (x, x), (name, name))
+    return total
 
 
 def require_memory(d_x: int, d_y: int, n_folds: int) -> None:

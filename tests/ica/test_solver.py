@@ -10,7 +10,7 @@ from isorep.ica import checkpoint, finish
 from isorep.ica.contrasts import CONTRASTS, column_squares, column_sums
 from isorep.ica.search import orthonormal
 from isorep.ica.solver import rotate, uncertainty
-from isorep.ica.white import ArrayRows
+from isorep.ica.white import ArrayRows, Portrait
 from isorep.rows import Crew
 
 from ..data import mixing, rotation, sources
@@ -97,6 +97,9 @@ def test_a_sweep_and_a_portrait_are_plain_means(name, dtype, close, crew, rng):
     np.testing.assert_allclose(portrait.third, (y**3).mean(0), rtol=50 * close, atol=50 * close)
     np.testing.assert_allclose(portrait.fourth, (y**4).mean(0), rtol=50 * close)
     np.testing.assert_allclose(portrait.square, (g**2).mean(0), rtol=50 * close)
+    np.testing.assert_allclose(portrait.product, (g * y).mean(0), rtol=50 * close)
+    np.testing.assert_allclose(portrait.slope, sweep.slope, rtol=50 * close)
+    np.testing.assert_allclose(portrait.value, sweep.value, rtol=50 * close)
     expected = (z * (z**2).sum(1, keepdims=True)).T @ z / 5000
     np.testing.assert_allclose(rows.fourth_order(), expected, rtol=50 * close, atol=500 * close)
     np.testing.assert_allclose(rows.project(directions).values, y, rtol=close, atol=5 * close)
@@ -184,8 +187,9 @@ def test_uncertainty_predicts_how_far_directions_stray(crew):
 
 
 def test_uncertainty_falls_with_the_square_root_of_the_rows():
-    slope, alpha, square = np.array([0.6, 0.7]), np.array([0.2, -0.1]), np.array([0.4, 0.4])
-    few, many = (uncertainty(slope, alpha, square, n) for n in (100, 10000))
+    slope, product, square = np.array([0.6, 0.7]), np.array([0.4, 0.8]), np.array([0.4, 0.7])
+    portrait = Portrait(slope, slope, product, square, slope, slope, np.eye(2))
+    few, many = (uncertainty(portrait, n) for n in (100, 10000))
     np.testing.assert_allclose(few, 10 * many)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from ..ica.estimator import ICA
+    from ..ica.estimator import ICA, FitProgress
     from ..representation import Representation
 
 app = typer.Typer(
@@ -151,10 +151,13 @@ def stability(
     seed: Annotated[int, typer.Option(help="Seed of starts and resampled rows.")] = 0,
 ) -> None:
     """Which components come back when the fit is repeated?"""
+    from ..errors import InputError
     from ..ica.stability import stability as repeat
     from ..storage import labels, read
     from .console import progress_bar
 
+    if restarts < 1:
+        raise InputError(f"--restarts is {restarts} and must be at least 1")
     ica = _estimator(components, contrast, seed)
     _require_outputs([json, html], data)
     rows = read(data, ids=ids)
@@ -185,22 +188,21 @@ def _estimator(components: int | None, contrast: str, seed: int, **settings: Any
     return ICA(components, contrast_named(contrast).name, seed, **settings)
 
 
-def _fit(ica: ICA, rows: Representation, checkpoint: Path, progress: Any) -> None:
-    """Fit, and make one sentence about the file of whatever is wrong with it."""
+def _fit(ica: ICA, rows: Representation, checkpoint: Path, progress: FitProgress | None) -> None:
     from ..errors import InputError
 
-    with _about(rows):
-        try:
+    try:
+        with _about(rows, besides=str(checkpoint)):
             ica.fit(rows, checkpoint=checkpoint, progress=progress)
-        except InputError as error:
-            if str(checkpoint) not in str(error):
-                raise
-            raise InputError(f"{error} (--no-resume does, and starts again)") from None
+    except InputError as error:
+        if "is the checkpoint of" not in str(error):
+            raise
+        raise InputError(f"{error} (--no-resume does, and starts again)") from None
 
 
 @contextmanager
-def _about(rows: Representation) -> Iterator[None]:
-    """Let errors name the file, and count values that are not finite."""
+def _about(rows: Representation, *, besides: str | None = None) -> Iterator[None]:
+    """Let errors name the file, unless they are about something else, and count values that are not finite."""
     from ..errors import InputError
     from ..rows import refuse_non_finite
 
@@ -210,6 +212,8 @@ def _about(rows: Representation) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
+        if besides is not None and besides in str(error):
+            raise
         refuse_non_finite(rows.values, name)
         if not isinstance(error, InputError) or name in str(error):
             raise

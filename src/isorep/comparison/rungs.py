@@ -135,7 +135,7 @@ def _fit_or_nothing(template: ICA, rows: Array, start: Array) -> ICA:
     """ICA of some rows; without components, so that only the mean is predicted, where the rows are all the same."""
     if np.ptp(rows, axis=0).any():
         return _fit_quietly(clone(template), rows, start)
-    fitted = clone(template)
+    fitted: ICA = clone(template)
     d = rows.shape[1]
     fitted.components_, fitted.mixing_, fitted.converged_ = np.zeros((0, d)), np.zeros((d, 0)), True
     return fitted

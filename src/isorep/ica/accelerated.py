@@ -66,8 +66,8 @@ class TorchRows:
             y = z @ matrix
             g, slope, value = kernel(y)
             square = y * y
-            sums = [each.sum(0) for each in (slope, value, g * g, square * y, square * square)]
-            return [g.T @ z, *sums, slope.T @ square]
+            sums = [each.sum(0) for each in (slope, value, g * y, g * g, square * y, square * square)]
+            return [*sums, slope.T @ square]
 
         return as_portrait(self._sums(block), self.n)
 

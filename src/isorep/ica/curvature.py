@@ -5,11 +5,12 @@ rows of
 
 .. math:: \tfrac12\{c_i[g'(y_i)y_j^2-g(y_i)y_i]+c_j[g'(y_j)y_i^2-g(y_j)y_j]\}
 
-(THEORY 3.3). One pass gives that mean, its standard error and the noise of the angle, for all planes at once.
+(THEORY 3.3). Two passes give that mean, its standard error and the noise of the angle, for all planes at once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +29,7 @@ _CERTAIN = 3.0  # standard errors within which a curvature may as well be zero
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """What one pass over the rows tells about the planes of a fit; all matrices are of components by components.
+    """What the rows tell about the planes of a fit; all matrices are of components by components.
 
     ``planes`` holds the second variation, ``error`` its standard error, ``angle`` how far sampling lets a plane turn,
     in radians and at most an eighth of a circle. ``radius`` is the largest norm of a whitened row, and ``smallest`` the
@@ -61,32 +62,29 @@ class Constants:
 
 
 def curvature(rows: Matrix, ica: ICA) -> Curvature:
-    """Curvature of a fit's contrast on these rows, with its noise, from one pass."""
+    """Curvature of a fit's contrast on these rows, with its noise."""
     contrast = contrast_named(ica.contrast)
     k, d = ica.components_.shape
     n = int(rows.shape[0])
 
-    def part(where: slice) -> tuple[Sums, float]:
-        y = transformed(read_rows(rows, where), ica.components_.T, ica.mean_)
-        return _sums(y, contrast), float(np.einsum("ij,ij->i", y, y).max())
+    def each(of_block: Callable[[Array], Sums]) -> list[Sums]:
+        def part(where: slice) -> Sums:
+            return of_block(transformed(read_rows(rows, where), ica.components_.T, ica.mean_))
 
-    parts = map_blocks(part, n, block_rows(k, d, cells=2**18))
-    sums = [each / n for each in add(sums for sums, _ in parts)]
-    slope, square, product, pairs, own, mixed, *third = sums
-    own_product = np.diagonal(product)
-    alpha = slope - own_product
-    signs = np.where(alpha >= 0, 1.0, -1.0)
-    one_way = signs[:, None] * (pairs - own_product[:, None])
-    planes = (one_way + one_way.T) / 2
-    spread = (own + own.T + 2 * np.multiply.outer(signs, signs) * mixed) / 4 - planes**2
-    noise = np.maximum(square - own_product**2, 0)
-    gradient = np.sqrt((noise[:, None] + noise[None, :]) / n)
-    with np.errstate(divide="ignore"):
-        angle = np.where(planes > 0, gradient / np.maximum(2 * planes, 0), np.inf)
-    for matrix, diagonal in ((planes, np.abs(alpha)), (spread, 0), (angle, 0)):
+        return map_blocks(part, n, block_rows(k, d, cells=2**18))
+
+    blocks = each(lambda y: _single(y, contrast))
+    radius = float(np.sqrt(max(block.pop()[0] for block in blocks)))
+    single = Single(*(sums / n for sums in add(blocks)))
+    signs = np.where(single.alpha >= 0, 1.0, -1.0)
+    mean, own, crossed, product, *third = (sums / n for sums in add(each(lambda y: _double(y, contrast, single))))
+    planes = (signs[:, None] * mean + signs * mean.T) / 2
+    spread = (own + own.T + 2 * np.multiply.outer(signs, signs) * crossed) / 4 - planes**2
+    noise = np.maximum(single.square - single.product**2, 0)
+    angle = np.sqrt((noise[:, None] + noise[None, :]) / n) / np.maximum(2 * planes, 1e-300)
+    for matrix, diagonal in ((planes, np.abs(single.alpha)), (spread, 0), (angle, 0)):
         np.fill_diagonal(matrix, diagonal)
     smallest = float(linalg.eigvalsh(hessian(third[0], product, signs))[0]) if third and k > 1 else None
-    radius = float(np.sqrt(max(norm for _, norm in parts)))
     return Curvature(planes, np.sqrt(np.maximum(spread, 0) / n), np.minimum(angle, np.pi / 4), radius, smallest)
 
 
@@ -140,18 +138,60 @@ def weak_planes(planes: Array, error: Array, gaussian: Array) -> Array:
     return np.stack([first[weak], second[weak]], axis=1)
 
 
-def _sums(y: Array, contrast: Contrast) -> Sums:
-    """For a block of components: what the mean, the square and the noise of the curvature are made of."""
-    slopes = contrast.slopes(y)
-    g = y.copy()
-    contrast.apply(g, np.empty_like(g))
-    own, square = g * y, y * y
-    bent = slopes * square
-    # own_ij is the sum of [g'(y_i)y_j^2 - g(y_i)y_i]^2, crossed_ij that of its product with the same for j, i.
-    own_squares = (slopes**2).T @ square**2 - 2 * (slopes * own).T @ square + (own**2).sum(axis=0)[:, None]
-    across = slopes.T @ (own * square)
-    crossed = bent.T @ bent - across - across.T + own.T @ own
-    sums = [slopes.sum(axis=0), (g**2).sum(axis=0), g.T @ y, slopes.T @ square, own_squares, crossed]
+@dataclass(frozen=True, eq=False)
+class Single:
+    r"""Means over rows for single components.
+
+    :math:`\mathbb E\,g'(y)`, :math:`\mathbb E\,g(y)y`, :math:`\mathbb E\,g(y)^2`, :math:`\mathbb E\,(g'(y)-g(y)y)y^2` and
+    :math:`\mathbb E\,y^4`.
+    """
+
+    slope: Array
+    product: Array
+    square: Array
+    tilted: Array
+    fourth: Array
+
+    @property
+    def alpha(self) -> Array:
+        """The curvature of a component against Gaussian noise."""
+        return np.asarray(self.slope - self.product)
+
+    @property
+    def scale(self) -> Array:
+        """How g'(y) - g(y)y follows the square of y: whitening holds its mean at one, so this much is no noise."""
+        return np.asarray((self.tilted - self.alpha) / np.maximum(self.fourth - 1, 1e-12))
+
+
+def _single(y: Array, contrast: Contrast) -> Sums:
+    """Sums of a block for single components, and the largest squared norm of a row."""
+    slopes, g, square = *_derivatives(y, contrast), y * y
+    own = g * y
+    sums = [slopes, own, g * g, (slopes - own) * square, square * square]
+    return [*(each.sum(axis=0) for each in sums), square.sum(axis=1).max(keepdims=True)]
+
+
+def _double(y: Array, contrast: Contrast, single: Single) -> Sums:
+    r"""Sums of a block for pairs, of :math:`T_{ij}=g'(y_i)y_j^2-g(y_i)y_i`, of its square and of :math:`T_{ij}T_{ji}`.
+
+    What follows the squares of the two components is taken out, as whitening holds their means at one: the mean stays
+    as it is, and what is left is the noise of a whitened sample.
+    """
+    slopes, g = _derivatives(y, contrast)
+    square = y * y - 1
+    left = slopes - single.slope
+    alone = slopes - g * y - single.scale * square
+    mean = left.T @ square + alone.sum(axis=0)[:, None]
+    own = (left**2).T @ square**2 + 2 * (left * alone).T @ square + (alone**2).sum(axis=0)[:, None]
+    both, across = left * square, left.T @ (alone * square)
+    sums = [mean, own, both.T @ both + across + across.T + alone.T @ alone, g.T @ y]
     if y.shape[1] <= MOST_FOR_HESSIAN:
         sums.append(np.stack([(slope[:, None] * y).T @ y for slope in slopes.T]))
     return sums
+
+
+def _derivatives(y: Array, contrast: Contrast) -> tuple[Array, Array]:
+    slopes = contrast.slopes(y)
+    g = y.copy()
+    contrast.apply(g, np.empty_like(g))
+    return slopes, g

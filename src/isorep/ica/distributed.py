@@ -42,7 +42,7 @@ from .white import (
 )
 
 _FAN_IN = 8  # sums that are added up at once
-_LEAST_CELLS = 2**20  # of a whitened chunk: smaller ones are joined, as a task costs a millisecond whatever it does
+_LEAST_CELLS = 2**19  # of a whitened chunk: smaller ones are joined, as a task costs a millisecond whatever it does
 _NEAR_CELLS = 2**22  # rows up to this size come here: their passes cost less than sending tasks for them
 _LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
 

@@ -225,11 +225,10 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _describe(self, white: WhiteRows, rotation: Rotation, contrast: Contrast, whitening: Whitening) -> None:
         """Canonical form and everything that is known about the components."""
         portrait = white.portrait(rotation.matrix, contrast)
-        excess = portrait.sweep.value - contrast.normal_value
+        excess = portrait.value - contrast.normal_value
         order = np.argsort(-np.abs(excess), kind="stable")
         signs = np.where(portrait.third >= 0, 1.0, -1.0)
         canonical = (rotation.matrix * signs[:, None])[order]
-        alpha = portrait.sweep.slope - np.einsum("ij,ij->i", portrait.sweep.cross, rotation.matrix)
         self.mean_ = whitening.mean_
         self.rank_ = whitening.rank_
         self.singular_values_ = whitening.singular_values_
@@ -238,9 +237,9 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.contrast_ = excess[order]
         self.skewness_ = np.abs(portrait.third)[order]
         self.kurtosis_ = portrait.fourth[order] - 3
-        self.conditioning_ = conditioning(portrait, alpha)[np.ix_(order, order)]
-        self.uncertainty_ = uncertainty(portrait.sweep.slope, alpha, portrait.square, white.n)[order]
-        self.gaussian_ = indistinct(alpha, contrast, white.n)[order]
+        self.conditioning_ = conditioning(portrait)[np.ix_(order, order)]
+        self.uncertainty_ = uncertainty(portrait, white.n)[order]
+        self.gaussian_ = indistinct(portrait.alpha, contrast, white.n)[order]
         self.unsettled_ = (rotation.newton_step[order] > _UNSETTLED) & ~self.gaussian_
         self.n_iter_ = max(int(np.ceil(rotation.sweeps)), 1)
         self.path_ = np.array(rotation.path).reshape(-1, 2)

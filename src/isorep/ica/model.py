@@ -70,7 +70,7 @@ def save_model(ica: ICA, path: str | Path, *, extra: dict[str, Any] | None = Non
     path = require_model_path(path)
     shapes = _ALWAYS | _WHITENED
     arrays = {
-        name: np.array(getattr(ica, f"{name}_"), bool if name in _FLAGS else np.float64)
+        name: np.array(getattr(ica, f"{name}_"), bool if name in _FLAGS else np.float64, order="C")
         for name in shapes
         if hasattr(ica, f"{name}_")
     }

@@ -26,7 +26,7 @@ from .contrasts import Contrast
 from .finish import Finish, Outlook, converged
 from .ledger import Keeper, Ledger, Report
 from .search import PATIENCE, fixed_point, orthonormal, search
-from .white import WhiteRows
+from .white import Portrait, WhiteRows
 
 _ROUGH = 10.0  # how much looser the rule is until other optima have been considered
 _DEPENDENT = 4.0  # standard errors, about, by which two components depend on each other for certain
@@ -107,7 +107,7 @@ def reconsider(
     if len(below) < 2:
         return None
     portrait = rows.project(matrix[below]).portrait(np.eye(len(below)), contrast)
-    excess = np.abs(portrait.pairs - portrait.sweep.slope[:, None])
+    excess = np.abs(portrait.pairs - portrait.slope[:, None])
     np.fill_diagonal(excess, 0)
     if not (excess > _DEPENDENT / np.sqrt(rows.n)).any():
         return None
@@ -115,7 +115,7 @@ def reconsider(
     moved = np.flatnonzero((outlook.signs < 0) | weak)
     inside = rows.project(matrix[moved])
     portrait = inside.portrait(np.eye(len(moved)), contrast)
-    best = float(np.abs(contrast.normal_value - portrait.sweep.value).sum()) * (1 + _BETTER)
+    best = float(np.abs(contrast.normal_value - portrait.value).sum()) * (1 + _BETTER)
     upright = np.where(portrait.third >= 0, 1.0, -1.0)  # so that restarts do not depend on arbitrary signs
     found = None
     path = ledger.path
@@ -138,19 +138,20 @@ def reconsider(
     return matrix
 
 
-def uncertainty(slope: Array, alpha: Array, square: Array, n: int) -> Array:
+def uncertainty(portrait: Portrait, n: int) -> Array:
     r"""How far sampling lets each direction stray, in radians, as if components were independent.
 
     The angle in the plane of two components has variance
     :math:`(\gamma_i+\gamma_j)/n(|\alpha_i|+|\alpha_j|)^2` with
-    :math:`\gamma=\mathbb E\,g(y)^2-(\mathbb E\,g(y)y)^2` [1]_; a direction's variance is the sum over its planes. It is too small where the curvature itself is mostly noise.
+    :math:`\gamma=\mathbb E\,g(y)^2-(\mathbb E\,g(y)y)^2` [1]_; a direction's variance is the sum over its
+    planes. It is too small where the curvature itself is mostly noise.
 
     References
     ----------
     .. [1] Tichavský, P., Koldovský, Z., Oja, E. (2006). Performance analysis of the FastICA algorithm and Cramér-Rao
            bounds for linear independent component analysis. IEEE Transactions on Signal Processing 54.
     """
-    noise = np.maximum(square - (slope - alpha) ** 2, 0)
-    size = np.abs(alpha)
+    noise = np.maximum(portrait.square - portrait.product**2, 0)
+    size = np.abs(portrait.alpha)
     planes = (noise[:, None] + noise[None, :]) / (n * np.maximum(size[:, None] + size[None, :], 1e-12) ** 2)
     return np.asarray(np.sqrt(np.maximum(planes.sum(axis=1) - np.diagonal(planes), 0)))

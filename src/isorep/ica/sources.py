@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from ..errors import InputError
-from ..moments import Moments
+from ..moments import Moments, moments_alone
 from ..representation import Array, Matrix, Representation, rounding_of
 from ..rows import Crew, ProjectedRows, block_rows, blocks, read_rows
 from ..storage.scratch import empty
@@ -54,7 +54,7 @@ class ArraySource:
     def moments(self, mean: Array | None, basis: Array | None) -> Moments:
         """One pass over the rows."""
         rows = self.values if mean is None or basis is None else ProjectedRows(self.values, mean, basis)
-        return Moments.from_rows(rows, _NoColumns(self.shape[0]))
+        return moments_alone(rows)
 
     def whitened(self, mean: Array, whitener: Array, crew: Crew) -> ArrayRows:
         """Whitened rows: products in float64, stored as float64 only if the rows are."""
@@ -76,19 +76,6 @@ class ArraySource:
             first = -rows.start % step
             digest.update(np.ascontiguousarray(read_rows(self.values, rows)[first::step]).tobytes())
         return digest.hexdigest()
-
-
-class _NoColumns:
-    """The other side of moments that have only one."""
-
-    dtype = np.dtype(np.float64)
-
-    def __init__(self, n: int) -> None:
-        self.shape = (n, 0)
-
-    def __getitem__(self, rows: Any) -> Array:
-        start, stop, _ = rows.indices(self.shape[0])
-        return np.empty((stop - start, 0))
 
 
 def open_rows(estimator: BaseEstimator, data: Any, *, reset: bool) -> Any:

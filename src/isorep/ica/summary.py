@@ -23,8 +23,9 @@ _BLOCKS = 64  # blocks a side beyond
 _STEPS = 500  # of the path that are kept
 PARTS = ("contrast", "kurtosis", "skewness", "uncertainty", "gaussian", "unsettled")
 
-# Standard deviation over rows of a plane's curvature, for two independent standard normal components.
-_NORMAL_SPREAD = {"logcosh": 0.4755, "exp": 0.7511, "cube": 6.928}
+# Standard deviation over whitened rows of the curvature in the plane of two standard normal components: where the
+# contrast of both lies on the same side of a Gaussian's, and where it does not.
+_NORMAL_SPREAD = {"logcosh": (0.4755, 0.3064), "exp": (0.7511, 0.5319), "cube": (6.928, 3.464)}
 
 
 def summarise(
@@ -125,8 +126,9 @@ def plain(value: Any) -> Any:
 
 def _planes(ica: ICA, rows: int) -> dict[str, Any]:
     """Weak planes, judged by the spread of two Gaussian components with these fourth moments."""
-    fourth = np.maximum(ica.kurtosis_ + 3, 1.0)
-    spread = _NORMAL_SPREAD[contrast_named(ica.contrast).name]
+    same, opposite = _NORMAL_SPREAD[contrast_named(ica.contrast).name]
+    signs, fourth = np.sign(ica.contrast_), np.maximum(ica.kurtosis_ + 3, 1.0)
+    spread = np.where(np.multiply.outer(signs, signs) > 0, same, opposite)
     error = spread * np.multiply.outer(fourth, fourth) ** 0.25 / np.sqrt(3 * rows)
     pairs = weak_planes(ica.conditioning_, error, ica.gaussian_)
     shown = [

@@ -41,7 +41,7 @@ def fit_unwhitened(ica: ICA, source: Source, contrast: Contrast) -> None:
                 ica.converged_ = True
                 break
         portrait = rows.portrait(matrix, contrast)
-    excess = portrait.sweep.value - contrast.normal_value
+    excess = portrait.value - contrast.normal_value
     order = np.argsort(-np.abs(excess), kind="stable")
     signs = np.where(portrait.third >= 0, 1.0, -1.0)
     ica.components_ = (matrix * signs[:, None])[order]

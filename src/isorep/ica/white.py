@@ -42,15 +42,22 @@ class Sweep:
 class Portrait:
     r"""What one last pass tells about every component :math:`y` and every pair of them.
 
-    ``third`` and ``fourth`` are moments, ``pairs[i, j]`` is :math:`\mathbb E\,g'(y_i)y_j^2` and ``square``
-    :math:`\mathbb E\,g(y)^2`.
+    ``third`` and ``fourth`` are moments, ``pairs[i, j]`` is :math:`\mathbb E\,g'(y_i)y_j^2`, ``product``
+    :math:`\mathbb E\,g(y)y` and ``square`` :math:`\mathbb E\,g(y)^2`; ``slope`` and ``value`` are as in a sweep.
     """
 
+    slope: Array
+    value: Array
+    product: Array
+    square: Array
     third: Array
     fourth: Array
     pairs: Array
-    square: Array
-    sweep: Sweep
+
+    @property
+    def alpha(self) -> Array:
+        """Each component's curvature, with its sign: positive for super-Gaussian ones under logcosh."""
+        return np.asarray(self.slope - self.product)
 
 
 class WhiteRows(Protocol):
@@ -156,16 +163,10 @@ class PortraitPass:
         square = y * y
         pairs = self.contrast.slopes(y).T @ square
         third, fourth = column_sums(square * y), column_squares(square)
-        slope, value = self.contrast.apply(y, square)
-        return [
-            (y.T @ z).astype(np.float64),
-            slope,
-            value,
-            column_squares(y),
-            third,
-            fourth,
-            pairs.astype(np.float64),
-        ]
+        g = y.copy()
+        slope, value = self.contrast.apply(g, square)
+        np.multiply(g, y, out=y)
+        return [slope, value, column_sums(y), column_squares(g), third, fourth, pairs.astype(np.float64)]
 
 
 def fourth_order_block(z: Array) -> Sums:
@@ -186,13 +187,12 @@ def _block_rows(width: int) -> int:
 
 def as_sweep(sums: Sums, n: int) -> Sweep:
     """Means from the sums of a sweep."""
-    return Sweep(*(each / n for each in sums[:3]))
+    return Sweep(*(each / n for each in sums))
 
 
 def as_portrait(sums: Sums, n: int) -> Portrait:
     """Means from the sums of the last pass."""
-    square, third, fourth, pairs = (each / n for each in sums[3:])
-    return Portrait(third, fourth, pairs, square, as_sweep(sums, n))
+    return Portrait(*(each / n for each in sums))
 
 
 def add(parts: Iterable[Sums]) -> Sums:

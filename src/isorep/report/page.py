@@ -19,7 +19,7 @@ from ..files import write_text
 from .parts import Figure, Page
 from .values import Node
 
-ASSEMBLERS = {"isorep.compare/1": "compare"}
+ASSEMBLERS = {"isorep.compare/1": "compare", "isorep.ica/1": "ica", "isorep.stability/1": "stability"}
 """The module of this room that assembles each schema: its ``assemble(Node) -> Page``."""
 
 FOLDER = Path(__file__).parent / "templates"
