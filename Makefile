@@ -44,6 +44,7 @@ docs: .venv/docs.stamp
 
 bench: .venv/bench.stamp
 	$(BIN)/python benchmarks/compare.py
+	$(BIN)/python benchmarks/ica.py
 
 clean:
 	rm -rf .venv docs/_build docs/gallery docs/api/generated

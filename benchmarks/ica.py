@@ -7,14 +7,14 @@
 
 Every fit runs in a process of its own that has fitted something small before, so that nobody's imports are timed. Each
 method is given the data in the layout it likes best, (d, n) in float64 for Picard; that conversion is neither timed nor
-counted as memory. Peak memory is anonymous memory above the level before the fit, sampled from outside; its multiple is
-of the float32 data. A peer that takes longer than --limit is stopped. Components are judged by one function for all:
-contrast is the sum over components, at unit variance, of |E log cosh y - E log cosh nu|, nu standard normal; recovery is
-the mean |correlation| with the true sources, matched one to one, on up to 20,000 rows.
+counted as memory. Peak memory is anonymous memory above the level before the fit, sampled from outside; its multiple
+is of the float32 data. A peer that takes longer than --limit is stopped. Components are judged by one function for
+all: contrast is the sum over components, at unit variance, of |E log cosh y - E log cosh nu|, nu standard normal;
+recovery is the mean |correlation| with the true sources, matched one to one, on up to 20,000 rows.
 
 Peers have their own defaults, but for the solver of scikit-learn's whitening in float64, which is the one its
-documentation advises for many more rows than columns (in float32 it would lose the small directions). Picard is the
-orthogonal, extended one with tanh, without numexpr.
+documentation advises for many more rows than columns; in float32 it keeps the default, which is more accurate. Picard
+is the orthogonal, extended one with tanh, without numexpr.
 
 Nothing is asserted. Results go to benchmarks/results/ica.json too, where parts that were not run stay as they are.
 """
@@ -41,8 +41,10 @@ from measuring import Stage, Table, apart, apart_watched, keep, machine, show, t
 
 RESULTS = Path(__file__).parent / "results" / "ica.json"
 DATA = Path(os.environ.get("ISOREP_DATA", Path(__file__).parents[2] / "shared" / "data"))
+MNIST, CIFAR = DATA / "mnist.npz", DATA / "cifar10_jpeg.npz"
 YARDSTICK = "scikit-learn float64"
 PEERS = (YARDSTICK, "scikit-learn float32", "Picard float64", "fastica_torch float32")
+PACKAGES = ("scikit-learn", "python-picard", "fastica_torch", "torch", "dask", "distributed")
 JUDGED_ROWS = 20_000
 NORMAL_LOG_COSH = 0.37456720749143807  # E log cosh of a standard normal variable
 
@@ -57,14 +59,20 @@ def main() -> None:
     chosen = parser.parse_args()
     if unknown := set(chosen.parts) - set(PARTS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; parts are {', '.join(PARTS)}")
-    names = ("scikit-learn", "python-picard", "fastica_torch", "torch", "dask", "distributed")
-    facts = machine() | {"versions": {name: importlib.metadata.version(name) for name in names}}
+    facts = machine() | {"versions": {name: installed(name) for name in PACKAGES}}
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, numpy {np.__version__}, {versions}\n")
     for name in chosen.parts or PARTS:
         keep(RESULTS, facts | {name: {"scale": chosen.scale, "seed": chosen.seed, **PARTS[name](chosen)}})
         print()
     print(f"written to {RESULTS}")
+
+
+def installed(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 # Beside the peers -----------------------------------------------------------------------------------------------
@@ -90,30 +98,31 @@ def small_part(chosen: argparse.Namespace) -> dict[str, Any]:
 
 def hard_part(chosen: argparse.Namespace) -> dict[str, Any]:
     n, d = int(50_000 * chosen.scale), 128
-    print(f"HARD: {n:,} x {d} float32, a quarter of the sources drawn Gaussian, shared scales, 10 clusters; three seeds")
+    print(f"HARD: {n:,} x {d} float32, a quarter of the sources Gaussian, shared scales, 10 clusters; three seeds")
     makers = [(write_hard, n, d, chosen.seed + i) for i in (7, 8, 9)]
     options = {YARDSTICK: {"max_iter": 200}, "Picard float64": {"max_iter": 200, "tol": 1e-7}}
-    result = contest(chosen, makers, peers=(YARDSTICK, "Picard float64"), options=options)
+    result = contest(chosen, makers, peers=(YARDSTICK, "Picard float64"), options=options, judged=None)
     drawn = d // 4
-    exact = max(0, drawn - len(range(0, drawn, 3)) - 9)  # without shared scales, and orthogonal to the clusters' centres
-    result |= {"drawn_gaussian": drawn, "exact_gaussian": exact}
-    runs = result["runs"]["isorep"]
-    print(f"  isorep names gaussian_ {listed(run['gaussian'] for run in runs)}: {drawn} sources were drawn Gaussian, and")
-    print(f"  {exact} directions still are after scales and clusters; unsettled_ {listed(run['unsettled'] for run in runs)}")
-    return result
+    exact = max(0, drawn - len(range(0, drawn, 3)) - 9)  # not scaled, and orthogonal to all differences of centres
+    gaussian, unsettled = (listed(run[key] for run in result["runs"]["isorep"]) for key in ("gaussian", "unsettled"))
+    print(f"  isorep has gaussian_ {gaussian} and unsettled_ {unsettled}")
+    print(f"  {drawn} sources were drawn Gaussian; after scales and clusters {exact} directions still are, exactly")
+    return result | {"drawn_gaussian": drawn, "exact_gaussian": exact}
 
 
 def real_part(chosen: argparse.Namespace) -> dict[str, Any]:
     result = {}
-    for name, words, maker in (
-        ("mnist", "MNIST pixels, 64 principal components", write_mnist),
-        ("cifar", "CIFAR-10 8 x 8 colour patches, 96 principal components", write_cifar),
+    for file, words, maker in (
+        (MNIST, "MNIST pixels, 64 principal components", write_mnist),
+        (CIFAR, "CIFAR-10 8 x 8 colour patches, 96 principal components", write_cifar),
     ):
-        print(f"REAL: {words}; agreement of two fits to half of the rows each, matched as for recovery")
-        try:
-            result[name] = contest(chosen, [(maker, chosen.scale, chosen.seed)], halves=True)
-        except FileNotFoundError:
-            print(f"  left out: it is not in {DATA}; set ISOREP_DATA to its folder")
+        print(f"REAL: {words}; split-half: two fits to half of the rows each, matched as for recovery")
+        if file.exists():
+            result[maker.__name__.removeprefix("write_")] = contest(
+                chosen, [(maker, chosen.scale, chosen.seed)], judged="split_half"
+            )
+        else:
+            print(f"  left out: {file} is not there; set ISOREP_DATA to its folder")
     return result
 
 
@@ -125,21 +134,19 @@ def contest(
     options: dict[str, dict[str, Any]] | None = None,
     repeats: int = 1,
     best: Callable[[list[float]], float] = statistics.median,
-    halves: bool = False,
+    judged: str | None = "recovery",
 ) -> dict[str, Any]:
     """Fit every method to every data set, and print a row a method as soon as it is known."""
     with tempfile.TemporaryDirectory() as folder:
         places = [str(Path(folder) / str(number)) for number in range(len(makers))]
         for place, (maker, *arguments) in zip(places, makers, strict=True):
             Path(place).mkdir()
-            if maker in (write_mnist, write_cifar) and not (DATA / SOURCE_FILES[maker.__name__]).exists():
-                raise FileNotFoundError
             apart(maker, place, *arguments)
         input_gb = np.load(Path(places[0]) / "x.npy", mmap_mode="r").nbytes / 1e9
-        judged = "split-half" if halves else "recovery"
         table = Table(
-            {"": 22, "seconds": 8, "speed": 7, "sweeps": 7, "converged": 9, "contrast": 9, "gain": 9}
-            | {judged: 10, "difference": 10, "own GB": 7, "x input": 7, "each": 0}
+            {"method": 22, "seconds": 8, "speed": 7, "iterations": 10, "converged": 9, "contrast": 9, "gain": 9}
+            | ({judged.replace("_", "-"): 10, "difference": 10} if judged else {})
+            | {"own GB": 7, "x input": 7, "": 0}
         )
         runs: dict[str, list[dict[str, Any]]] = {}
         for name in ("isorep",) if chosen.skip_peers else (peers[0], "isorep", *peers[1:]):
@@ -147,9 +154,9 @@ def contest(
             settings = (options or {}).get(name, {})
             tries = repeats if name == "isorep" else 1
             runs[name] = [
-                measure(name, place, settings, limit, halves) for place in places for _ in range(tries)
+                measure(name, place, settings, limit, judged == "split_half") for place in places for _ in range(tries)
             ]
-            add_row(table, name, runs[name], runs.get(YARDSTICK), input_gb, judged.replace("-", "_"), best)
+            add_row(table, name, runs[name], runs.get(YARDSTICK), input_gb, judged, best)
     print("  speed: times as fast as scikit-learn float64; gain: contrast above its contrast, relatively")
     for name, those in runs.items():
         for run in those:
@@ -158,7 +165,7 @@ def contest(
                 print(f"  {name} failed: {run['failed'].strip().splitlines()[-1]}")
             elif "note" in run:
                 print(f"  {name}: {run['note']}")
-    if halves and "restarts" in runs["isorep"][0]:
+    if "restarts" in runs["isorep"][0]:
         scores = runs["isorep"][0]["restarts"]
         print(f"  isorep.stability over restarts: median score {np.median(scores):.3f}, least {np.min(scores):.3f}")
     return {"input_gb": input_gb, "runs": runs}
@@ -171,7 +178,7 @@ def measure(name: str, place: str, settings: dict[str, Any], limit: float | None
         pair = [apart_watched(run_method, name, place, settings, half, limit=limit) for half in (0, 1)]
         if all("components" in half for half in pair):
             matched = apart(agreement, place, *((half["components"], half["mean"]) for half in pair))
-            run |= {"split_half": float(matched.mean()), "split_half_above_0.9": float((matched > 0.9).mean())}
+            run |= {"split_half": float(matched.mean()), "steady": float((matched > 0.9).mean())}
         if name == "isorep":
             run |= apart(restarts, place)
     for drop in ("components", "mean"):
@@ -185,7 +192,7 @@ def add_row(
     runs: list[dict[str, Any]],
     yardstick: list[dict[str, Any]] | None,
     input_gb: float,
-    judged: str,
+    judged: str | None,
     best: Callable[[list[float]], float],
 ) -> None:
     def middle(key: str, form: str) -> str:
@@ -193,17 +200,22 @@ def add_row(
         return format(statistics.median(values), form) if values else "-"
 
     def against(key: str, form: str, change: Callable[[float, float], float]) -> str:
-        beside = [(run, other) for run, other in zip(runs, yardstick or [], strict=False) if key in run and key in other]
-        return format(statistics.median(change(run[key], other[key]) for run, other in beside), form) if beside else "-"
+        pairs = [pair for pair in zip(runs, yardstick or [], strict=False) if all(key in run for run in pair)]
+        changes = [change(mine[key], theirs[key]) for mine, theirs in pairs]
+        return format(statistics.median(changes), form) if changes else "-"
 
     times = [run["seconds"] for run in runs if "seconds" in run]
     if not times:
-        table.add(name, "failed", *["-"] * 9, "")
+        table.add(name, "failed", *["-"] * (9 if judged else 7), "")
         return
     stopped = any("stopped" in run for run in runs)
     reached = sum(run.get("converged", False) for run in runs)
     own = max(run["own_gb"] for run in runs)
-    each = listed(f"{seconds:.2f}" for seconds in times) if len(times) > 1 else ""
+    remarks = [f"each {listed(f'{seconds:.2f}' for seconds in times)}"] if len(times) > 1 else []
+    if "steady" in runs[0]:
+        remarks.append(f"{runs[0]['steady']:.0%} of the components above 0.9")
+    if stopped:
+        remarks.append(f"stopped after {max(times):.0f} s")
     table.add(
         name,
         f"{'>' if stopped else ''}{best(times):.2f}",
@@ -212,11 +224,10 @@ def add_row(
         f"{reached}/{len(runs)}" if len(runs) > 1 else "yes" if reached else "no",
         middle("contrast", ".4f"),
         against("contrast", "+.4%", lambda mine, theirs: mine / theirs - 1),
-        middle(judged, ".4f"),
-        against(judged, "+.5f", lambda mine, theirs: mine - theirs),
-        f"{own:.2f}",
+        *((middle(judged, ".4f"), against(judged, "+.5f", lambda mine, theirs: mine - theirs)) if judged else ()),
+        f"{own:.3f}",
         f"{own / input_gb:.1f}",
-        f"{each}  stopped after {max(times):.0f} s" if stopped else each,
+        "; ".join(remarks),
     )
 
 
@@ -245,7 +256,7 @@ def run_method(stage: Stage, name: str, place: str, settings: dict[str, Any], ha
     prepare, fit = METHODS[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fit(prepare(np.random.default_rng(0).laplace(size=(4000, 32)).astype(np.float32)))
+        fit(prepare(rows_of_laplace(4000, 32)))
     x = np.load(Path(place) / "x.npy", mmap_mode="r")
     data = prepare(x if half is None else x[half::2])
     with warnings.catch_warnings(record=True) as caught:
@@ -382,7 +393,7 @@ def mapped_part(chosen: argparse.Namespace) -> dict[str, Any]:
             "memory": apart_watched(run_fit, folder, few) | apart(run_sweep, folder, few),
         }
     table = Table(
-        {"": 12, "seconds": 9, "sweeps": 7, "s / sweep": 9, "us / row": 9, "bare sweep": 10, "us / row ": 9}
+        {"rows in": 12, "seconds": 9, "sweeps": 7, "s / sweep": 9, "us / row": 9, "bare sweep": 10, "us / row ": 9}
         | {"own GB": 7, "resident": 8, "whitened rows in": 0}
     )
     for name, run in result.items():
@@ -394,14 +405,12 @@ def mapped_part(chosen: argparse.Namespace) -> dict[str, Any]:
             f"{1e6 * run['per_sweep_s'] / run['n']:.3f}",
             f"{run['sweep_s']:.3f}",
             f"{1e6 * run['sweep_s'] / run['n']:.3f}",
-            f"{run['own_gb']:.2f}",
+            f"{run['own_gb']:.3f}",
             f"{run['resident_gb']:.2f}",
             run["storage"],
         )
     one, other = result["mapped"], result["memory"]
-    ratios = {
-        key: one[key] / one["n"] / (other[key] / other["n"]) for key in ("seconds", "per_sweep_s", "sweep_s")
-    }
+    ratios = {key: one[key] / one["n"] / (other[key] / other["n"]) for key in ("seconds", "per_sweep_s", "sweep_s")}
     print(
         f"  a row costs {ratios['seconds']:.2f} times as much as in memory over the whole fit, "
         f"{ratios['per_sweep_s']:.2f} times in a sweep of the fit, {ratios['sweep_s']:.2f} times in a bare sweep"
@@ -413,7 +422,16 @@ def gemm_part(chosen: argparse.Namespace) -> dict[str, Any]:
     n = int(222_000 * chosen.scale)
     print(f"GEMM: a sweep of {n:,} float32 rows beside its two matrix products alone, same blocks and threads")
     table = Table(
-        {"": 6, "fit s": 9, "sweeps": 7, "s / sweep": 9, "bare sweep": 10, "products": 9, "share": 7, "GFLOP/s": 0}
+        {
+            "columns": 7,
+            "fit s": 9,
+            "sweeps": 7,
+            "s / sweep": 9,
+            "bare sweep": 10,
+            "products": 9,
+            "share": 7,
+            "GFLOP/s": 0,
+        }
     )
     result = {}
     for d in (384, 768):
@@ -440,12 +458,16 @@ def run_fit(stage: Stage, place: str, rows: int | None) -> dict[str, Any]:
     import isorep
 
     warnings.simplefilter("ignore")
-    isorep.ICA().fit(np.random.default_rng(0).laplace(size=(4000, 32)).astype(np.float32))
+    isorep.ICA().fit(rows_of_laplace(4000, 32))
     x = open_rows(place, rows)
     clock = Clock()
     with stage:
         ica = isorep.ICA().fit(x, progress=clock)
-    return clock.facts() | {"n": len(x), "converged": bool(ica.converged_), "contrast": float(np.abs(ica.contrast_).sum())}
+    return clock.facts() | reached(ica) | {"n": len(x)}
+
+
+def reached(ica: Any) -> dict[str, Any]:
+    return {"converged": bool(ica.converged_), "contrast": float(np.abs(ica.contrast_).sum())}
 
 
 class Clock:
@@ -522,15 +544,20 @@ def dask_part(chosen: argparse.Namespace) -> dict[str, Any]:
         except RuntimeError as error:
             print(f"  left out: {str(error).strip().splitlines()[-1]}")
             return {"serial": serial}
-    show("one process, in memory", serial["seconds"], f"{serial['sweeps']:.1f} sweeps, {serial['sweep_s']:.3f} s a sweep")
+    show(
+        "one process, in memory",
+        serial["seconds"],
+        f"{serial['sweeps']:.1f} sweeps, a bare sweep {serial['sweep_s']:.3f} s",
+    )
     show(
         "cluster, from disk",
         cluster["seconds"],
-        f"{cluster['sweeps']:.1f} sweeps, {cluster['sweep_s']:.3f} s a sweep, "
-        f"{cluster['seconds'] / serial['seconds']:.2f} times the time",
+        f"{cluster['sweeps']:.1f} sweeps, a bare sweep {cluster['sweep_s']:.3f} s: "
+        f"{cluster['seconds'] / serial['seconds']:.2f} and {cluster['sweep_s'] / serial['sweep_s']:.2f} times that",
     )
     show("a sweep of next to no rows in as many chunks: the overhead", cluster["overhead_s"])
-    print(f"    contrast {serial['contrast']:.6f} and {cluster['contrast']:.6f}")
+    for name, run in (("one process", serial), ("cluster", cluster)):
+        print(f"    {name}: contrast {run['contrast']:.6f}, {'converged' if run['converged'] else 'not converged'}")
     return {"serial": serial, "cluster": cluster, "model": scaling(n, d, cluster)}
 
 
@@ -539,8 +566,12 @@ def scaling(n: int, d: int, cluster: dict[str, Any]) -> list[dict[str, float]]:
     rate = n / (2 * max(cluster["sweep_s"] - cluster["overhead_s"], 1e-9))
     print(f"  model of a sweep at {d} dimensions: rows / (workers x {rate:,.0f} rows a second)")
     print(f"    + {d}^2 x 8 bytes x log2(workers) / {BANDWIDTH / 1e9:.2f} GB/s + {cluster['overhead_s']:.3f} s")
-    print("  assumed: workers of one core like this machine's, rows that stay in the workers' memory or are read as fast,")
-    print("    a reduction in rounds over 10 Gbit/s, an overhead as measured here; a fit takes as many sweeps as here")
+    print(
+        "  assumed: workers of one core like this machine's, rows that stay in their memory or are read as fast, sums"
+    )
+    print(
+        "    added in rounds over 10 Gbit/s, an overhead that stays as measured here, and as many sweeps a fit as here"
+    )
     table = Table({"workers": 8, "rows": 15, "s / sweep": 10, "rows' part": 10, "traffic": 9, "hours a fit": 0})
     model = []
     for rows in (1e8, 1e9):
@@ -596,16 +627,14 @@ def run_cluster(place: str) -> dict[str, Any]:
         ) as cluster,
         Client(cluster),
     ):
-        little = np.random.default_rng(0).laplace(size=(4000, 32)).astype(np.float32)
-        isorep.ICA().fit(array.from_array(little, chunks=(1000, 32)))
+        isorep.ICA().fit(array.from_array(rows_of_laplace(4000, 32), chunks=(1000, 32)))
         clock = Clock()
         seconds, ica = timed(lambda: isorep.ICA().fit(x, progress=clock))
         whitening = isorep.Whitening().fit(x)
         sweep = sweep_time(x, whitening.mean_, whitening.components_.T, 3)
-        few = array.from_array(np.random.default_rng(0).laplace(size=(32 * CHUNKS, k)).astype(np.float32), chunks=(32, k))
+        few = array.from_array(rows_of_laplace(32 * CHUNKS, k), chunks=(32, k))
         overhead = sweep_time(few, np.zeros(k), np.eye(k), 10)
-    facts = {"seconds": seconds, "sweep_s": sweep, "overhead_s": overhead, "contrast": float(np.abs(ica.contrast_).sum())}
-    return clock.facts() | facts
+    return clock.facts() | reached(ica) | {"seconds": seconds, "sweep_s": sweep, "overhead_s": overhead}
 
 
 def write_chunks(place: str) -> None:
@@ -645,7 +674,7 @@ def sources(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
 
 
 def write_hard(place: str, n: int, d: int, seed: int) -> None:
-    """A quarter of the sources Gaussian, every third one with a scale it shares with others, and clusters across all."""
+    """A quarter of the sources Gaussian, every third with a scale it shares with others, and clusters across all."""
     rng = np.random.default_rng(seed)
     values = sources(rng, n, d)
     values[:, : d // 4] = rng.standard_normal((n, d // 4))
@@ -653,6 +682,10 @@ def write_hard(place: str, n: int, d: int, seed: int) -> None:
     values[:, scaled] *= np.exp(0.3 * rng.standard_normal((n, 8)))[:, scaled % 8]
     values += 0.5 * rng.standard_normal((10, d))[rng.integers(0, 10, n)]
     np.save(Path(place) / "x.npy", (values @ ill_conditioned(d, rng)).astype(np.float32))
+
+
+def rows_of_laplace(n: int, d: int) -> np.ndarray:
+    return np.random.default_rng(0).laplace(size=(n, d)).astype(np.float32)
 
 
 def ill_conditioned(d: int, rng: np.random.Generator) -> np.ndarray:
@@ -664,11 +697,8 @@ def rotation(d: int, seed: int) -> np.ndarray:
     return np.linalg.qr(np.random.default_rng(seed).standard_normal((d, d)))[0]
 
 
-SOURCE_FILES = {"write_mnist": "mnist.npz", "write_cifar": "cifar10_jpeg.npz"}
-
-
 def write_mnist(place: str, scale: float, seed: int) -> None:
-    with np.load(DATA / SOURCE_FILES["write_mnist"]) as file:
+    with np.load(MNIST) as file:
         images = np.concatenate([file["x_train"], file["x_test"]])
     order = np.random.default_rng(seed).permutation(len(images))[: int(len(images) * scale)]
     write_principal(place, images[order].reshape(len(order), -1), 64)
@@ -679,7 +709,7 @@ def write_cifar(place: str, scale: float, seed: int) -> None:
     from PIL import Image
 
     rng = np.random.default_rng(seed)
-    with np.load(DATA / SOURCE_FILES["write_cifar"]) as file:
+    with np.load(CIFAR) as file:
         data, offsets, held_out = file["bytes"], file["offsets"], file["is_test"]
     patches = []
     for image in rng.permutation(np.flatnonzero(~held_out))[: int((~held_out).sum() * scale)]:

@@ -36,7 +36,9 @@ def apart(function: Callable[..., Any], *arguments: Any) -> Any:
     return value
 
 
-def apart_watched(function: Callable[..., dict[str, Any]], *arguments: Any, limit: float | None = None) -> dict[str, Any]:
+def apart_watched(
+    function: Callable[..., dict[str, Any]], *arguments: Any, limit: float | None = None
+) -> dict[str, Any]:
     """Run in a fresh process, which marks the part that counts with ``with stage``; that part is watched from here.
 
     Memory is sampled from this process, as some of what is measured never lets another thread of its own run. What
@@ -83,7 +85,9 @@ class Stage:
             self._pipe.send(("end", self.seconds))
 
 
-def _begin(entry: Callable[..., None], function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, Connection]:
+def _begin(
+    entry: Callable[..., None], function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> tuple[Any, Connection]:
     context = multiprocessing.get_context("spawn")
     mine, theirs = context.Pipe()
     process = context.Process(target=entry, args=(theirs, function, arguments))
@@ -94,10 +98,11 @@ def _begin(entry: Callable[..., None], function: Callable[..., Any], arguments: 
 
 def _receive(process: Any, pipe: Connection) -> tuple[str, Any]:
     try:
-        return pipe.recv()
+        outcome, value = pipe.recv()
+        return outcome, value
     except EOFError:
         process.join()
-        return "failed", f"the process ended with code {process.exitcode}; -9 is what the system does when memory is short"
+        return "failed", f"the process ended with code {process.exitcode} (-9: the system may be short of memory)"
 
 
 def _end(process: Any) -> None:

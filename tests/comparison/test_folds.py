@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from isorep.comparison.folds import assign_folds, group_codes, shuffled_partners
+from isorep.comparison.folds import assign_folds, shuffled_partners
+from isorep.groups import group_codes
 
 
 @given(st.integers(2, 300), st.integers(2, 10), st.integers(0, 10**6))

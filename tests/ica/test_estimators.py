@@ -314,6 +314,8 @@ def test_what_cannot_be_fitted_is_refused_in_a_sentence():
         ICA(whiten=True).fit(x)
     with pytest.raises(isorep.InputError, match="must be positive"):
         ICA(tol=0).fit(x)
+    with pytest.raises(isorep.InputError, match=r"start has the shape \(3, 2\)"):
+        ICA().fit(x, start=np.ones((3, 2)))
     with pytest.raises(ValueError, match="minimum of 2"):
         ICA().fit(x[:1])
 

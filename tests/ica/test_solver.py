@@ -229,7 +229,7 @@ def test_a_fit_taken_up_again_gives_the_same_answer(when, tmp_path, monkeypatch)
 
 
 def test_a_checkpoint_of_other_data_or_settings_is_refused(tmp_path, monkeypatch):
-    x = sources(3000, 20) @ mixing(20, 0)
+    x = sources(9000, 20) @ mixing(20, 0)
     path = tmp_path / "fit.checkpoint"
     monkeypatch.setattr(checkpoint.Checkpoint, "due", lambda self: True)
     monkeypatch.setattr(checkpoint.Checkpoint, "remove", lambda self: None)

@@ -19,6 +19,10 @@ STRONGEST = 5  # components that the summary of a fit shows
 NAMED = 10  # components that it lists by name
 
 
+class Interrupted(Exception):  # noqa: N818  (it is no error)
+    """The user stopped a command that has something to say about what is left."""
+
+
 @contextmanager
 def progress_bar(quiet: bool) -> Iterator[Progress]:
     """A progress callback that draws bars on stderr, only on a terminal."""

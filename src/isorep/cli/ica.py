@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -61,7 +61,7 @@ def fit(
     from ..ica.sources import as_source
     from ..ica.summary import summarise
     from ..storage import read
-    from .console import fit_bar, peak_memory, print_fit
+    from .console import Interrupted, fit_bar, peak_memory, print_fit
 
     if whiten not in ("pca", "zca", "none"):
         raise InputError(f"--whiten is {whiten!r}; known are pca, zca, none")
@@ -81,19 +81,20 @@ def fit(
         Checkpoint(checkpoint, {}).load()  # only a checkpoint is thrown away
         checkpoint.unlink()
     going_on = checkpoint.exists() and whiten != "none"
-    began = time.monotonic()
+    began, saved = time.monotonic(), False
     try:
         rows = read(data, ids=ids)
         name = rows.name or data
         training = {"name": name, "rows": len(rows), "fingerprint": as_source(rows.values).fingerprint()}
         with fit_bar(quiet) as progress, _noted() as notes:
             _fit(ica, rows, checkpoint, progress)
+        save_model(ica, output, extra=training)
+        saved = True
+        seconds = time.monotonic() - began
+        result = summarise(ica, name=name, rows=len(rows), seconds=seconds, peak_memory=peak_memory())
+        _write_result(result, json, html)
     except KeyboardInterrupt:
-        _interrupted(checkpoint)
-    save_model(ica, output, extra=training)
-    seconds = time.monotonic() - began
-    result = summarise(ica, name=name, rows=len(rows), seconds=seconds, peak_memory=peak_memory())
-    _write_result(result, json, html)
+        raise Interrupted(f"the model is in {output}" if saved else _what_is_left(checkpoint)) from None
     if not quiet:
         went_on = [f"went on from {checkpoint}"] if going_on else []
         print_fit(ica, name, len(rows), [*went_on, *notes, *result["caveats"]])
@@ -234,14 +235,10 @@ def _noted() -> Iterator[list[str]]:
     notes.extend(dict.fromkeys(str(each.message) for each in caught))
 
 
-def _interrupted(checkpoint: Path) -> NoReturn:
-    how = (
-        f"the same command goes on from {checkpoint}"
-        if checkpoint.exists()
-        else "it was too early for a checkpoint, so the same command starts again"
-    )
-    typer.echo(f"isorep: interrupted; {how}", err=True)
-    raise typer.Exit(130)
+def _what_is_left(checkpoint: Path) -> str:
+    if checkpoint.exists():
+        return f"the same command goes on from {checkpoint}"
+    return "it was too early for a checkpoint, so the same command starts again"
 
 
 def _require_outputs(outputs: Sequence[Path | None], *inputs: str | Path) -> None:

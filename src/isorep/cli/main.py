@@ -47,15 +47,20 @@ app.command("doctor")(doctor.command)
 def run() -> None:
     """Run the command line: exit 2 and one sentence for wrong input, never a traceback for it."""
     from ..errors import InputError
+    from .console import Interrupted
 
     for stream in (sys.stdout, sys.stderr):  # a name that the terminal cannot show is no reason to stop
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)
+        if code == 130:  # how newer versions of typer report what older ones raise
+            raise KeyboardInterrupt
         sys.stdout.flush()
     except InputError as error:
         _stop(str(error), 2)
+    except Interrupted as stopped:
+        _stop(f"interrupted; {stopped}", 130)
     except (KeyboardInterrupt, typer.Abort):
         _stop("interrupted; nothing was written", 130)
     except SystemExit:  # typer's answer to a closed pipe: whoever read our output has seen enough

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from ..groups import group_codes
 from ..ica import ICA
 from ..moments import require_memory
 from ..representation import Representation, as_representation, match_rows
@@ -18,7 +19,7 @@ from ..rows import Progress, no_progress
 from ..storage import read
 from .caveats import collect_caveats
 from .diameters import SEARCHES
-from .folds import assign_folds, group_codes
+from .folds import assign_folds
 from .result import Comparison
 from .rungs import RUNGS
 from .stages import Pair, Work

@@ -10,20 +10,21 @@ rows of
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
 
 from ..representation import Array, Matrix
-from ..rows import block_rows, map_blocks, read_rows
+from ..rows import Crew, block_rows, blocks, read_rows
 from .contrasts import Contrast, contrast_named
 from .estimator import ICA
 from .linear import transformed
 from .white import Sums, add
 
 MOST_FOR_HESSIAN = 40  # components: beyond, the Hessian has more than 780 rows
+_STRETCH = 1e-4  # the change of scale that tells how a mean follows it
 _CERTAIN = 3.0  # standard errors within which a curvature may as well be zero
 
 
@@ -67,17 +68,18 @@ def curvature(rows: Matrix, ica: ICA) -> Curvature:
     k, d = ica.components_.shape
     n = int(rows.shape[0])
 
-    def each(of_block: Callable[[Array], Sums]) -> list[Sums]:
+    def means(of_block: Callable[[Array], Sums]) -> Iterator[Array]:
         def part(where: slice) -> Sums:
             return of_block(transformed(read_rows(rows, where), ica.components_.T, ica.mean_))
 
-        return map_blocks(part, n, block_rows(k, d, cells=2**18))
+        with Crew() as crew:
+            total = add(crew.stream(part, blocks(n, block_rows(k, d, cells=2**20))))
+        return (sums / n for sums in total)
 
-    blocks = each(lambda y: _single(y, contrast))
-    radius = float(np.sqrt(max(block.pop()[0] for block in blocks)))
-    single = Single(*(sums / n for sums in add(blocks)))
+    norms: list[float] = []
+    single = Single(*means(lambda y: _single(y, contrast, norms)))
     signs = np.where(single.alpha >= 0, 1.0, -1.0)
-    mean, own, crossed, product, *third = (sums / n for sums in add(each(lambda y: _double(y, contrast, single))))
+    mean, own, crossed, product, *third = means(lambda y: _double(y, contrast, single))
     planes = (signs[:, None] * mean + signs * mean.T) / 2
     spread = (own + own.T + 2 * np.multiply.outer(signs, signs) * crossed) / 4 - planes**2
     noise = np.maximum(single.square - single.product**2, 0)
@@ -85,7 +87,8 @@ def curvature(rows: Matrix, ica: ICA) -> Curvature:
     for matrix, diagonal in ((planes, np.abs(single.alpha)), (spread, 0), (angle, 0)):
         np.fill_diagonal(matrix, diagonal)
     smallest = float(linalg.eigvalsh(hessian(third[0], product, signs))[0]) if third and k > 1 else None
-    return Curvature(planes, np.sqrt(np.maximum(spread, 0) / n), np.minimum(angle, np.pi / 4), radius, smallest)
+    error, radius = np.sqrt(np.maximum(spread, 0) / n), float(np.sqrt(max(norms)))
+    return Curvature(planes, error, np.minimum(angle, np.pi / 4), radius, smallest)
 
 
 def hessian(third: Array, product: Array, signs: Array) -> Array:
@@ -142,45 +145,40 @@ def weak_planes(planes: Array, error: Array, gaussian: Array) -> Array:
 class Single:
     r"""Means over rows for single components.
 
-    :math:`\mathbb E\,g'(y)`, :math:`\mathbb E\,g(y)y`, :math:`\mathbb E\,g(y)^2`, :math:`\mathbb E\,(g'(y)-g(y)y)y^2` and
-    :math:`\mathbb E\,y^4`.
+    In turn :math:`\mathbb E\,g'(y)`, :math:`\mathbb E\,g(y)y`, :math:`\mathbb E\,g(y)^2`, and how the difference of the
+    first two follows the logarithm of the component's scale.
     """
 
     slope: Array
     product: Array
     square: Array
-    tilted: Array
-    fourth: Array
+    stretch: Array
 
     @property
     def alpha(self) -> Array:
         """The curvature of a component against Gaussian noise."""
         return np.asarray(self.slope - self.product)
 
-    @property
-    def scale(self) -> Array:
-        """How g'(y) - g(y)y follows the square of y: whitening holds its mean at one, so this much is no noise."""
-        return np.asarray((self.tilted - self.alpha) / np.maximum(self.fourth - 1, 1e-12))
 
-
-def _single(y: Array, contrast: Contrast) -> Sums:
-    """Sums of a block for single components, and the largest squared norm of a row."""
-    slopes, g, square = *_derivatives(y, contrast), y * y
-    own = g * y
-    sums = [slopes, own, g * g, (slopes - own) * square, square * square]
-    return [*(each.sum(axis=0) for each in sums), square.sum(axis=1).max(keepdims=True)]
+def _single(y: Array, contrast: Contrast, norms: list[float]) -> Sums:
+    """Sums of a block for single components; the largest squared norm of a row goes to the list."""
+    slopes, g = _derivatives(y, contrast)
+    own, square = g * y, y * y
+    bend = (contrast.slopes(y * (1 + _STRETCH)) - contrast.slopes(y * (1 - _STRETCH))) / (2 * _STRETCH)
+    norms.append(float(square.sum(axis=1).max()))
+    return [each.sum(axis=0) for each in (slopes, own, g * g, bend - slopes * square - own)]
 
 
 def _double(y: Array, contrast: Contrast, single: Single) -> Sums:
     r"""Sums of a block for pairs, of :math:`T_{ij}=g'(y_i)y_j^2-g(y_i)y_i`, of its square and of :math:`T_{ij}T_{ji}`.
 
-    What follows the squares of the two components is taken out, as whitening holds their means at one: the mean stays
-    as it is, and what is left is the noise of a whitened sample.
+    What follows the scale of the two components is taken out, as whitening holds the means of their squares at one: the
+    mean stays as it is, and what is left is the noise of a whitened sample.
     """
     slopes, g = _derivatives(y, contrast)
     square = y * y - 1
     left = slopes - single.slope
-    alone = slopes - g * y - single.scale * square
+    alone = slopes - g * y - single.stretch / 2 * square
     mean = left.T @ square + alone.sum(axis=0)[:, None]
     own = (left**2).T @ square**2 + 2 * (left * alone).T @ square + (alone**2).sum(axis=0)[:, None]
     both, across = left * square, left.T @ (alone * square)

@@ -203,16 +203,22 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _whitening(self, source: Source, keeper: Keeper) -> Whitening:
         """Fitted to the rows, or taken from the checkpoint: rounding must not tell the two apart."""
-        whitening = Whitening(self.n_components, kind="pca", rounding=self.rounding)
-        if isinstance(keeper, Checkpoint) and keeper.load() is not None:
-            for name, values in keeper.whitening.items():
-                setattr(whitening, f"{name}_", values)
-            whitening.rank_ = int(keeper.whitening["rank"][0])
+        whitening = Whitening(self.n_components, kind="pca", rounding=self.rounding).fit_source(source)
+        if not isinstance(keeper, Checkpoint):
             return whitening
-        whitening.fit_source(source)
-        if isinstance(keeper, Checkpoint):
-            names = ("mean", "components", "mixing", "singular_values", "rank")
+        names = ("mean", "components", "mixing", "singular_values", "rank")
+        if keeper.load() is None:
             keeper.whitening = {name: np.atleast_1d(getattr(whitening, f"{name}_")) for name in names}
+            return whitening
+        kept = keeper.whitening
+        scale = whitening.singular_values_[0] + np.abs(whitening.mean_).max()
+        for name in ("mean", "singular_values"):
+            fresh = getattr(whitening, f"{name}_")
+            if fresh.shape != kept[name].shape or np.abs(fresh - kept[name]).max() > 1e-10 * scale:
+                raise InputError(f"{keeper.path} is the checkpoint of other data: name another file, or remove it")
+        for name in names:
+            setattr(whitening, f"{name}_", kept[name])
+        whitening.rank_ = int(kept["rank"][0])
         return whitening
 
     def _placed(self, white: WhiteRows) -> WhiteRows:
@@ -290,5 +296,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
 def _start_in(whitening: Whitening, unmixing: Array) -> Array | None:
     """An unmixing matrix as a rotation of this whitened space; None where the dimensions do not fit."""
-    start = np.asarray(unmixing) @ whitening.mixing_
+    unmixing = np.asarray(unmixing, dtype=np.float64)
+    if unmixing.ndim != 2 or unmixing.shape[1] != len(whitening.mixing_):
+        raise InputError(f"start has the shape {unmixing.shape}, not (components, {len(whitening.mixing_)})")
+    start = unmixing @ whitening.mixing_
     return start if start.shape[0] == start.shape[1] else None

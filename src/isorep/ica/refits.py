@@ -13,6 +13,7 @@ from scipy.spatial.distance import squareform
 from sklearn.base import clone
 
 from ..errors import InputError
+from ..groups import group_codes
 from ..representation import Array, Matrix
 from ..rows import Crew, SelectedRows
 from .contrasts import contrast_named
@@ -127,16 +128,11 @@ def quality(here: Array, found: list[Array]) -> Array:
     return np.array([index[int(label)] for label in labels[:k]])
 
 
-def group_units(groups: Any, n: int) -> Array:
+def units_of(groups: Any, n: int) -> Array:
     """The unit that each row is drawn with: itself, or its group."""
-    if groups is None:
+    codes = group_codes(groups, n)
+    if codes is None:
         return np.arange(n)
-    labels = np.asarray(groups)
-    if labels.shape != (n,):
-        raise InputError(f"groups has shape {labels.shape} where one label a row is needed: ({n},)")
-    if labels.dtype.kind == "O":
-        labels = labels.astype(str)
-    units: Array = np.unique(labels, return_inverse=True)[1]
-    if units.max() == 0:
+    if codes.max() == 0:
         raise InputError("groups has one label for all rows: there is nothing to draw anew")
-    return units
+    return codes

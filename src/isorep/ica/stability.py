@@ -20,7 +20,7 @@ from ..representation import Array, Matrix, Representation
 from ..rows import Progress, no_progress
 from .curvature import Constants, constants, curvature, weak_planes
 from .estimator import ICA
-from .refits import MOST_CLUSTERED, Refit, directions, group_units, match, quality, refits
+from .refits import MOST_CLUSTERED, Refit, directions, match, quality, refits, units_of
 from .sources import as_source, is_dask, open_rows
 from .summary import MOST_PLANES, PARTS, conditioning, plain, settings, versions
 from .whitening import Whitening
@@ -89,7 +89,7 @@ def stability(
     data = open_rows(reference, X, reset=True)
     if is_dask(data):
         raise InputError("stability draws rows one by one, which is slow from a Dask array: pass X[rows].compute()")
-    units = group_units(groups, int(data.shape[0]))
+    units = units_of(groups, int(data.shape[0]))
     report = progress or no_progress
     report("reference fit", 0, 1)
     with warnings.catch_warnings():
@@ -113,7 +113,7 @@ def stability(
 
 
 def _described(name: str, data: Matrix, reference: ICA, fits: list[Refit], asked: dict[str, Any]) -> Stability:
-    """The result, from the fits and one more pass over the rows."""
+    """The result, from the fits and two more passes over the rows."""
     n, k = int(data.shape[0]), len(reference.components_)
     basis = reference.mixing_
     if k < reference.rank_:  # refits may reach beyond the directions that the reference kept
@@ -276,7 +276,11 @@ class Stability:
             (not self.ica.converged_, "the fit to all rows stopped before the contrast had settled: raise max_iter"),
             (unfinished, f"{unfinished} of {refits} refits stopped before the contrast had settled"),
             (short, f"{short} of {refits} refits found fewer than {k} components: what they lack counts as not found"),
-            (max(seen), f"refits had {min(seen)} to {max(seen)} components that cannot be told from Gaussian ones"),
+            (
+                max(seen),
+                f"in refits {f'{min(seen)} to ' if min(seen) < max(seen) else ''}{max(seen)} components cannot be told "
+                f"from Gaussian ones, in the fit to all rows {int(self.gaussian.sum())}",
+            ),
             (
                 chance,
                 f"{chance} components come back although they cannot be told from Gaussian ones: refits share rows, "
@@ -297,7 +301,7 @@ class Stability:
             "component": [str(place) for place in range(len(self.scores))],
             "score": [f"{value:.3f}" for value in self.scores],
             "recurrence": [f"{value:.2f}" for value in self.recurrence],
-            "quality": [f"{value:.3f}" for value in self.quality],
+            "quality": ["-" if np.isnan(value) else f"{value:.3f}" for value in self.quality],
             "kurtosis": [f"{value:.2f}" for value in self.ica.kurtosis_],
             "expected angle": [f"{value:.3f}" for value in self.expected],
             "observed angle": [f"{value:.3f}" for value in self.observed],

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import linalg
 from sklearn.utils import check_random_state
 
+from ..errors import InputError
 from ..rows import Crew
 from .contrasts import Contrast
 from .search import orthonormal
@@ -33,6 +34,8 @@ def fit_unwhitened(ica: ICA, source: Source, contrast: Contrast) -> None:
         rows = source.whitened(np.zeros(width), np.eye(width), crew)
         for sweeps in range(1, ica.max_iter + 1):
             sweep = rows.sweep(matrix, contrast)
+            if not np.isfinite(np.linalg.norm(sweep.cross)):
+                raise InputError("X holds values that are not finite, or so large that their products overflow")
             path.append((float(sweeps), float(np.abs(contrast.normal_value - sweep.value).sum())))
             moved = orthonormal(sweep.cross - sweep.slope[:, None] * matrix)
             turned = float(np.abs(np.abs(np.einsum("ij,ij->i", moved, matrix)) - 1).max())

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from .certificate import bracket, worst_case
+from .closing import MOST_CAVEATS, citation, made_by, settings
 from .dimensions import dimensions_figure, matching_figure, spectrum_figure
 from .ladder import ladder_figure, ladder_table, residuals_figure, statistics_table
-from .parts import Cell, Column, Definitions, Heading, Notes, Page, Prose, Quotation, Section, Table, Verdict
+from .parts import Cell, Column, Definitions, Heading, Notes, Page, Prose, Section, Table, Verdict
 from .plane import scatter_figures
 from .rungs import rung_name
 from .values import MISSING, Node, compact, count, fixed, percent
 
-MOST_CAVEATS = 200
 WEAK = 0.5
 """The share of chance above which a rung that was reached is no success; the verdict says so in words."""
 
@@ -26,16 +26,15 @@ def assemble(result: Node) -> Page:
         _residuals(result, target),
         _spectrum(result),
         _caveats(result),
-        _settings(result),
-        _citation(result),
+        settings(result),
+        citation(result),
     ]
     return Page(
         title=f"{source} → {target} · isorep",
         eyebrow=f"Comparison of {source} (source) with {target} (target)",
         opening=_opening(result, target),
         sections=tuple(section for section in sections if section is not None),
-        made_by=f"Made by isorep {result['isorep'].text('of unknown version')} from a result of schema "
-        f"{result['schema'].text()}. The file is complete in itself and fetches nothing.",
+        made_by=made_by(result),
     )
 
 
@@ -162,23 +161,6 @@ def _caveats(result: Node) -> Section | None:
     return Section("caveats", "Caveats", (said,))
 
 
-def _settings(result: Node) -> Section | None:
-    items = tuple((key.replace("_", " "), _plain(node), "") for key, node in result["settings"].items()[:100])
-    return Section("settings", "Settings", (Definitions(items),)) if items else None
-
-
-def _citation(result: Node) -> Section:
-    version = result["isorep"].text("unknown")
-    return Section(
-        "citation",
-        "How to cite",
-        (
-            Prose(("Cite the software with its version, and the paper whose definitions it measures.",)),
-            Quotation("Citations in BibTeX", BIBTEX.replace("VERSION", version)),
-        ),
-    )
-
-
 def _side_name(result: Node, kind: str) -> str:
     return result[kind]["name"].text() or result["forward"][kind].text() or kind
 
@@ -188,30 +170,3 @@ def _diameter(direction: Node) -> str:
     if value is None:
         return ""
     return f" ({compact(value, 6)}, {'exact' if direction['diameter']['exact'].raw is True else 'a lower bound'})"
-
-
-def _plain(node: Node) -> str:
-    if isinstance(node.raw, list):
-        return ", ".join(_plain(item) for item in node.nodes(50)) or "none"
-    if isinstance(node.raw, dict):
-        return ", ".join(f"{key}: {_plain(value)}" for key, value in node.items()[:50]) or "none"
-    if isinstance(node.raw, bool):
-        return "yes" if node.raw else "no"
-    return node.text("none")
-
-
-BIBTEX = """\
-@software{isorep,
-  author  = {{The isorep developers}},
-  title   = {isorep: are two neural representations the same, and up to what?},
-  version = {VERSION},
-  year    = {2026}
-}
-
-@inproceedings{nelson2026statistical,
-  author    = {Nelson, Walter and Fumero, Marco and
-               Karaletsos, Theofanis and Locatello, Francesco},
-  title     = {Statistical and structural identifiability in representation learning},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2026}
-}"""

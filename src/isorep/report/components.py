@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from .figures import Line, lines
@@ -10,19 +11,20 @@ from .rungs import on_both
 from .values import MISSING, Node, compact, count, fixed, percent, present
 
 MOST = 10_000
+LARGEST, LEAST = 1e12, 1e-30
 OPEN = 40
 """So many rows are shown without being asked for."""
 
 NUMBERS = {
     "scores": ("score", 3),
     "recurrence": ("recurrence", 2),
-    "quality": ("cluster quality", 3),
+    "quality": ("quality", 3),
     "contrast": ("contrast", 4),
     "kurtosis": ("kurtosis", 2),
     "skewness": ("skewness", 2),
     "uncertainty": ("uncertainty", 3),
-    "expected": ("expected angle", 3),
-    "observed": ("observed angle", 3),
+    "expected": ("expected", 3),
+    "observed": ("observed", 3),
 }
 KINDS = {"": ("s2", "differs from Gaussian"), "unsettled": ("s4", "unsettled"), "Gaussian": ("s1", "near-Gaussian")}
 
@@ -33,26 +35,28 @@ def number_of(node: Node) -> int:
 
 
 def column(node: Node, key: str) -> list[float | None]:
-    """One number a component; empty where there are too few or too many."""
-    values = node[key].numbers(MOST)
+    """One number a component; empty where there are too few or too many. What no fit can have found is missing."""
+    values = [value if value is None or abs(value) < LARGEST else None for value in node[key].numbers(MOST)]
     return values if len(values) == number_of(node) else []
 
 
 def contrast_figure(node: Node) -> Figure | None:
     """How far components are from Gaussian, in their order."""
     sizes = [None if value is None else abs(value) for value in column(node, "contrast")]
-    positive = [value for value in present(*sizes) if value > 0]
+    positive = [value for _, value in _above(sizes)]
     if not positive:
         return None
     low, high = max(min(positive), 1e-6 * max(positive)), max(positive)
-    drawn = _by_kind(node, [value if value else None for value in sizes], lambda value: compact(value, 3))
+    drawn = _by_kind(
+        node, [value if value and value > LEAST else None for value in sizes], lambda value: compact(value, 3)
+    )
     axes = ("component", "distance of the contrast from a Gaussian's")
     return Figure(
         "contrast-figure",
         "How far from Gaussian",
         "Components are in this order. Where the curve meets what Gaussian noise shows, directions are not determined.",
         f"Distances from Gaussian of {count(len(sizes))} components, from {compact(high, 3)} to {compact(low, 3)}.",
-        on_both(lambda width: lines(drawn, axes, width, 260, y_range=(0.8 * low, 1.2 * high), log=True)),
+        on_both(lambda width: lines(drawn, axes, width, 260, y_range=_decades(low, high), log=True)),
         legend=_legend(drawn),
     )
 
@@ -67,6 +71,8 @@ def kurtosis_figure(node: Node) -> Figure | None:
     high = known[-1] if known[-1] <= 6 * max(usual, 1.0) else 3 * max(usual, 1.0)
     beyond = sum(1 for value in known if value > high)
     cut = f" Those above {compact(high, 3)} ({beyond}) are drawn at the edge." if beyond else ""
+    low, high = min(known[0], 0.0), max(high, 0.5)
+    room = 0.05 * (high - low)
     drawn = _by_kind(node, values, lambda value: fixed(value, 2))
     above = sum(1 for value in known if value > 0)
     return Figure(
@@ -76,9 +82,7 @@ def kurtosis_figure(node: Node) -> Figure | None:
         f"Excess kurtosis of {count(len(values))} components, {above} of them above zero; from {fixed(known[0], 2)} to "
         f"{fixed(known[-1], 2)}.",
         on_both(
-            lambda width: lines(
-                drawn, ("component", "excess kurtosis"), width, 260, y_range=(min(known[0], 0.0), max(high, 0.5))
-            )
+            lambda width: lines(drawn, ("component", "excess kurtosis"), width, 260, y_range=(low - room, high + room))
         ),
         legend=_legend(drawn),
     )
@@ -112,24 +116,24 @@ def score_figure(node: Node) -> Figure | None:
 def angle_figure(node: Node) -> Figure | None:
     """How far directions strayed, beside what sampling allows."""
     found = [
-        ("observed", "s2", "observed in refits", column(node, "observed")),
-        ("expected", "s1", "expected from sampling", column(node, "expected")),
+        ("s2", "observed in refits", _above(column(node, "observed"))),
+        ("s1", "expected from sampling", _above(column(node, "expected"))),
     ]
     drawn = [
         Line(
             words,
             series,
-            tuple((float(place), value) for place, value in enumerate(values) if value),
-            tuple(f"component {place}: {fixed(value, 3)}" for place, value in enumerate(values) if value),
+            tuple((float(place), value) for place, value in values),
+            tuple(f"component {place}: {fixed(value, 3)}" for place, value in values),
             dotted=True,
         )
-        for _, series, words, values in found
+        for series, words, values in found
     ]
     drawn = [line for line in drawn if line.points]
     if len(drawn) < 2:
         return None
     every = [y for line in drawn for _, y in line.points]
-    low = max(min(every), 1e-4)
+    low = max(min(every), 1e-4 * max(every))
     return Figure(
         "angle-figure",
         "How far directions stray",
@@ -139,7 +143,7 @@ def angle_figure(node: Node) -> Figure | None:
         f"{compact(max(every), 2)}.",
         on_both(
             lambda width: lines(
-                drawn, ("component", "angle, radians"), width, 260, y_range=(0.8 * low, 1.2 * max(every)), log=True
+                drawn, ("component", "angle, radians"), width, 260, y_range=_decades(low, max(every)), log=True
             )
         ),
         legend=tuple(Key("dot", line.series, line.name) for line in drawn),
@@ -147,15 +151,20 @@ def angle_figure(node: Node) -> Figure | None:
 
 
 def component_table(node: Node) -> Table | None:
-    """Everything about every component."""
-    found = [(key, column(node, key)) for key in NUMBERS]
+    """Everything about every component; beside scores, not what the angles say as well."""
+    keys = [key for key in NUMBERS if not node["scores"] or key not in ("contrast", "skewness", "uncertainty")]
+    found = [(key, column(node, key)) for key in keys]
     found = [(key, values) for key, values in found if values]
     if not found:
         return None
     kinds = kinds_of(node)
     back = [entry.raw is True for entry in node["comes_back"].nodes(MOST)]
     marked = back if len(back) == len(kinds) else [False] * len(kinds)
-    columns = (Column("component"), *(Column(NUMBERS[key][0]) for key, _ in found), Column("remark", numeric=False))
+    columns = (
+        Column("component", numeric=False),
+        *(Column(NUMBERS[key][0]) for key, _ in found),
+        Column("remark", numeric=False),
+    )
     rows = tuple(
         (
             Cell(str(place), strong=marked[place] and not all(marked)),
@@ -164,7 +173,8 @@ def component_table(node: Node) -> Table | None:
         )
         for place in range(len(kinds))
     )
-    return Table("components", "Every component", columns, rows, folded=len(rows) > OPEN)
+    title = "Every component" + ("; angles expected and observed in radians" if node["observed"] else "")
+    return Table("components", title, columns, rows, folded=len(rows) > OPEN)
 
 
 def kinds_of(node: Node) -> list[str]:
@@ -193,6 +203,16 @@ def _by_kind(
             )
             drawn.append(Line(words, series, points, labels, dotted=True))
     return drawn
+
+
+def _above(values: list[float | None]) -> list[tuple[int, float]]:
+    """Values that have a logarithm, with their places."""
+    return [(place, value) for place, value in enumerate(values) if value is not None and value > LEAST]
+
+
+def _decades(low: float, high: float) -> tuple[float, float]:
+    """The powers of ten around a range."""
+    return 10.0 ** math.floor(math.log10(low)), 10.0 ** math.ceil(math.log10(high))
 
 
 def _legend(drawn: list[Line]) -> tuple[Key, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .compare import _caveats, _citation, _settings
-from .components import component_table, contrast_figure, kurtosis_figure, number_of
+from .closing import closing, made_by
+from .components import LARGEST, component_table, contrast_figure, kurtosis_figure, number_of
 from .figures import Line, lines
 from .parts import Cell, Column, Definitions, Figure, Page, Section, Table, Verdict
 from .planes import planes_section
@@ -28,25 +28,6 @@ def assemble(result: Node) -> Page:
         opening=_opening(result),
         sections=tuple(section for section in sections if section is not None),
         made_by=made_by(result),
-    )
-
-
-def closing(result: Node) -> list[Section | None]:
-    """What every page ends with: caveats, settings, versions, citation."""
-    versions = tuple((package, node.text(), "") for package, node in result["versions"].items()[:50] if node.text())
-    return [
-        _caveats(result) if result["caveats"] else None,
-        _settings(result),
-        Section("versions", "Versions", (Definitions(versions),)) if versions else None,
-        _citation(result),
-    ]
-
-
-def made_by(result: Node) -> str:
-    """The foot of a page."""
-    return (
-        f"Made by isorep {result['isorep'].text('of unknown version')} from a result of schema "
-        f"{result['schema'].text()}. The file is complete in itself and fetches nothing."
     )
 
 
@@ -87,7 +68,7 @@ def _components(result: Node) -> Section | None:
 
 
 def _path(result: Node) -> Section | None:
-    points = result["path"].points(MOST_STEPS)
+    points = [(x, y) for x, y in result["path"].points(MOST_STEPS) if max(abs(x), abs(y)) < LARGEST]
     if len(points) < 2:
         return None
     labels = tuple(f"after {fixed(x, 1)} sweeps: {compact(y, 5)}" for x, y in points)
@@ -102,8 +83,8 @@ def _path(result: Node) -> Section | None:
     figure = Figure(
         "path-figure",
         "Contrast reached",
-        "The sum over components of the distance from Gaussian. A sweep is one pass over all rows and components; where "
-        "the search goes on among fewer of them, it takes less.",
+        "The sum over components of the distance from Gaussian; a sweep is one pass over all rows and components. The "
+        "search looks at some rows only, where chance shows more contrast, so the curve need not rise from the start.",
         f"From {compact(points[0][1])} to {compact(points[-1][1])} in {fixed(points[-1][0], 1)} sweeps.",
         on_both(lambda width: lines([line], ("sweeps", "contrast"), width, 260)),
         table=table,

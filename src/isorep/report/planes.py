@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from .figures import Drawing, Series, heatmap
 from .figures.drawing import dots, group
-from .parts import Cell, Column, Definitions, Figure, Key, Prose, Section, Table
+from .parts import Cell, Column, Definitions, Figure, Heading, Key, Prose, Section, Table
 from .rungs import on_both
 from .values import MISSING, Node, compact, count, fixed
 
@@ -43,10 +43,10 @@ def curvature_figure(node: Node, weak: list[Pair], total: int) -> Figure | None:
     largest = max((abs(value) for value in known), default=0.0)
     if largest <= 0:
         return None
+    starts = [str(first) for first, _ in groups]
     names = [str(first) if last == first else f"{first}–{last}" for first, last in groups]
-    marked = {(_place(groups, i), _place(groups, j)) for i, j in weak} | {
-        (_place(groups, j), _place(groups, i)) for i, j in weak
-    }
+    cells = [(_place(groups, i), _place(groups, j)) for pair in weak for i, j in (pair, pair[::-1])]
+    marked = {(i, j) for i, j in cells if i is not None and j is not None}
     shares = [[None if value is None else value / largest for value in row] for row in pooled]
     labels = [
         tuple(
@@ -57,8 +57,8 @@ def curvature_figure(node: Node, weak: list[Pair], total: int) -> Figure | None:
     ]
 
     def draw(width: float) -> Drawing:
-        made = heatmap(shares, names, names, ("component", "component"), min(width, LARGEST))
-        spots = [made.series[i].points[j] for i, j in sorted(marked) if i is not None and j is not None]
+        made = heatmap(shares, starts, starts, ("component", "component"), min(width, LARGEST))
+        spots = [made.series[i].points[j] for i, j in sorted(marked)]
         size = "medium" if made.reach > 7 else "small"
         series = tuple(
             Series(f"component{'s' if '–' in name else ''} {name}", each.points, said)
@@ -67,7 +67,7 @@ def curvature_figure(node: Node, weak: list[Pair], total: int) -> Figure | None:
         body = made.body + group([dots(spots, size)], class_="s2") if spots else made.body
         return replace(made, body=Markup(body), series=series)
 
-    part = " Each cell holds the least of its block." if len(groups) < edges[-1] else ""
+    part = " Each cell holds the least of a block of components, named by the first." if len(groups) < edges[-1] else ""
     named = (
         f" The {count(len(weak))} least certain of {count(total)} weak planes are marked." if total > len(weak) else ""
     )
@@ -75,7 +75,7 @@ def curvature_figure(node: Node, weak: list[Pair], total: int) -> Figure | None:
         "planes-figure",
         "Curvature of each plane",
         "The second variation of the contrast when two components turn into each other, as a share of the largest, "
-        f"{compact(largest, 3)}. Where it is pale they may turn; where it is blue the fit is at a saddle.{part}{named}",
+        f"{compact(largest, 3)}. Where it is faint they may turn; blue is a saddle.{part}{named}",
         f"Heat map of curvatures; the least is {compact(min(known), 3)}, and {count(total)} planes are weak.",
         on_both(draw),
         legend=(Key("dot", "s2", "weak: not beyond sampling error"),) if weak else (),
@@ -145,7 +145,7 @@ def _table(node: Node) -> Table | None:
     return Table("weak-planes", f"Weak planes, {some}: angles in radians", columns, tuple(rows), folded=len(rows) > 12)
 
 
-def _constants(node: Node) -> list[Prose | Definitions]:
+def _constants(node: Node) -> list[Heading | Prose | Definitions]:
     numbers = {key: node[key].number() for key in ("gamma", "C1", "C2", "B", "kappa")}
     if all(value is None for value in numbers.values()):
         return []
@@ -161,12 +161,7 @@ def _constants(node: Node) -> list[Prose | Definitions]:
         (words[key][0], compact(value) if value is not None else MISSING, words[key][1])
         for key, value in numbers.items()
     )
-    said = (
-        "The constants of the perturbation lemma for this fit are numerically huge: a diagnosis, never a promise."
-        + (
-            " The contrast bends the wrong way in some plane: the fit is at a saddle."
-            if node["saddle"].raw is True
-            else ""
-        )
+    said = "They are numerically huge: a diagnosis, never a promise." + (
+        " The contrast bends the wrong way in some plane: the fit is at a saddle." if node["saddle"].raw is True else ""
     )
-    return [Prose((said,)), Definitions(items)]
+    return [Heading("Constants of the perturbation lemma"), Prose((said,)), Definitions(items)]

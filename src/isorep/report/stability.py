@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from .closing import closing, made_by
 from .components import angle_figure, component_table, contrast_figure, kurtosis_figure, number_of, score_figure
 from .figures import heatmap
-from .ica import closing, data_tiles, made_by
+from .ica import data_tiles
 from .parts import Cell, Column, Definitions, Figure, Page, Section, Table, Verdict
 from .planes import planes_section, spans
 from .rungs import on_both
@@ -39,13 +40,13 @@ def _opening(result: Node) -> tuple[Verdict | Definitions, ...]:
         rest[:1].upper() + rest[1:],
         (all(back) or (None if any(back) else False)) if back else None,
     )
-    tiles = [("come back", f"{sum(back)} of {len(back)}", "in at least nine of ten refits")] if back else []
+    tiles = []
     scores = sorted(present(*result["components"]["scores"].numbers()))
     if scores:
         tiles.append(("median score", fixed(scores[len(scores) // 2], 3), f"least {fixed(scores[0], 3)}"))
     tiles += data_tiles(result)
     used, rows = result["rows_used"].number(), result["rows"].number()
-    if used is not None and rows:
+    if used is not None and rows is not None and rows >= 1:
         share = (
             "all rows" if result["settings"]["resample"].raw is False else f"{percent(used / rows)} of all, drawn anew"
         )
@@ -88,8 +89,8 @@ def _match_figure(result: Node) -> Figure | None:
     return Figure(
         "match-figure",
         "Every component in every refit",
-        "Absolute correlation with the component matched to it. A pale column is a component that does not come back, "
-        f"a pale row a refit that went elsewhere.{part}{rest}",
+        "Absolute correlation with the component matched to it. A faint column is a component that does not come back, "
+        f"a faint row a refit that went elsewhere.{part}{rest}",
         f"Heat map of {len(given)} refits by {count(k)} components; {count(found)} of {count(len(given) * k)} "
         "correlations exceed 0.9.",
         on_both(
@@ -108,6 +109,6 @@ def _refit_table(result: Node) -> Table | None:
             continue
         settled = "yes" if entry["converged"].raw is True else "no"
         rows.append((Cell(str(place + 1)), *(Cell(count(number), number) for number in numbers), Cell(settled)))
-    columns = ("refit", "rows", "components", "near-Gaussian ones", "converged")
-    numeric = tuple(Column(title, numeric=title != "converged") for title in columns)
-    return Table("refits", "Every refit", numeric, tuple(rows), folded=len(rows) > 12) if rows else None
+    titles = ("refit", "rows", "components", "near-Gaussian", "converged")
+    columns = tuple(Column(title, numeric=title not in ("refit", "converged")) for title in titles)
+    return Table("refits", "Every refit", columns, tuple(rows), folded=len(rows) > 12) if rows else None

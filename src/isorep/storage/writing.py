@@ -53,8 +53,8 @@ def write(representation: Any, path: str | Path, *, key: str | None = None, drop
     try:
         with replacing(path, folder=_is_folder(path)) as temporary:
             module.save(temporary, rows, key)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+    except (OSError, RuntimeError) as error:  # h5py and torch raise the latter when a disk is full
+        raise InputError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from error
 
 
 def require_target(path: str | Path) -> None:
