@@ -170,6 +170,19 @@ def test_the_search_and_the_finish_only_ever_gain(crew):
     assert found.sweeps < 25
 
 
+@pytest.mark.parametrize("pair", [(0, 1), (0, 3)])  # of unlike and of like kind
+def test_sum_and_difference_of_two_components_are_left_for_the_components(pair):
+    x = sources(6000, 6) @ mixing(6, 0)
+    found = ICA(tol=1e-7).fit(x)
+    halfway = found.components_.copy()
+    i, j = pair
+    halfway[i], halfway[j] = (halfway[i] + halfway[j]) / np.sqrt(2), (halfway[i] - halfway[j]) / np.sqrt(2)
+    again = ICA(tol=1e-7).fit(x, start=halfway)
+    assert again.converged_
+    assert (again.conditioning_ > 0).all()
+    np.testing.assert_allclose(again.components_, found.components_, atol=1e-4)
+
+
 def test_uncertainty_predicts_how_far_directions_stray(crew):
     n, d, draws = 4000, 6, 30
     strayed, predicted = [], []

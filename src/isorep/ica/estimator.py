@@ -230,7 +230,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _describe(self, white: WhiteRows, rotation: Rotation, contrast: Contrast, whitening: Whitening) -> None:
         """Canonical form and everything that is known about the components."""
-        portrait = white.portrait(rotation.matrix, contrast)
+        portrait = rotation.portrait
         excess = portrait.value - contrast.normal_value
         order = np.argsort(-np.abs(excess), kind="stable")
         signs = np.where(portrait.third >= 0, 1.0, -1.0)

@@ -25,12 +25,15 @@ from ..representation import Array
 from .contrasts import Contrast
 from .finish import Finish, Outlook, converged
 from .ledger import Keeper, Ledger, Report
+from .planes import conditioning
 from .search import PATIENCE, fixed_point, orthonormal, search
 from .white import Portrait, WhiteRows
 
 _ROUGH = 10.0  # how much looser the rule is until other optima have been considered
 _DEPENDENT = 4.0  # standard errors, about, by which two components depend on each other for certain
 _RESTARTS = 3
+_ESCAPES = 5  # times that a saddle is left
+_SADDLE = 3.0  # standard errors of a Gaussian component's curvature below zero that make a saddle
 _BETTER = 1e-3  # relative gain in contrast that makes another optimum better
 
 
@@ -39,6 +42,7 @@ class Rotation:
     """Rows of ``matrix`` are the components' directions in whitened space."""
 
     matrix: Array
+    portrait: Portrait
     converged: bool
     sweeps: float
     path: list[tuple[float, float]]
@@ -84,9 +88,34 @@ def rotate(
             if better is not None:
                 finish = Finish(rows, better, contrast, ledger)
     outlook = finish.run(tol, keeper=keeper, stage="last")
-    done = converged(outlook, tol)
-    matrix = finish.last_step(outlook) if done and rows.width > 1 else finish.matrix
-    return Rotation(matrix, done, ledger.spent, ledger.path, outlook.newton_step)
+    for _ in range(_ESCAPES):
+        matrix = finish.last_step(outlook) if converged(outlook, tol) and rows.width > 1 else finish.matrix
+        portrait = rows.portrait(matrix, contrast)
+        turned = leave_saddle(matrix, portrait, contrast, rows.n)
+        if turned is None or ledger.exhausted:
+            break
+        finish = Finish(rows, turned, contrast, ledger)
+        outlook = finish.run(tol)
+    return Rotation(matrix, portrait, converged(outlook, tol), ledger.spent, ledger.path, outlook.newton_step)
+
+
+def leave_saddle(matrix: Array, portrait: Portrait, contrast: Contrast, n: int) -> Array | None:
+    """Turn the planes in which the contrast has no optimum by half a right angle; None if there are none.
+
+    Sum and difference of two components are a saddle halfway between the two ways of telling them apart.
+    """
+    planes = conditioning(portrait)
+    limit = -_SADDLE * np.sqrt(contrast.noise / n)
+    below = np.argwhere(np.triu(planes, 1) < limit)
+    if len(below) == 0:
+        return None
+    matrix = matrix.copy()
+    free = np.ones(len(matrix), dtype=bool)
+    for i, j in sorted(below.tolist(), key=lambda plane: planes[plane[0], plane[1]]):
+        if free[i] and free[j]:
+            matrix[i], matrix[j] = (matrix[i] + matrix[j]) / np.sqrt(2), (matrix[j] - matrix[i]) / np.sqrt(2)
+            free[i] = free[j] = False
+    return matrix
 
 
 def reconsider(
