@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from .conditioning import Factor, Preconditioner, factor_covariance, factor_preconditioned, preconditioner
+from .errors import InputError
 from .moments import Moments, fold_moments, merged
 from .representation import Array, Matrix, rounding_of
 from .rows import ProjectedRows
@@ -39,6 +42,9 @@ def resolve_alone(moments: Callable[[Array | None, Array | None], Moments], roun
     ``moments(mean, basis)`` makes a pass: over the rows, or over centred rows times a basis.
     """
     total = moments(None, None)
+    spread = float(np.sqrt(np.trace(total.xx) / max(total.n, 1)))
+    if spread > 0 and not 1e-140 < spread < 1e140:
+        raise InputError(f"the values of X spread by {spread:.0e}: rescale, their squares leave float64")
     arguments = (total.xx, total.n, total.source_mean, rounding)
     factor = factor_covariance(*arguments)
     if not factor.resolved:

@@ -25,6 +25,7 @@ def test_samples_and_projections_stay_on_the_device(monkeypatch):
     from isorep.ica import search
 
     monkeypatch.setattr(search, "ROWS_A_PLANE", 8.0)
+    monkeypatch.setattr(search, "LEAST_ROWS", 0)
     x = sources(9000, 20) @ mixing(20, 0)
     np.testing.assert_allclose(ICA(device="cpu").fit(x).components_, ICA().fit(x).components_, atol=1e-8)
 

@@ -314,6 +314,10 @@ def test_what_cannot_be_fitted_is_refused_in_a_sentence():
         ICA(whiten=True).fit(x)
     with pytest.raises(isorep.InputError, match="must be positive"):
         ICA(tol=0).fit(x)
+    with pytest.raises(isorep.InputError, match="whole number"):
+        ICA("mle").fit(x)
+    with pytest.raises(isorep.InputError, match="rescale"):
+        ICA().fit(1e-160 * x)
     with pytest.raises(isorep.InputError, match=r"start has the shape \(3, 2\)"):
         ICA().fit(x, start=np.ones((3, 2)))
     with pytest.raises(ValueError, match="minimum of 2"):
@@ -349,8 +353,66 @@ def test_a_memory_map_with_nonsense_is_refused(tmp_path):
     with pytest.raises(isorep.InputError, match="shape"):
         ICA().fit(deep)
     single = np.lib.format.open_memmap(tmp_path / "single.npy", "w+", np.float32, (1, 3))
-    with pytest.raises(isorep.InputError, match="one row"):
+    with pytest.raises(isorep.InputError, match="at least two rows, and there are 1"):
         ICA().fit(single)
+
+
+def test_components_are_mapped_back_from_where_they_lie(tmp_path):
+    x = (sources(3000, 5) @ mixing(5, 0)).astype(np.float32)
+    for fitted in (ICA().fit(x), Whitening().fit(x)):
+        found = fitted.transform(x)
+        back = fitted.inverse_transform(found)
+        assert back.dtype == np.float32
+        np.testing.assert_allclose(back, x, atol=1e-4)
+        np.testing.assert_array_equal(fitted.inverse_transform(isorep.Representation(found)), back)
+        with pytest.raises(isorep.InputError, match="5 components"):
+            fitted.inverse_transform(found[:, :3])
+        with pytest.raises(ValueError, match="NaN"):
+            fitted.inverse_transform(np.full((2, 5), np.nan))
+    bad = np.lib.format.open_memmap(tmp_path / "bad.npy", "w+", np.float32, (50, 5))
+    bad[3, 3] = np.nan
+    with pytest.raises(isorep.InputError, match="not finite"):
+        fitted.transform(bad)
+
+
+def test_a_refit_forgets_the_fit_before(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    x = sources(3000, 5) @ mixing(5, 0)
+    fitted = ICA().fit(pandas.DataFrame(x, columns=list("abcde")))
+    np.save(tmp_path / "x.npy", x[:, :4])
+    fitted.fit(np.load(tmp_path / "x.npy", mmap_mode="r"))
+    assert not hasattr(fitted, "feature_names_in_")
+    assert fitted.n_features_in_ == 4
+    fitted.set_params(whiten=None).fit(x)
+    assert not hasattr(fitted, "gaussian_")
+    with pytest.raises(isorep.InputError, match="no checkpoint"):
+        fitted.fit(x, checkpoint=tmp_path / "fit.checkpoint")
+
+
+@pytest.mark.filterwarnings("ignore::isorep.ica.GaussianityWarning")
+def test_part_gaussian_data_of_few_rows_always_settle():
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        x = np.hstack([rng.laplace(size=(2000, 6)), rng.normal(size=(2000, 4))])
+        assert ICA().fit(x).converged_, seed
+
+
+@pytest.mark.parametrize("shape", [(45, 40), (60, 50)])
+def test_hardly_more_rows_than_columns_determine_nothing(shape, rng):
+    with pytest.warns(GaussianityWarning):
+        assert ICA().fit(rng.normal(size=shape)).gaussian_.all()
+
+
+def test_a_fit_that_ends_at_a_saddle_does_not_claim_to_have_settled(rng):
+    s = rng.uniform(-1, 1, (2000, 2))
+    s = np.vstack([s, -s, s * [1, -1], s * [-1, 1]])
+    s = np.vstack([s, s[:, ::-1]])
+    halfway = np.array([[1.0, 1.0], [1.0, -1.0]]) / np.sqrt(2)
+    with pytest.warns(UserWarning, match="raise max_iter"):
+        stuck = ICA(max_iter=1).fit(s, start=halfway)
+    assert not stuck.converged_
+    assert stuck.unsettled_.all()
+    assert ICA().fit(s, start=halfway).conditioning_.min() > 0
 
 
 def test_scratch_space_gives_the_same_answer_and_is_refused_when_there_is_none(monkeypatch):
@@ -370,5 +432,6 @@ def test_many_rows_are_searched_by_a_sample(monkeypatch):
     x = (sources(30000, 16) @ mixing(16, 0)).astype(np.float64)
     expected = ICA().fit(x)
     monkeypatch.setattr(search, "ROWS_A_PLANE", 20.0)
+    monkeypatch.setattr(search, "LEAST_ROWS", 0)
     sampled = ICA().fit(x)
     np.testing.assert_allclose(sampled.transform(x), expected.transform(x), atol=5e-3)

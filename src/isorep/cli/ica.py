@@ -39,7 +39,7 @@ def fit(
     components: Components = None,
     contrast: ContrastName = "logcosh",
     whiten: Annotated[str, typer.Option(help="pca, zca or none.")] = "pca",
-    tol: Annotated[float, typer.Option(help="Largest step, in radians, that counts as none.")] = 1e-4,
+    tol: Annotated[float, typer.Option(help="Radians, RMS, that a Newton step may still turn planes by.")] = 1e-4,
     max_iter: Annotated[int, typer.Option(help="At most this many sweeps over the data.")] = 200,
     device: Annotated[str | None, typer.Option(help="A torch device such as cuda, to sweep there.")] = None,
     ids: Ids = None,
@@ -194,7 +194,7 @@ def _fit(ica: ICA, rows: Representation, checkpoint: Path, progress: FitProgress
 
     try:
         with _about(rows, besides=str(checkpoint)):
-            ica.fit(rows, checkpoint=checkpoint, progress=progress)
+            ica.fit(rows, checkpoint=None if ica.whiten is None else checkpoint, progress=progress)
     except InputError as error:
         if "is the checkpoint of" not in str(error):
             raise

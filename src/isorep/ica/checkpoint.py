@@ -27,7 +27,7 @@ class Checkpoint(Keeper):
     """The state of a fit in a file, written again every few seconds."""
 
     def __init__(self, path: str | Path, belongs: dict[str, Any], seconds: float = 5.0) -> None:
-        self.path, self._belongs, self._seconds = Path(path), json.loads(json.dumps(belongs)), seconds
+        self.path, self._belongs, self._seconds = Path(path), json.loads(json.dumps(belongs, default=_plain)), seconds
         self._last = time.monotonic()
         self.whitening: dict[str, Array] = {}
         require_writable(self.path)
@@ -44,8 +44,11 @@ class Checkpoint(Keeper):
             raise InputError(f"{self.path} is not a checkpoint: {error}") from None
         if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
             raise InputError(f"{self.path} is not a checkpoint of an ICA fit")
+        belongs = facts.get("belongs")
+        if not isinstance(belongs, dict) or not {"stage", "state"} <= facts.keys():
+            raise InputError(f"{self.path} is a damaged checkpoint: remove it")
         for name, mine in self._belongs.items():
-            theirs = facts["belongs"].get(name)
+            theirs = belongs.get(name)
             if theirs != mine:
                 what = "other data" if name == "fingerprint" else f"a fit with {name}={theirs!r}, not {mine!r}"
                 raise InputError(f"{self.path} is the checkpoint of {what}: name another file, or remove it")
@@ -73,3 +76,10 @@ class Checkpoint(Keeper):
     def remove(self) -> None:
         """The fit is done."""
         self.path.unlink(missing_ok=True)
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy's as one of Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise InputError(f"a checkpoint cannot hold the setting {value!r}")

@@ -25,6 +25,7 @@ class Contrast:
     :math:`g'(y)` and of :math:`G(y)`. ``slopes`` returns :math:`g'(y)` itself. ``normal_value`` is
     :math:`\mathbb E\,G` of a standard normal variable, and ``noise`` the variance of :math:`g'(\nu)-g(\nu)\nu` that its
     sample variance does not explain: over the number of rows, that of a Gaussian component's curvature.
+    ``reach`` is how many times its root, and the root of the dimensions, the best directions of noise may get to.
     """
 
     name: str
@@ -32,11 +33,12 @@ class Contrast:
     slopes: Callable[[Array], Array]
     normal_value: float
     noise: float
+    reach: float
 
 
 def contrast_named(name: str) -> Contrast:
     """The contrast of that name."""
-    if name not in CONTRASTS:
+    if not isinstance(name, str) or name not in CONTRASTS:
         raise InputError(f"contrast is {name!r}; known are {', '.join(CONTRASTS)}")
     return CONTRASTS[name]
 
@@ -118,7 +120,7 @@ def _slopes_cube(y: Array) -> Array:
 
 
 CONTRASTS = {
-    "logcosh": Contrast("logcosh", _apply_logcosh, _slopes_logcosh, 0.37456720749143807, 0.1249390641),
-    "exp": Contrast("exp", _apply_exp, _slopes_exp, -float(np.sqrt(0.5)), 0.3273502692),
-    "cube": Contrast("cube", _apply_cube, _slopes_cube, 0.75, 24.0),
+    "logcosh": Contrast("logcosh", _apply_logcosh, _slopes_logcosh, 0.37456720749143807, 0.1249390641, 2.0),
+    "exp": Contrast("exp", _apply_exp, _slopes_exp, -float(np.sqrt(0.5)), 0.3273502692, 2.0),
+    "cube": Contrast("cube", _apply_cube, _slopes_cube, 0.75, 24.0, 3.0),
 }

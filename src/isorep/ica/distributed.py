@@ -172,12 +172,12 @@ class DaskRows:
         return total
 
 
-def apply_affine(rows: Any, matrix: Array, before: Array) -> Any:
-    """``(rows - before) @ matrix`` as a Dask array, not yet computed."""
+def apply_affine(rows: Any, matrix: Array, before: Array, after: Array) -> Any:
+    """``(rows - before) @ matrix + after`` as a Dask array, not yet computed."""
     rows = _whole_rows(rows)
     dtype = np.float64 if rows.dtype == np.float64 else np.float32
     chunks = (rows.chunks[0], (matrix.shape[1],))
-    return rows.map_blocks(_affine, matrix, before, dtype=dtype, chunks=chunks, meta=np.empty((0, 0), dtype))
+    return rows.map_blocks(_affine, matrix, before, after, dtype=dtype, chunks=chunks, meta=np.empty((0, 0), dtype))
 
 
 @dataclass(frozen=True)
@@ -220,9 +220,9 @@ def _merged_tallies(parts: list[_Tally]) -> _Tally:
     return _Tally(lengths, moments, [fault for part in parts for fault in part.faults])
 
 
-def _affine(values: Array, matrix: Array, before: Array) -> Array:
+def _affine(values: Array, matrix: Array, before: Array, after: Array | None = None) -> Array:
     with _single_threaded_blas():
-        return np.asarray(linear.apply_affine(values, matrix, before=before))
+        return np.asarray(linear.apply_affine(values, matrix, before=before, after=after))
 
 
 def _projected(values: Array, matrix: Array) -> Array:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from hashlib import sha256
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,13 +24,14 @@ from .ledger import Keeper
 from .linear import apply_affine
 from .planes import conditioning
 from .solver import Rotation, rotate, uncertainty
-from .sources import Source, as_source, open_rows
+from .sources import Source, as_source, open_components, open_rows
 from .unwhitened import fit_unwhitened
 from .white import WhiteRows
 from .whitening import Whitening
 
 FitProgress = Callable[[str, float, float, float], None]
 
+_ABOUT_COLUMNS = ("n_features_in_", "feature_names_in_")
 _UNSETTLED = 0.05  # radians a Newton step would still turn a component that has not settled
 
 
@@ -82,6 +85,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     mean_ : (d,) array
     rank_ : int
         Numerical rank of the data.
+    singular_values_ : (k,) array
+        Standard deviations of the data along the principal axes that were kept.
     converged_ : bool
     n_iter_ : int
         Sweeps taken, small ones counted by their share.
@@ -92,7 +97,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     kurtosis_, skewness_ : (k,) arrays
         Excess kurtosis and skewness.
     uncertainty_ : (k,) array
-        How far sampling lets each direction stray, in radians, were components independent.
+        How far sampling lets each direction stray from the truth, in radians, were components independent.
     gaussian_ : (k,) bool array
         Components that Gaussian noise of as many rows and dimensions could show as well: among them directions are
         not determined, only the space they span.
@@ -168,17 +173,23 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         contrast = contrast_named(self.contrast)
         if self.whiten not in ("pca", "zca", None):
             raise InputError(f"whiten is {self.whiten!r}; known are pca, zca, None")
-        if not (self.tol > 0 and self.max_iter >= 1):
-            raise InputError(f"tol={self.tol} and max_iter={self.max_iter} must be positive")
+        positive: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
+        for name, value in positive.items():
+            if not (isinstance(value, Real) and float(value) > 0):
+                raise InputError(f"{name}={value!r} must be positive")
         source = as_source(open_rows(self, X, reset=True))
+        for name in [name for name in vars(self) if name.endswith("_") and name not in _ABOUT_COLUMNS]:
+            delattr(self, name)  # of an earlier fit
         if self.whiten is None:
+            if not (start is None and checkpoint is None and self.device is None):
+                raise InputError("without whitening there is no start, no checkpoint and no device")
             fit_unwhitened(self, source, contrast)
             return self
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        keeper = Keeper() if checkpoint is None else Checkpoint(checkpoint, self._belongs(source, seed))
+        keeper = Keeper() if checkpoint is None else Checkpoint(checkpoint, self._belongs(source, start))
         tell = progress or (lambda *_: None)
         tell("whitening", 0.0, 0.0, 1.0)
-        whitening = self._whitening(source, keeper)
+        whitening, seed = self._whitening(source, keeper, seed)
         with Crew() as crew:
             white = self._placed(source.whitened(whitening.mean_, whitening.components_.T, crew))
             rotation = rotate(
@@ -197,19 +208,24 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._warn()
         return self
 
-    def _belongs(self, source: Source, seed: int) -> dict[str, Any]:
-        settings = {name: getattr(self, name) for name in ("n_components", "contrast", "whiten", "tol", "max_iter")}
-        return {"fingerprint": source.fingerprint(), "seed": seed, **settings}
+    def _belongs(self, source: Source, start: Array | None) -> dict[str, Any]:
+        """What a checkpoint is for: these data and settings."""
+        settings = {name: value for name, value in self.get_params().items() if name != "random_state"}
+        if isinstance(self.random_state, Integral):
+            settings["random_state"] = int(self.random_state)
+        begun = None if start is None else sha256(np.asarray(start).tobytes()).hexdigest()
+        return {"fingerprint": source.fingerprint(), "start": begun, **settings}
 
-    def _whitening(self, source: Source, keeper: Keeper) -> Whitening:
-        """Fitted to the rows, or taken from the checkpoint: rounding must not tell the two apart."""
+    def _whitening(self, source: Source, keeper: Keeper, seed: int) -> tuple[Whitening, int]:
+        """Fitted to the rows, or taken from the checkpoint, with its seed: nothing may tell the two apart."""
         whitening = Whitening(self.n_components, kind="pca", rounding=self.rounding).fit_source(source)
         if not isinstance(keeper, Checkpoint):
-            return whitening
+            return whitening, seed
         names = ("mean", "components", "mixing", "singular_values", "rank")
         if keeper.load() is None:
             keeper.whitening = {name: np.atleast_1d(getattr(whitening, f"{name}_")) for name in names}
-            return whitening
+            keeper.whitening["seed"] = np.array([seed])
+            return whitening, seed
         kept = keeper.whitening
         scale = whitening.singular_values_[0] + np.abs(whitening.mean_).max()
         for name in ("mean", "singular_values"):
@@ -219,7 +235,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         for name in names:
             setattr(whitening, f"{name}_", kept[name])
         whitening.rank_ = int(kept["rank"][0])
-        return whitening
+        return whitening, int(kept["seed"][0])
 
     def _placed(self, white: WhiteRows) -> WhiteRows:
         if self.device is None:
@@ -247,7 +263,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.uncertainty_ = uncertainty(portrait, white.n)[order]
         self.gaussian_ = indistinct(portrait.alpha, contrast, white.n)[order]
         self.unsettled_ = (rotation.newton_step[order] > _UNSETTLED) & ~self.gaussian_
-        self.n_iter_ = max(int(np.ceil(rotation.sweeps)), 1)
+        self.n_iter_ = int(np.clip(np.ceil(rotation.sweeps), 1, self.max_iter))
         self.path_ = np.array(rotation.path).reshape(-1, 2)
         self.converged_ = rotation.converged
         self._n_features_out = len(canonical)
@@ -275,10 +291,10 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return apply_affine(open_rows(self, X, reset=False), self.components_.T, before=self.mean_)
 
-    def inverse_transform(self, X: Any) -> Array:
+    def inverse_transform(self, X: Any) -> Any:
         """Sources back to rows."""
         check_is_fitted(self)
-        return np.asarray(np.asarray(X, dtype=np.float64) @ self.mixing_.T + self.mean_)
+        return apply_affine(open_components(self, X), self.mixing_.T, after=self.mean_)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted estimator to a ``.safetensors`` file: arrays and JSON, nothing to unpickle."""

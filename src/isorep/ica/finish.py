@@ -16,13 +16,14 @@ from .contrasts import Contrast
 from .ledger import Keeper, Kept, Ledger
 from .white import Sweep, WhiteRows
 
-_CONCENTRATED = 0.9  # share of the gain that makes an excursion worth it, if it lies in ...
+_CONCENTRATED = 0.95  # share of the gain that makes an excursion worth it, if it lies in ...
+_AMONG = 0.6  # share of the gain that must lie in planes of two of them
 _EXCURSION_SHARE = 0.4  # ... at most this share of the components
 _EXCURSION_GOAL = 0.05  # share of its gain that an excursion leaves
 _EXCURSION_SWEEPS = 40
 _MEMORY = 8
 _LONGEST_STEP = 0.7  # largest rotation of a component in one step, in radians
-_NOISE_REACH = 2.0  # measured: to 1.65 on Gaussian samples from 2,000 x 20 to 30,000 x 96, to 1.85 among others
+_ROWS_A_DIMENSION = 2.0  # with fewer, some projection of any data looks like anything
 _ROUNDING = 1e-8  # of a component's contrast in single precision
 _SMALLEST_STEP = 1e-7  # a step this small that still loses contrast has met rounding
 
@@ -69,13 +70,14 @@ def indistinct(alpha: Array, contrast: Contrast, n: int) -> Array:
 
     In :math:`m` dimensions of Gaussian noise the best directions reach a curvature :math:`|\alpha|` of about
     :math:`\sqrt{mv/n}`, where :math:`v/n` is the variance of :math:`\alpha` along a given direction; hardly any reaches
-    twice that. So these are the most components that all stay below it for their number.
+    twice that (thrice under the heavy-tailed cube). So these are the most components that all stay below it for their
+    number; with fewer than two rows a dimension, all of them.
     """
     size = np.abs(alpha)
     order = np.argsort(size, kind="stable")
-    reach = _NOISE_REACH * np.sqrt(contrast.noise / n * np.arange(1, len(size) + 1))
+    reach = contrast.reach * np.sqrt(contrast.noise / n * np.arange(1, len(size) + 1))
     within = np.flatnonzero(size[order] <= reach)
-    mask = np.zeros(len(size), dtype=bool)
+    mask = np.full(len(size), n < _ROWS_A_DIMENSION * len(size))
     if len(within) and within[-1] > 0:  # a single one is determined by the others
         mask[order[: within[-1] + 1]] = True
     return mask
@@ -144,11 +146,9 @@ class Finish:
             gain = float(outlook.gains.sum())
             if gain <= goal or converged(outlook, tol) or self.ledger.exhausted or taken == sweeps:
                 return outlook
-            few = concentrated(outlook.gains)
-            if few is None:
+            few = concentrated(outlook)
+            if few is None or not self._excursion(few, gain):
                 self._advance(outlook)
-            else:
-                self._excursion(few, outlook, gain, tol)
 
     def last_step(self, outlook: Outlook) -> Array:
         """The matrix after one more step, too small to be worth a sweep that would only confirm it."""
@@ -186,13 +186,18 @@ class Finish:
         self.matrix = cayley(self._step) @ self.matrix
         self._outlook = None
 
-    def _excursion(self, few: Array, outlook: Outlook, gain: float, tol: float) -> None:
-        inside = Finish(self.rows.project(self.matrix[few]), np.eye(len(few)), self.contrast, self.ledger)
-        inside.run(tol, goal=_EXCURSION_GOAL * gain, sweeps=_EXCURSION_SWEEPS)
+    def _excursion(self, few: Array, gain: float) -> bool:
+        """Finish a few components among themselves; whether that moved them."""
+        begun = np.eye(len(few))
+        inside = Finish(self.rows.project(self.matrix[few]), begun, self.contrast, self.ledger)
+        inside.run(0.0, goal=_EXCURSION_GOAL * gain, sweeps=_EXCURSION_SWEEPS)
+        if inside.matrix is begun:
+            return False
         self.matrix = self.matrix.copy()
         self.matrix[few] = inside.matrix @ self.matrix[few]
         self._memory.clear()
         self._step = self._outlook = None
+        return True
 
     def kept(self, stage: str) -> Kept:
         """The state before a sweep."""
@@ -215,14 +220,18 @@ class Finish:
             self._memory.pairs.append((arrays[f"step.{place}"], arrays[f"change.{place}"]))
 
 
-def concentrated(gains: Array) -> Array | None:
-    """The few components that hold most of the gain, if they are few."""
+def concentrated(outlook: Outlook) -> Array | None:
+    """The few components whose planes among themselves hold most of the gain, if they are few."""
+    gains = outlook.gains
     order = np.argsort(-gains, kind="stable")
     share = np.cumsum(gains[order])
     few = int(np.searchsorted(share, _CONCENTRATED * share[-1])) + 1
     if few < 2 or few > _EXCURSION_SHARE * len(gains):
         return None
-    return np.sort(order[:few])
+    chosen = np.sort(order[:few])
+    inside = np.ix_(chosen, chosen)
+    among = float((outlook.gradient[inside] ** 2 / outlook.curvature[inside]).sum() / 4)
+    return chosen if among > _AMONG * share[-1] else None
 
 
 def cayley(step: Array) -> Array:

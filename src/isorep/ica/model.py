@@ -194,7 +194,7 @@ class AppliedRows(LazyMatrix):
         block = read_rows(self._values, rows)
         if not np.isfinite(block).all():
             refuse_non_finite(self._values, self._name)
-        return transformed(block, self._matrix, self._before) + self._after
+        return transformed(block, self._matrix, self._before, self._after)
 
 
 def _settings_of(ica: ICA) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from .ledger import Keeper, Kept, Ledger
 from .white import Sweep, WhiteRows
 
 ROWS_A_PLANE = 8.0  # rows the search uses, per squared dimension: with fewer it finds what is only in the sample
+LEAST_ROWS = 50_000  # few dimensions are cheap, so all rows of ordinary data take part
 _WORKING_SHARE = 0.5  # of the remaining directions that are iterated at once
 _LEAST_WORKING = 16
 _SETTLED = 0.15  # radians a direction still moves in a sweep when it leaves
@@ -33,7 +34,8 @@ def search(
 ) -> Array:
     """All directions, each near a component of its own or left where the search could not settle it."""
     width = rows.width
-    here = rows.sample(int(ROWS_A_PLANE * width**2), np.random.default_rng(seed))
+    wanted = max(int(ROWS_A_PLANE * width**2), LEAST_ROWS)
+    here = rows.sample(wanted, np.random.default_rng(seed))
     if kept is None:
         done: list[Array] = []
         steps: list[Array] = []  # the projections made so far, to be made again when a checkpoint is taken up

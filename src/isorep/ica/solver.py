@@ -88,15 +88,18 @@ def rotate(
             if better is not None:
                 finish = Finish(rows, better, contrast, ledger)
     outlook = finish.run(tol, keeper=keeper, stage="last")
-    for _ in range(_ESCAPES):
+    for escape in range(_ESCAPES + 1):
         matrix = finish.last_step(outlook) if converged(outlook, tol) and rows.width > 1 else finish.matrix
         portrait = rows.portrait(matrix, contrast)
         turned = leave_saddle(matrix, portrait, contrast, rows.n)
-        if turned is None or ledger.exhausted:
+        if turned is None or ledger.exhausted or escape == _ESCAPES:
             break
         finish = Finish(rows, turned, contrast, ledger)
         outlook = finish.run(tol)
-    return Rotation(matrix, portrait, converged(outlook, tol), ledger.spent, ledger.path, outlook.newton_step)
+    step = outlook.newton_step
+    if turned is not None:
+        step = np.maximum(step, np.linalg.norm(turned - matrix, axis=1))
+    return Rotation(matrix, portrait, converged(outlook, tol) and turned is None, ledger.spent, ledger.path, step)
 
 
 def leave_saddle(matrix: Array, portrait: Portrait, contrast: Contrast, n: int) -> Array | None:
@@ -168,12 +171,12 @@ def reconsider(
 
 
 def uncertainty(portrait: Portrait, n: int) -> Array:
-    r"""How far sampling lets each direction stray, in radians, as if components were independent.
+    r"""How far sampling lets each direction stray from the truth, in radians, as if components were independent.
 
-    The angle in the plane of two components has variance
-    :math:`(\gamma_i+\gamma_j)/n(|\alpha_i|+|\alpha_j|)^2` with
-    :math:`\gamma=\mathbb E\,g(y)^2-(\mathbb E\,g(y)y)^2` [1]_; a direction's variance is the sum over its
-    planes. It is too small where the curvature itself is mostly noise.
+    What component :math:`i` has of component :math:`j` has variance
+    :math:`(\gamma_i+\gamma_j+\alpha_j^2)/n(|\alpha_i|+|\alpha_j|)^2` with
+    :math:`\gamma=\mathbb E\,g(y)^2-(\mathbb E\,g(y)y)^2` [1]_, whitening included; a direction's variance is the sum
+    over the others. It is too small where the curvature itself is mostly noise.
 
     References
     ----------
@@ -182,5 +185,7 @@ def uncertainty(portrait: Portrait, n: int) -> Array:
     """
     noise = np.maximum(portrait.square - portrait.product**2, 0)
     size = np.abs(portrait.alpha)
-    planes = (noise[:, None] + noise[None, :]) / (n * np.maximum(size[:, None] + size[None, :], 1e-12) ** 2)
+    planes = (noise[:, None] + noise[None, :] + size[None, :] ** 2) / (
+        n * np.maximum(size[:, None] + size[None, :], 1e-12) ** 2
+    )
     return np.asarray(np.sqrt(np.maximum(planes.sum(axis=1) - np.diagonal(planes), 0)))

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 from ..errors import InputError
 from ..moments import Moments, moments_alone
@@ -95,11 +95,27 @@ def open_rows(estimator: BaseEstimator, data: Any, *, reset: bool) -> Any:
         raise InputError(f"{name} takes floating-point values, and these are {data.dtype}: convert them first")
     width = int(data.shape[1])
     if reset:
+        if data.shape[0] < 2:  # unknown sizes are not: NaN compares false
+            raise InputError(f"{name} needs at least two rows, and there are {int(data.shape[0])}")
         estimator.n_features_in_ = width
+        if hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
     elif width != estimator.n_features_in_:
         raise InputError(
             f"X has {width} features, but {name} is expecting {estimator.n_features_in_} features as input"
         )
+    return data
+
+
+def open_components(estimator: BaseEstimator, data: Any) -> Any:
+    """Check components that are to be mapped back: as many columns as the estimator gives, finite values."""
+    if isinstance(data, Representation):
+        data = data.values
+    if not stays_where_it_is(data):
+        data = check_array(data, dtype=FLOATS)
+    name, width = type(estimator).__name__, len(estimator.components_)
+    if len(data.shape) != 2 or int(data.shape[1]) != width:
+        raise InputError(f"{name} maps back rows of {width} components, not an array of shape {tuple(data.shape)}")
     return data
 
 

@@ -125,7 +125,7 @@ def _described(name: str, data: Matrix, reference: ICA, fits: list[Refit], asked
     pairs = weak_planes(bent.planes, bent.error, reference.gaussian_)
     rows_used = int(np.median([fit.rows for fit in fits]))
     # Whitening strays as well: by a half in the correlation of each pair, whose variance is 1/n.
-    strayed = reference.uncertainty_**2 + (k - 1) / (4 * n)
+    strayed = reference.uncertainty_**2
     return Stability(
         name=name,
         rows=n,

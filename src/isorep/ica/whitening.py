@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..representation import Array
 from ..resolution import resolve_alone
 from .linear import apply_affine
-from .sources import Source, as_source, open_rows
+from .sources import Source, as_source, open_components, open_rows
 
 
 class Whitening(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -44,8 +44,8 @@ class Whitening(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     mean_ : (d,) array
     rank_ : int
         Numerical rank of the training data.
-    singular_values_ : (rank,) array
-        Standard deviations along the principal axes.
+    singular_values_ : (k,) array
+        Standard deviations along the principal axes that were kept.
 
     Examples
     --------
@@ -55,6 +55,12 @@ class Whitening(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     >>> bool(np.allclose(np.cov(Z.T, bias=True), np.eye(2)))
     True
     """
+
+    mean_: Array
+    components_: Array
+    mixing_: Array
+    singular_values_: Array
+    rank_: int
 
     def __init__(self, n_components: int | None = None, *, kind: str = "pca", rounding: float | None = None) -> None:
         self.n_components = n_components
@@ -75,7 +81,9 @@ class Whitening(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if factor.rank == 0:
             raise InputError("X has no variance: all rows are identical")
         _, deviations, axes = linalg.svd(factor.root, full_matrices=False)
-        kept = factor.rank if self.n_components is None else self.n_components
+        kept: Any = factor.rank if self.n_components is None else self.n_components
+        if isinstance(kept, bool) or not isinstance(kept, int | np.integer):
+            raise InputError(f"n_components={kept!r} is not a whole number")
         if not 1 <= kept <= factor.rank:
             raise InputError(f"n_components={kept} is not between 1 and the data's numerical rank {factor.rank}")
         axes, deviations = axes[:kept], deviations[:kept]
@@ -95,7 +103,7 @@ class Whitening(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check_is_fitted(self)
         return apply_affine(open_rows(self, X, reset=False), self.components_.T, before=self.mean_)
 
-    def inverse_transform(self, X: Any) -> Array:
+    def inverse_transform(self, X: Any) -> Any:
         """Map whitened rows back."""
         check_is_fitted(self)
-        return np.asarray(np.asarray(X, dtype=np.float64) @ self.mixing_.T + self.mean_)
+        return apply_affine(open_components(self, X), self.mixing_.T, after=self.mean_)

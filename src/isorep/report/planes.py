@@ -142,7 +142,8 @@ def _table(node: Node) -> Table | None:
     columns = (Column("components", numeric=False), *(Column(titles[key]) for key in keys))
     total = node["weak"].whole() or len(rows)
     some = f"the {count(len(rows))} least certain of {count(total)}" if total > len(rows) else "all"
-    return Table("weak-planes", f"Weak planes, {some}: angles in radians", columns, tuple(rows), folded=len(rows) > 12)
+    unit = ": angles in radians" if {"expected", "observed"} & set(keys) else ""
+    return Table("weak-planes", f"Weak planes, {some}{unit}", columns, tuple(rows), folded=len(rows) > 12)
 
 
 def _constants(node: Node) -> list[Heading | Prose | Definitions]:
