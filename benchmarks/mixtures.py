@@ -32,7 +32,7 @@ def sources(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
         lambda size: rng.laplace(scale=np.sqrt(1 / 2), size=size),
         lambda size: rng.uniform(-np.sqrt(3), np.sqrt(3), size=size),
         lambda size: rng.standard_normal(size) * (rng.random(size) < 0.15) / np.sqrt(0.15),
-        lambda size: (rng.standard_normal(size) + 0.6 * rng.laplace(size=size)) / np.sqrt(1.72),
+        lambda size: (rng.standard_normal(size) + 0.5 * rng.laplace(size=size)) / np.sqrt(1.5),
     )
     values = np.empty((n, d))
     for kind, make in enumerate(makers):

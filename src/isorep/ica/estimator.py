@@ -68,7 +68,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         on the scale of the data.
     tol : float
         The fit has converged when a Newton step would turn planes of components by no more than this, in radians and
-        root mean square, and gain no more than a hundredth of it in contrast, relatively.
+        root mean square, and gain no more than a tenth of it in contrast, relatively.
     max_iter : int
         At most this many sweeps over the data, small ones counted by their share of a full one.
     rounding : float, optional

@@ -87,7 +87,7 @@ def converged(outlook: Outlook, tol: float) -> bool:
     r"""The Newton-step and contrast rule.
 
     The curvature-weighted root mean square of the angles that a Newton step would still turn planes by is at most
-    ``tol``, and the contrast it would gain at most a hundredth of ``tol``, relatively. Planes of two components that
+    ``tol``, and the contrast it would gain at most a tenth of ``tol``, relatively. Planes of two components that
     cannot be told from Gaussian ones turn freely: they may still promise ``tol`` of the contrast.
     """
     return distance(outlook, tol) <= 1
@@ -100,7 +100,7 @@ def distance(outlook: Outlook, tol: float) -> float:
     whole, real = float(planes.sum()), float(planes[~free].sum())
     stiffness = float(outlook.curvature.sum() - np.trace(outlook.curvature)) / 4
     contrast = max(abs(outlook.contrast), 1e-12)
-    strict = real / max(min(tol**2 * stiffness, 0.01 * tol * contrast), 1e-14)
+    strict = real / max(min(tol**2 * stiffness, 0.1 * tol * contrast), 1e-14)
     return max(strict, whole / max(tol * contrast, 1e-14))
 
 
