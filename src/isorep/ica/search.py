@@ -14,7 +14,7 @@ from .contrasts import Contrast
 from .ledger import Keeper, Kept, Ledger
 from .white import Sweep, WhiteRows
 
-ROWS_A_PLANE = 8.0  # rows the search uses, per squared dimension: with fewer it finds what is only in the sample
+ROWS_A_PLANE = 32.0  # rows the search uses, per squared dimension: with 8 weak components were missed for good
 LEAST_ROWS = 50_000  # few dimensions are cheap, so all rows of ordinary data take part
 _WORKING_SHARE = 0.5  # of the remaining directions that are iterated at once
 _LEAST_WORKING = 16
