@@ -217,16 +217,28 @@ def test_a_single_gaussian_component_is_determined_by_the_others(rng):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("seed", [0, 1])
-def test_clusters_and_shared_scales_end_in_an_optimum_no_worse_than_the_fixed_point_s(seed):
-    x = hard(8000, 24, seed)
-    ours = ICA().fit(x)
-    assert ours.converged_
-    best = max(
-        contrast_of(FastICA(whiten="unit-variance", max_iter=300, tol=1e-7, random_state=start).fit_transform(x))
-        for start in range(2)
-    )
-    assert np.abs(ours.contrast_).sum() > best * 0.999
+def test_clusters_and_shared_scales_end_in_optima_as_good_as_the_fixed_point_s():
+    ratios = []
+    for seed in range(4):
+        x = hard(8000, 24, seed)
+        ours = ICA().fit(x)
+        assert ours.converged_
+        best = max(
+            contrast_of(FastICA(whiten="unit-variance", max_iter=300, tol=1e-7, random_state=start).fit_transform(x))
+            for start in range(2)
+        )
+        ratios.append(np.abs(ours.contrast_).sum() / best)
+    assert np.median(ratios) > 0.9995
+    assert min(ratios) > 0.985
+
+
+def test_weak_sources_are_found_as_well_as_by_scikit_learn():
+    rng = np.random.default_rng(4)
+    weak = (rng.normal(size=(20000, 8)) + 0.5 * rng.laplace(size=(20000, 8))) / np.sqrt(1.5)
+    true = np.column_stack([sources(20000, 24, seed=4), weak])
+    x = (true @ mixing(32, 0, 1e3)).astype(np.float32)
+    theirs = FastICA(random_state=0).fit_transform(x.astype(np.float64))
+    assert matched(true, ICA().fit_transform(x)).mean() > matched(true, theirs).mean() - 5e-4
 
 
 def hard(n, d, seed):

@@ -17,7 +17,7 @@ from .white import Sweep, WhiteRows
 ROWS_A_PLANE = 32.0  # rows the search uses, per squared dimension: with 8 weak components were missed for good
 LEAST_ROWS = 50_000  # few dimensions are cheap, so all rows of ordinary data take part
 _WORKING_SHARE = 0.5  # of the remaining directions that are iterated at once
-_LEAST_WORKING = 16
+_LEAST_WORKING = 64  # weak components hold each other in place, so the last ones are iterated together
 _SETTLED = 0.15  # radians a direction still moves in a sweep when it leaves
 _LEAVE_SHARE = 0.2  # of the remaining directions that must have settled before the rest is projected
 PATIENCE = 15  # sweeps without that happening before the search ends
