@@ -113,7 +113,7 @@ def compare(
     work = Work(pair, fold_of, folds, labels, names, report)
     work.measure()
     if "ica" in names:
-        work.unmix(ICA(random_state=random_state, tol=1e-3), for_ica)  # a hundredth of what sampling allows
+        work.unmix(ICA(random_state=random_state), for_ica)
     work.fit()
     work.evaluate()
     diameters = work.diameters(diameter)
