@@ -5,7 +5,7 @@ rows of
 
 .. math:: \tfrac12\{c_i[g'(y_i)y_j^2-g(y_i)y_i]+c_j[g'(y_j)y_i^2-g(y_j)y_j]\}
 
-(THEORY 3.3). Two passes give that mean, its standard error and the noise of the angle, for all planes at once.
+Two passes give that mean, its standard error and the noise of the angle, for all planes at once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Curvature:
 
 @dataclass(frozen=True)
 class Constants:
-    r"""The constants of the perturbation lemma: numerically huge, a diagnosis and never a promise (THEORY 3.3, 3.4).
+    r"""The constants of the perturbation lemma: numerically huge, a diagnosis and never a promise.
 
     Whitened rows that move by :math:`\epsilon` move the rotation by at most :math:`\kappa\epsilon`,
     :math:`\kappa=(C_2B+\sqrt k\,C_1)/\gamma`. ``gamma`` is the least eigenvalue of the Hessian where ``exact``,

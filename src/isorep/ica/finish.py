@@ -32,7 +32,6 @@ _SMALLEST_STEP = 1e-7  # a step this small that still loses contrast has met rou
 class Outlook:
     """What a sweep says about the next step."""
 
-    sweep: Sweep
     alpha: Array
     signs: Array
     gradient: Array
@@ -62,7 +61,7 @@ def look(matrix: Array, sweep: Sweep, contrast: Contrast, n: int) -> Outlook:
     floor = max(1e-3 * float(np.median(curvature)), 1e-12)
     reached = float((signs * (contrast.normal_value - sweep.value)).sum())
     gaussian = indistinct(alpha, contrast, n)
-    return Outlook(sweep, alpha, signs, signed - signed.T, np.maximum(curvature, floor), gaussian, reached)
+    return Outlook(alpha, signs, signed - signed.T, np.maximum(curvature, floor), gaussian, reached)
 
 
 def indistinct(alpha: Array, contrast: Contrast, n: int) -> Array:
@@ -107,9 +106,8 @@ def distance(outlook: Outlook, tol: float) -> float:
 class Finish:
     """Quasi-Newton steps until the gain still promised is negligible."""
 
-    def __init__(self, rows: WhiteRows, matrix: Array, contrast: Contrast, ledger: Ledger, offset: float = 0.0) -> None:
+    def __init__(self, rows: WhiteRows, matrix: Array, contrast: Contrast, ledger: Ledger) -> None:
         self.rows, self.matrix, self.contrast, self.ledger = rows, matrix, contrast, ledger
-        self._offset = offset  # contrast of the components that stay behind during an excursion
         self._outlook: Outlook | None = None  # of the matrix, once it has been swept
         self._memory = Memory()
         self._step: Array | None = None  # the step just taken, and what was there before it
@@ -141,7 +139,7 @@ class Finish:
                 self._learn(self._outlook)
                 far = distance(self._outlook, tol)
                 if sweeps is None:
-                    self.ledger.note(self._offset + self._outlook.contrast, min(1.0, np.log1p(far) / 50))
+                    self.ledger.note(self._outlook.contrast, min(1.0, np.log1p(far) / 50))
             outlook = self._outlook
             gain = float(outlook.gains.sum())
             if gain <= goal or converged(outlook, tol) or self.ledger.exhausted or taken == sweeps:
