@@ -249,22 +249,28 @@ def test_values_that_overflow_without_whitening_are_refused(isorep_command, fold
     assert one_sentence(done, "huge.npy: X holds values that are not finite, or so large")
 
 
-def interrupted_after(sweeps, monkeypatch, *, seconds=0.0):
-    """Press Ctrl-C in a later sweep; the checkpoint is written before every one."""
+def counted_sweeps(monkeypatch, *, most=None):
+    """A list that grows with every sweep; the one after ``most`` presses Ctrl-C."""
     taken = []
     sweep = ArrayRows.sweep
 
     def watched(rows, *arguments):
-        taken.append(1)
-        if len(taken) > sweeps:
+        if most is not None and len(taken) == most:
             raise KeyboardInterrupt
+        taken.append(1)
         return sweep(rows, *arguments)
 
     monkeypatch.setattr(ArrayRows, "sweep", watched)
+    return taken
+
+
+def interrupted_after(sweeps, monkeypatch, *, seconds=0.0):
+    """Press Ctrl-C in a later sweep; the checkpoint is written before every one."""
+    counted_sweeps(monkeypatch, most=sweeps)
     monkeypatch.setattr(Checkpoint.__init__, "__defaults__", (seconds,))
 
 
-def stop_a_fit(isorep_command, data, out, sweeps=12):
+def stop_a_fit(isorep_command, data, out, sweeps):
     with pytest.MonkeyPatch.context() as patched:
         interrupted_after(sweeps, patched)
         done = isorep_command("ica", "fit", data, "-o", out)
@@ -272,18 +278,35 @@ def stop_a_fit(isorep_command, data, out, sweeps=12):
     return done
 
 
+def sweeps_at_checkpoints(isorep_command, data, out):
+    """How many sweeps a whole fit had taken whenever it wrote its state; rounding decides, so machines differ."""
+    kept = []
+    with pytest.MonkeyPatch.context() as patched:
+        taken = counted_sweeps(patched)
+        save = Checkpoint.save
+
+        def watched(checkpoint, state):
+            kept.append(len(taken))
+            save(checkpoint, state)
+
+        patched.setattr(Checkpoint, "save", watched)
+        patched.setattr(Checkpoint.__init__, "__defaults__", (0.0,))
+        assert isorep_command("ica", "fit", data, "-o", out).code == 0
+    return [sweeps for sweeps in kept if sweeps < len(taken)]
+
+
 @pytest.fixture
 def wide(tmp_path):
-    """Enough columns for a search that projects, and dozens of sweeps."""
+    """Enough columns for a search that projects, and a dozen sweeps or more."""
     np.save(tmp_path / "wide.npy", sources(1000, 36) @ mixing(36, 0))
     return tmp_path / "wide.npy"
 
 
 def test_an_interrupted_fit_goes_on_to_the_same_model_bit_by_bit(isorep_command, wide):
     whole, out = wide.with_name("whole.safetensors"), wide.with_name("m.safetensors")
-    assert isorep_command("ica", "fit", wide, "-o", whole).code == 0
+    kept = sweeps_at_checkpoints(isorep_command, wide, whole)
     stages = set()
-    for sweeps in (8, 14, 20):
+    for sweeps in {kept[0], kept[len(kept) // 2], kept[-1]}:
         done = stop_a_fit(isorep_command, wide, out, sweeps)
         assert done.err == f"isorep: interrupted; the same command goes on from {out}.checkpoint\n"
         assert not out.exists()
@@ -294,7 +317,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_model_bit_by_bit(isorep_command,
         assert out.read_bytes() == whole.read_bytes()
         assert sorted(path.name for path in wide.parent.iterdir()) == [out.name, whole.name, wide.name]
         out.unlink()
-    assert {"search", "rough"} <= stages
+    assert len(stages) >= 2
 
 
 def test_too_early_for_a_checkpoint_says_that_it_starts_again(isorep_command, folder, monkeypatch):
@@ -324,7 +347,7 @@ def test_the_checkpoint_of_another_fit_is_refused_until_it_is_given_up(isorep_co
     other, out = wide.with_name("other.npy"), wide.with_name("m.safetensors")
     np.save(other, np.load(wide)[::-1])
     checkpoint = Path(f"{out}.checkpoint")
-    stop_a_fit(isorep_command, wide, out)
+    stop_a_fit(isorep_command, wide, out, sweeps_at_checkpoints(isorep_command, wide, out)[0])
     kept = checkpoint.read_bytes()
     refused = isorep_command("ica", "fit", other, "-o", out)
     assert one_sentence(refused, f"{checkpoint} is the checkpoint of other data", "--no-resume does, and starts again")
