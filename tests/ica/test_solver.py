@@ -258,3 +258,15 @@ def test_a_checkpoint_of_other_data_or_settings_is_refused(tmp_path, monkeypatch
         ICA().fit(x, checkpoint=path)
     with pytest.raises(isorep.InputError, match="cannot be written"):
         ICA().fit(x, checkpoint=tmp_path / "missing" / "fit.checkpoint")
+
+
+@pytest.mark.filterwarnings("ignore::isorep.GaussianityWarning")
+def test_weak_components_rise_out_of_the_noise():
+    """All sources near-Gaussian: the contrast of the truth is reached from the search's own start."""
+    rng = np.random.default_rng(0)
+    n, d = 60_000, 72
+    sources = ((rng.standard_normal((n, d)) + 0.5 * rng.laplace(size=(n, d))) / np.sqrt(1.5)).astype(np.float32)
+    turn = np.linalg.qr(rng.standard_normal((d, d)))[0].astype(np.float32)
+    x = sources @ turn
+    found, known = ICA().fit(x), ICA().fit(x, start=turn)
+    assert np.abs(found.contrast_).sum() > 0.97 * np.abs(known.contrast_).sum()

@@ -20,7 +20,9 @@ _WORKING_SHARE = 0.5  # of the remaining directions that are iterated at once
 _LEAST_WORKING = 64  # weak components hold each other in place, so the last ones are iterated together
 _SETTLED = 0.15  # radians a direction still moves in a sweep when it leaves
 _LEAVE_SHARE = 0.2  # of the remaining directions that must have settled before the rest is projected
-PATIENCE = 15  # sweeps without that happening before the search ends
+PATIENCE = 15  # sweeps without that happening, and without more contrast, before the search ends
+_RISING = 0.02  # relative gain in contrast that counts as more: weak components take long to rise out of the noise
+_SEARCH_SHARE = 0.6  # of all sweeps that the search may take
 
 
 def search(
@@ -53,7 +55,7 @@ def search(
         directions = np.eye(len(base))
     while True:
         moving, waiting, settled, reached = _settle(here, directions, contrast, ledger, found, len(base) / width)
-        if not settled.any() or ledger.exhausted:
+        if not settled.any() or _used_up(ledger):
             done.append(np.vstack([moving, waiting]) @ base)
             break
         done.append(moving[settled] @ base)
@@ -79,16 +81,24 @@ def _settle(
     """Iterate some of the directions until enough have settled: those, the others, which settled, their contrasts."""
     working = max(int(np.ceil(_WORKING_SHARE * rows.width)), min(_LEAST_WORKING, rows.width))
     moving, waiting = directions[:working], directions[working:]
-    for _ in range(PATIENCE):
+    best, waited = 0.0, 0
+    while True:
         sweep = rows.sweep(moving, contrast)
         ledger.pay(rows, len(moving))
         reached = np.abs(contrast.normal_value - sweep.value)
-        ledger.note(found + float(reached.sum()), left)
+        total = float(reached.sum())
+        ledger.note(found + total, left)
         moving, moved = fixed_point(moving, sweep)
         settled = moved < _SETTLED
-        if settled.sum() >= _LEAVE_SHARE * rows.width or settled.all() or ledger.exhausted:
-            break
-    return moving, waiting, settled, reached
+        waited = 0 if total > (1 + _RISING) * best else waited + 1
+        best = max(best, total)
+        enough = settled.sum() >= _LEAVE_SHARE * rows.width or settled.all()
+        if enough or waited == PATIENCE or _used_up(ledger):
+            return moving, waiting, settled, reached
+
+
+def _used_up(ledger: Ledger) -> bool:
+    return ledger.spent >= _SEARCH_SHARE * ledger.limit
 
 
 def fourth_order_start(rows: WhiteRows) -> Array:
