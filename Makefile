@@ -44,6 +44,9 @@ docs: .venv/docs.stamp
 
 bench: .venv/bench.stamp
 	$(BIN)/python benchmarks/compare.py
+	$(BIN)/python benchmarks/many.py
+	$(BIN)/python benchmarks/similarity.py
+	$(BIN)/python benchmarks/translate.py
 	$(BIN)/python benchmarks/ica.py
 
 clean:

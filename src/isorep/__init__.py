@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from . import similarity
     from .alignment import ICAAlignment, Identity, Linear, Rigid, SignedPermutation
-    from .comparison import Comparison, compare, diameter, worst_case
+    from .comparison import Comparison, Ensemble, compare, compare_many, diameter, worst_case
     from .errors import InputError
     from .ica import ICA, GaussianityWarning, Stability, Whitening, stability
     from .moments import Moments
     from .representation import Representation
     from .storage import read, write
+    from .translation import DriftWarning, Translation, Translator, translate
 
 _HOMES = {
     "Representation": "representation",
@@ -37,13 +39,23 @@ _HOMES = {
     "ICAAlignment": "alignment",
     "Comparison": "comparison",
     "compare": "comparison",
+    "Ensemble": "comparison",
+    "compare_many": "comparison",
     "diameter": "comparison",
     "worst_case": "comparison",
+    "translate": "translation",
+    "Translation": "translation",
+    "Translator": "translation",
+    "DriftWarning": "translation",
 }
+
+_ROOMS = ("similarity",)
 
 __all__ = [
     "ICA",
     "Comparison",
+    "DriftWarning",
+    "Ensemble",
     "GaussianityWarning",
     "ICAAlignment",
     "Identity",
@@ -54,18 +66,25 @@ __all__ = [
     "Rigid",
     "SignedPermutation",
     "Stability",
+    "Translation",
+    "Translator",
     "Whitening",
     "__version__",
     "compare",
+    "compare_many",
     "diameter",
     "read",
+    "similarity",
     "stability",
+    "translate",
     "worst_case",
     "write",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f".{name}", __name__)
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'isorep' has no attribute {name!r}")

@@ -153,8 +153,11 @@ def solve_well_conditioned(sums: Array, cross: Array, n: int, mean: Array, round
     smallest = max(_RESOLVED, _NOISE_FACTOR * float(np.max(noise * inverse)) ** 2, rank_tolerance(rounding) ** 2)
     if info != 0 or lapack.dpocon(triangle, norm, uplo="U")[0] < smallest:
         return None
-    # numpy's solver lets other threads run, scipy's Cholesky solver does not.
-    return np.asarray(inverse[:, None] * np.linalg.solve(correlation, inverse[:, None] * cross / n))
+    scores = inverse[:, None] * cross / n
+    # numpy's solvers let other threads run, scipy's Cholesky solver does not. Many targets at once share an inverse.
+    many = cross.shape[1] > 2 * len(scale)
+    solved = np.linalg.inv(correlation) @ scores if many else np.linalg.solve(correlation, scores)
+    return np.asarray(inverse[:, None] * solved)
 
 
 def _columns(sums: Array, n: int, mean: Array, rounding: float) -> tuple[Array, Array, Array]:

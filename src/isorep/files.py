@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from .errors import InputError
+
+
+def finite_json(result: Any) -> str:
+    """Plain data as JSON text; JSON has no infinity and no NaN, so both become null."""
+    return json.dumps(_finite(result), indent=2, allow_nan=False) + "\n"
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -81,3 +89,13 @@ def require_writable(path: str | Path, inputs: Sequence[str | Path] = ()) -> Non
         raise InputError(f"{path.parent} is not a folder, so {path.name} cannot be written there")
     if not os.access(path.parent, os.W_OK):
         raise InputError(f"{path.parent} cannot be written to")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

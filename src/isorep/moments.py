@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -45,6 +46,10 @@ class Moments:
         """The moments of no rows: the neutral element of addition."""
         return cls(0, np.zeros(d_x), np.zeros(d_y), np.zeros((d_x, d_x)), np.zeros((d_x, d_y)), np.zeros((d_y, d_y)))
 
+    def blank(self) -> Moments:
+        """The moments of no rows, of the same widths."""
+        return Moments.empty(len(self.source_mean), len(self.target_mean))
+
     @classmethod
     def from_rows(cls, x: Matrix, y: Matrix) -> Moments:
         """One pass over paired rows."""
@@ -54,7 +59,7 @@ class Moments:
         return fold_moments(x, y, np.zeros(x.shape[0], dtype=np.intp), 1)[0]
 
     def __add__(self, other: Moments) -> Moments:
-        total = Moments.empty(len(self.source_mean), len(self.target_mean))
+        total = self.blank()
         total.absorb(self)
         total.absorb(other)
         return total
@@ -82,7 +87,7 @@ class Moments:
         """Add paired rows to these moments, in place."""
         m, n = len(x), self.n
         (x_mean, x_rows), (y_mean, y_rows) = (
-            _about_own_mean(rows, mean, n) for rows, mean in ((x, self.source_mean), (y, self.target_mean))
+            about_own_mean(rows, mean, n) for rows, mean in ((x, self.source_mean), (y, self.target_mean))
         )
         with np.errstate(over="ignore", invalid="ignore"):
             self.xx += x_rows.T @ x_rows
@@ -122,7 +127,7 @@ def fold_moments(
         if progress:
             progress(rows.stop, n)
     for total in totals:
-        _require_finite(total, (x, y), names)
+        require_finite(total, (x, y), names)
     return totals
 
 
@@ -143,7 +148,7 @@ def moments_alone(x: Matrix, name: str = "X") -> Moments:
     with Crew() as crew:
         for block in crew.stream(block_moments, blocks(n, block_rows(d))):
             total.absorb(block)
-    _require_finite(total, (x, x), (name, name))
+    require_finite(total, (x, x), (name, name))
     return total
 
 
@@ -158,26 +163,41 @@ def require_memory(d_x: int, d_y: int, n_folds: int) -> None:
         )
 
 
-def leave_one_out(folds: Sequence[Moments]) -> list[Moments]:
+class Additive(Protocol):
+    """Moments of any kind: they add in place, from nothing."""
+
+    def blank(self) -> Self: ...  # noqa: D102
+    def absorb(self, other: Self, /) -> None: ...  # noqa: D102
+
+
+Sums = TypeVar("Sums", bound=Additive)
+
+
+def leave_one_out(folds: Sequence[Sums]) -> list[Sums]:
     """For each fold the moments of all the others."""
-    return [merged([*folds[:left_out], *folds[left_out + 1 :]]) for left_out in range(len(folds))]
+    return [merged_without(folds, left_out) for left_out in range(len(folds))]
 
 
-def merged(folds: Sequence[Moments]) -> Moments:
+def merged_without(folds: Sequence[Sums], left_out: int) -> Sums:
+    """The moments of all folds but one."""
+    return merged([*folds[:left_out], *folds[left_out + 1 :]])
+
+
+def merged(folds: Sequence[Sums]) -> Sums:
     """The moments of all folds together."""
-    total = Moments.empty(len(folds[0].source_mean), len(folds[0].target_mean))
+    total = folds[0].blank()
     for moments in folds:
         total.absorb(moments)
     return total
 
 
-def _about_own_mean(rows: Array, mean: Array, n: int) -> tuple[Array, Array]:
+def about_own_mean(rows: Array, mean: Array, n: int) -> tuple[Array, Array]:
     """Rows about their mean, with the row that accounts for its distance from an earlier mean of ``n`` rows.
 
     Merging co-moments adds a multiple of the outer product of that distance; as one more row it costs no pass.
     """
     m = len(rows)
-    with np.errstate(over="ignore", invalid="ignore"):  # overflow is reported with its place by _require_finite
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow is reported with its place by require_finite
         centred = np.empty((m + 1, rows.shape[1]))
         centred[:m] = rows
         own = centred[:m].mean(axis=0)
@@ -186,7 +206,8 @@ def _about_own_mean(rows: Array, mean: Array, n: int) -> tuple[Array, Array]:
     return own, centred
 
 
-def _require_finite(total: Moments, pair: tuple[Matrix, Matrix], names: tuple[str, str]) -> None:
+def require_finite(total: Moments, pair: tuple[Matrix, Matrix], names: tuple[str, str]) -> None:
+    """Refuse rows whose moments are not finite, with the number and first place of what is not."""
     for values, name, mean, squares in (
         (pair[0], names[0], total.source_mean, total.xx),
         (pair[1], names[1], total.target_mean, total.yy),

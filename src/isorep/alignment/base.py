@@ -53,6 +53,36 @@ class AffineMap:
         error[:, : self.target_width] -= y
         return np.asarray(np.linalg.norm(error, axis=1))
 
+    def squared_errors(self, rows: Moments) -> Array:
+        """Summed squared errors of each target dimension over some rows, from their moments."""
+        matrix = self.matrix[:, : self.target_width]
+        shift = (rows.target_mean - self.target_mean) - (rows.source_mean - self.source_mean) @ matrix
+        return column_errors(matrix, shift, rows.n, rows.xx, rows.xy, np.diagonal(rows.yy))
+
+    def squared_error(self, rows: Moments) -> float:
+        """The summed squared error over some rows, padded columns included, from their moments.
+
+        An orthogonal map keeps the norm of the source, so that no product of matrices is needed.
+        """
+        if not self.orthogonal:
+            return float(self.squared_errors(rows).sum())
+        overlap = float(np.einsum("ij,ij->", self.linear[:, : self.target_width], rows.xy))
+        around = np.trace(rows.yy) - 2 * self.scale * overlap + self.scale**2 * np.trace(rows.xx)
+        shift = -self.scale * ((rows.source_mean - self.source_mean) @ self.linear)
+        shift[: self.target_width] += rows.target_mean - self.target_mean
+        return max(float(around), 0.0) + rows.n * float(shift @ shift)
+
+
+def column_errors(matrix: Array, shift: Array, n: int, xx: Array, xy: Array, yy: Array) -> Array:
+    r"""Summed squared errors of each target column under a linear map, from co-moments of ``n`` rows.
+
+    .. math:: \sum_i(y_{ij}-x_i^\top m_j)^2=Y_{jj}-2m_j^\top C_{\cdot j}+m_j^\top Xm_j+n\,s_j^2
+
+    with ``yy`` the diagonal of :math:`Y` and ``shift`` the error :math:`s` at the rows' mean.
+    """
+    around = yy + np.einsum("ij,ij->j", matrix, xx @ matrix) - 2 * np.einsum("ij,ij->j", matrix, xy)
+    return np.asarray(np.maximum(around, 0) + n * shift**2)
+
 
 class Aligner(TransformerMixin, BaseEstimator, ABC):
     """Base of the aligners; a subclass says how its map follows from the moments.

@@ -65,7 +65,19 @@ class ICAAlignment(Aligner):
             source = np.arange(len(w_x))
         self.matched_source_, self.matched_target_ = source, target
         self.correlations_ = np.abs(correlations[source, target])
-        matrix = (w_x[source].T * self.signs_) @ target_ica.mixing_.T[target]
+        return self._with_map(moments)
+
+    def reversed(self, moments: Moments) -> ICAAlignment:
+        """The map from target to source: the same matching of components, read the other way."""
+        other = ICAAlignment(self.ica)
+        other.source_ica_, other.target_ica_ = self.target_ica_, self.source_ica_
+        other.matched_source_, other.matched_target_ = self.matched_target_, self.matched_source_
+        other.signs_, other.correlations_ = self.signs_, self.correlations_
+        return other._with_map(moments.swapped())
+
+    def _with_map(self, moments: Moments) -> Self:
+        unmixed = self.source_ica_.components_[self.matched_source_].T * self.signs_
+        matrix = unmixed @ self.target_ica_.mixing_.T[self.matched_target_]
         self.map_ = AffineMap(matrix, moments.source_mean, moments.target_mean)
         return self
 

@@ -7,7 +7,10 @@ from typing import Self
 import numpy as np
 
 from ..moments import Moments
+from ..representation import Array
 from .base import AffineMap, Aligner, fitted_scale, padded_cross
+
+_RESOLVED = 1e-7  # squares of singular values, relative to the largest, that leave nine digits of a rotation
 
 
 class Rigid(Aligner):
@@ -44,11 +47,12 @@ class Rigid(Aligner):
     def __init__(self, scale: bool = True) -> None:
         self.scale = scale
 
-    def fit_moments(self, moments: Moments) -> Self:
-        """Singular value decomposition of the cross-covariance."""
-        u, singular, vt = np.linalg.svd(padded_cross(moments))  # numpy's lets other threads run, scipy's does not
-        self.rotation_ = u @ vt
-        self._overlap = float(singular.sum())
+    def fit_moments(self, moments: Moments, *, well_conditioned: bool = False) -> Self:
+        """Singular value decomposition of the cross-covariance.
+
+        Where that is known to be well conditioned, its squares say the same for two thirds of the time.
+        """
+        self.rotation_, self._overlap = _polar(padded_cross(moments), well_conditioned)
         self.scale_ = fitted_scale(self.scale, self._overlap, moments.xx)
         return self._with_map(moments)
 
@@ -64,3 +68,14 @@ class Rigid(Aligner):
         linear = self.rotation_[: moments.xy.shape[0]]
         self.map_ = AffineMap(linear, moments.source_mean, moments.target_mean, self.scale_, orthogonal=True)
         return self
+
+
+def _polar(cross: Array, well_conditioned: bool) -> tuple[Array, float]:
+    """The orthogonal factor of a square matrix and the sum of its singular values."""
+    if well_conditioned:
+        squares, axes = np.linalg.eigh(cross.T @ cross)
+        if squares[0] > _RESOLVED * squares[-1]:
+            singular = np.sqrt(squares)
+            return np.asarray((cross @ axes / singular) @ axes.T), float(singular.sum())
+    u, singular, vt = np.linalg.svd(cross)  # numpy's lets other threads run, scipy's does not
+    return np.asarray(u @ vt), float(singular.sum())

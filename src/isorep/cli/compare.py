@@ -1,8 +1,9 @@
-"""``isorep compare``: the ladder of two files."""
+"""``isorep compare``: the ladder of two files; three or more go to :mod:`isorep.cli.compare_many`."""
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,12 +13,31 @@ if TYPE_CHECKING:
     from ..comparison import Comparison
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a comparison of many files was asked for."""
+
+    files: list[str]
+    rungs: list[str]
+    folds: int
+    groups: str | None
+    ids: str | None
+    join: bool
+    null: int | None
+    tolerance: float | None
+    residuals: bool
+    seed: int
+
+
 def command(
-    source: Annotated[
-        str,
-        typer.Argument(metavar="A", help="Source: a file of any format, or a folder of shards."),
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="A B [C]...",
+            help="Two runs of the same examples, source and target, or more: files of any format, or folders of "
+            "shards. FILE::NAME picks an array.",
+        ),
     ],
-    target: Annotated[str, typer.Argument(metavar="B", help="Target: the same examples. FILE::NAME picks an array.")],
     rungs: Annotated[
         str, typer.Option(help="Comma-separated, from identity, signed_permutation, rigid, linear, ica.")
     ] = "identity,signed_permutation,rigid,linear,ica",
@@ -26,21 +46,38 @@ def command(
         str | None,
         typer.Option(help="Rows that belong together: a column (or array) of A, or FILE::COLUMN, or an npy file."),
     ] = None,
-    ids: Annotated[str | None, typer.Option(help="The column or array with row ids, in both files.")] = None,
-    join: Annotated[bool, typer.Option("--join", help="Align the two files by row id.")] = False,
-    null: Annotated[int, typer.Option(help="Shuffled pairings for the null; 0 for none.")] = 20,
-    boot: Annotated[int, typer.Option(help="Bootstrap draws for the intervals; 0 for none.")] = 1000,
-    tolerance: Annotated[float, typer.Option(help="In diameters: how near to the linear rung counts as equal.")] = 0.01,
-    diameter: Annotated[str, typer.Option(help="auto, exact or bound.")] = "auto",
-    worst_case: Annotated[
-        bool | None, typer.Option(help="Bracket the largest error from both sides; by default if it is short.")
+    ids: Annotated[str | None, typer.Option(help="The column or array with row ids, in all files.")] = None,
+    join: Annotated[bool, typer.Option("--join", help="Align the files by row id.")] = False,
+    null: Annotated[
+        int | None, typer.Option(help="Shuffled pairings for the null; 0 for none. By default 20, of many files 1.")
     ] = None,
-    reverse: Annotated[bool, typer.Option("--reverse", help="Print the ladder of B onto A too.")] = False,
+    boot: Annotated[
+        int | None, typer.Option(help="Bootstrap draws for the intervals of two files; 0 for none. By default 1000.")
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            help="How near to the linear rung counts as equal: 0.01 diameters by default, of many files 0.03 RMS radii."
+        ),
+    ] = None,
+    diameter: Annotated[str | None, typer.Option(help="Of two files: auto (the default), exact or bound.")] = None,
+    worst_case: Annotated[
+        bool | None,
+        typer.Option(help="Of two files: bracket the largest error from both sides; by default if it is short."),
+    ] = None,
+    reverse: Annotated[bool, typer.Option("--reverse", help="Of two files: print the ladder of B onto A too.")] = False,
+    residuals: Annotated[
+        bool,
+        typer.Option(
+            "--residuals", help="Of many files: also mean, largest error and quantiles, a pass for each pair."
+        ),
+    ] = False,
     fail_above: Annotated[
         str | None,
         typer.Option(
             metavar="[RUNG=]ERROR",
-            help="Exit 1 if the held-out mean error exceeds this: of the rung named, or of the best rung.",
+            help="Exit 1 if the held-out error exceeds this: of the rung named, or of the best rung. For many files "
+            "the RMS error of the worst pair.",
         ),
     ] = None,
     json: Annotated[Path | None, typer.Option(help="Write the complete result here.")] = None,
@@ -48,20 +85,31 @@ def command(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of folds, null and bootstrap.")] = 0,
 ) -> None:
-    """Are A and B the same, and up to what?
+    """Are A and B the same, and up to what? Or many runs: all pairs, a consensus, what recurs, and who stands apart.
 
-    Prints held-out errors with interval and null for a ladder of groups, then the verdict.
+    Prints held-out errors for a ladder of groups, then the verdict.
     """
     from .. import compare as run_comparison
+    from ..errors import InputError
     from ..files import require_writable
     from ..storage import labels, read
     from .console import print_comparison, print_ladder, progress_bar
 
     wanted = [name.strip() for name in rungs.split(",") if name.strip()]
     limit = _parse_limit(fail_above, wanted)
+    if len(files) < 2:
+        raise InputError(f"{files[0]} alone cannot be compared: name at least two files")
     for path in (json, html):
         if path is not None:
-            require_writable(path, inputs=(source, target))
+            require_writable(path, inputs=files)
+    if len(files) > 2:
+        from .compare_many import compare_files
+
+        only_two = {"--boot": boot, "--diameter": diameter, "--worst-case": worst_case, "--reverse": reverse or None}
+        asked = Asked(files, wanted, folds, groups, ids, join, null, tolerance, residuals, seed)
+        compare_files(asked, only_two, limit, json, html, quiet)
+        return
+    source, target = files
     a, b = read(source, ids=ids), read(target, ids=ids)
     with progress_bar(quiet) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the same sentences are printed as notes
@@ -72,10 +120,10 @@ def command(
             folds=folds,
             groups=None if groups is None else labels(groups, source),
             join=join,
-            n_null=null,
-            n_boot=boot,
-            tolerance=tolerance,
-            diameter=diameter,
+            n_null=20 if null is None else null,
+            n_boot=1000 if boot is None else boot,
+            tolerance=0.01 if tolerance is None else tolerance,
+            diameter=diameter or "auto",
             worst_case=worst_case,
             random_state=seed,
             progress=progress,

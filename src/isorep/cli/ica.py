@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from .outputs import plain_path, require_apart, require_outputs
 
 if TYPE_CHECKING:
     from ..ica.estimator import ICA, FitProgress
@@ -57,10 +59,11 @@ def fit(
     """
     from ..errors import InputError
     from ..ica.checkpoint import Checkpoint
-    from ..ica.model import require_model_path, save_model
+    from ..ica.model import save_model
     from ..ica.sources import as_source
     from ..ica.summary import summarise
     from ..storage import read
+    from ..storage.models import require_model_path
     from .console import Interrupted, fit_bar, peak_memory, print_fit
 
     if whiten not in ("pca", "zca", "none"):
@@ -76,7 +79,7 @@ def fit(
     )
     checkpoint = Path(f"{output}.checkpoint")
     require_model_path(output)
-    _require_outputs([output, checkpoint, json, html], data)
+    require_outputs([output, checkpoint, json, html], data)
     if not resume and checkpoint.exists():
         Checkpoint(checkpoint, {}).load()  # only a checkpoint is thrown away
         checkpoint.unlink()
@@ -120,14 +123,14 @@ def apply(
     from .console import progress_bar
 
     require_target(output)
-    _require_apart([_plain(output)], data, model)
+    require_apart([plain_path(output)], data, model)
     ica = load_model(model)
     rows = read(data, ids=ids)
     with progress_bar(quiet) as progress:
         result = applied(ica, rows, inverse=inverse, progress=lambda done, total: progress("applying", done, total))
         write(result, output, drop_ids=drop_ids)
     if not quiet:
-        kept = rows.ids is not None and not drop_ids and _plain(output).suffix.lower() != ".npy"
+        kept = rows.ids is not None and not drop_ids and plain_path(output).suffix.lower() != ".npy"
         with_ids = "with" if kept else "without"
         print(f"wrote {output}: {len(result)} rows x {result.shape[1]} columns, {result.values.dtype}, {with_ids} ids")
 
@@ -160,7 +163,7 @@ def stability(
     if restarts < 1:
         raise InputError(f"--restarts is {restarts} and must be at least 1")
     ica = _estimator(components, contrast, seed)
-    _require_outputs([json, html], data)
+    require_outputs([json, html], data)
     rows = read(data, ids=ids)
     together = None if groups is None else labels(groups, data)
     with progress_bar(quiet) as progress, _noted() as notes, _about(rows):
@@ -239,39 +242,6 @@ def _what_is_left(checkpoint: Path) -> str:
     if checkpoint.exists():
         return f"the same command goes on from {checkpoint}"
     return "it was too early for a checkpoint, so the same command starts again"
-
-
-def _require_outputs(outputs: Sequence[Path | None], *inputs: str | Path) -> None:
-    """Refuse files to write that cannot be written, or are not apart from each other and from the inputs."""
-    from ..files import require_writable
-
-    named = [path for path in outputs if path is not None]
-    _require_apart(named, *inputs)
-    for path in named:
-        require_writable(path)
-
-
-def _require_apart(outputs: Sequence[Path], *inputs: str | Path) -> None:
-    """Refuse an output that is named twice, or that is, holds or lies in an input."""
-    from ..errors import InputError
-
-    for place, path in enumerate(outputs):
-        here = path.resolve()
-        for given in map(_plain, inputs):
-            there = given.resolve()
-            if here == there:
-                raise InputError(f"{path} is an input: name another file to write")
-            if there in here.parents or here in there.parents:
-                raise InputError(f"{path} and the input {given} lie in one another: name another file to write")
-        if here in [other.resolve() for other in outputs[:place]]:
-            raise InputError(f"{path} is named twice: name another file to write")
-
-
-def _plain(path: str | Path) -> Path:
-    """A path without its ``::NAME``."""
-    from ..storage.registry import split_key
-
-    return split_key(path, None)[0]
 
 
 def _write_result(result: dict[str, Any], json: Path | None, html: Path | None) -> None:

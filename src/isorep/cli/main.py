@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from .._version import __version__
-from . import compare, demo, doctor, ica, report
+from . import compare, demo, doctor, ica, report, similarity, translate
 
 app = typer.Typer(
     name="isorep",
@@ -38,7 +38,9 @@ def _main(
 
 
 app.command("compare")(compare.command)
+app.command("similarity")(similarity.command)
 app.add_typer(ica.app, name="ica")
+app.add_typer(translate.app, name="translate")
 app.command("demo")(demo.command)
 app.command("report")(report.command)
 app.command("doctor")(doctor.command)

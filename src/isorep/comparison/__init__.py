@@ -1,7 +1,19 @@
-"""Comparing two runs: the ladder of groups, held out, with intervals, a null and a verdict."""
+"""Comparing runs: the ladder of groups, held out, with a null and a verdict, for two runs or many."""
 
 from .diameters import Diameter, diameter
 from .ladder import compare
+from .many import (
+    Clustering,
+    Components,
+    Consensus,
+    Dimensions,
+    Ensemble,
+    Family,
+    Outlier,
+    RunComponents,
+    RungMatrix,
+    compare_many,
+)
 from .result import Comparison, Direction, Error, Interval, Null, Rung, Side, Verdict
 from .rungs import RUNGS
 from .statistics import ica_efficiency
@@ -9,17 +21,27 @@ from .worst_case import WorstCase, worst_case
 
 __all__ = [
     "RUNGS",
+    "Clustering",
     "Comparison",
+    "Components",
+    "Consensus",
     "Diameter",
+    "Dimensions",
     "Direction",
+    "Ensemble",
     "Error",
+    "Family",
     "Interval",
     "Null",
+    "Outlier",
+    "RunComponents",
     "Rung",
+    "RungMatrix",
     "Side",
     "Verdict",
     "WorstCase",
     "compare",
+    "compare_many",
     "diameter",
     "ica_efficiency",
     "worst_case",

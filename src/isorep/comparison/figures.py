@@ -81,9 +81,7 @@ def reproducibility(folds: Sequence[Moments], maps: Mapping[str, Sequence[Affine
     spread = sum((np.diagonal(fold.yy) + fold.n * (fold.target_mean - mean) ** 2 for fold in folds), np.zeros(d_y))
     r2 = {}
     for name, without in maps.items():
-        errors = sum(
-            (_squared_errors(fold, fitted) for fold, fitted in zip(folds, without, strict=True)), np.zeros(d_y)
-        )
+        errors = sum((fitted.squared_errors(fold) for fold, fitted in zip(folds, without, strict=True)), np.zeros(d_y))
         r2[name] = 1 - np.divide(errors, spread, out=np.ones_like(errors), where=spread > 0)
     reference = r2.get("linear", next(iter(r2.values())))
     return {
@@ -101,14 +99,6 @@ def residual_histogram(residuals: dict[str, Array], unit: float, null_means: dic
         "counts": {name: np.histogram(each / unit, edges)[0].tolist() for name, each in residuals.items()},
         "null_mean": null_means,
     }
-
-
-def _squared_errors(fold: Moments, fitted: AffineMap) -> Array:
-    """Summed squared errors of each target dimension over the rows of a fold, from its moments."""
-    matrix = fitted.matrix[:, : fitted.target_width]
-    around = np.diagonal(fold.yy) - 2 * (matrix * fold.xy).sum(axis=0) + (matrix * (fold.xx @ matrix)).sum(axis=0)
-    shift = (fold.target_mean - fitted.target_mean) - (fold.source_mean - fitted.source_mean) @ matrix
-    return np.asarray(np.maximum(around, 0) + fold.n * shift**2)
 
 
 def _rounded(values: Array, digits: int = 5) -> list[Any]:

@@ -5,24 +5,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
-from ..groups import group_codes
 from ..ica import ICA
 from ..moments import require_memory
-from ..representation import Representation, as_representation, match_rows
 from ..rows import Progress, no_progress
-from ..storage import read
 from .caveats import collect_caveats
 from .diameters import SEARCHES
 from .folds import assign_folds
 from .result import Comparison
 from .rungs import RUNGS
-from .stages import Pair, Work
+from .settings import check_counts, check_seed, check_tolerance, checked_rungs
+from .stages import Work, open_pair
 
 
 def compare(
@@ -91,19 +88,12 @@ def compare(
     >>> isorep.compare(X, 2 * X @ Q + 1).verdict.rung
     'rigid'
     """
-    names = _checked_rungs(rungs)
+    names = checked_rungs(rungs)
     _check_settings(folds, n_null, n_boot, tolerance, diameter, worst_case, random_state)
     report = progress or no_progress
-    a, b = _loaded(source, "source"), _loaded(target, "target")
-    if a.name == b.name:
-        a, b = replace(a, name=f"{a.name} (source)"), replace(b, name=f"{b.name} (target)")
-    match = match_rows(a, b, join=join)
-    labels = group_codes(groups, len(a))
-    if labels is not None and match.source_rows is not None:
-        labels = group_codes(labels[match.source_rows], len(match.source_rows))
-    pair = Pair(a, b, match)
+    pair, match, labels = open_pair(source, target, ("source", "target"), groups, join)
     if pair.n < 3:
-        raise InputError(f"{a.name} and {b.name} have {pair.n} rows in common: at least 3 are needed")
+        raise InputError(f"{' and '.join(pair.names)} have {pair.n} rows in common: at least 3 are needed")
 
     require_memory(pair.x.shape[1], pair.y.shape[1], folds)
 
@@ -147,18 +137,6 @@ def compare(
     return replace(result, caveats=tuple(caveats))
 
 
-def _loaded(data: Any, name: str) -> Representation:
-    return read(data) if isinstance(data, str | Path) else as_representation(data, name)
-
-
-def _checked_rungs(rungs: Sequence[str]) -> list[str]:
-    wanted = [rungs] if isinstance(rungs, str) else list(rungs or ())
-    unknown = [name for name in wanted if name not in RUNGS]
-    if unknown or not wanted:
-        raise InputError(f"rungs {', '.join(map(str, unknown)) or 'is empty'}: choose from {', '.join(RUNGS)}")
-    return [name for name in RUNGS if name in wanted]
-
-
 def _check_settings(
     folds: int,
     n_null: int,
@@ -168,14 +146,10 @@ def _check_settings(
     worst_case: bool | None,
     random_state: int,
 ) -> None:
-    for name, value, least in (("folds", folds, 2), ("n_null", n_null, 0), ("n_boot", n_boot, 0)):
-        if not isinstance(value, int | np.integer) or value < least:
-            raise InputError(f"{name} is {value!r} and must be a whole number of at least {least}")
+    check_counts(folds=(folds, 2), n_null=(n_null, 0), n_boot=(n_boot, 0))
     if worst_case not in (None, True, False):
         raise InputError(f"worst_case is {worst_case!r} and must be True, False or None")
     if diameter not in SEARCHES:
         raise InputError(f"diameter is {diameter!r}; known are {', '.join(SEARCHES)}")
-    if not isinstance(tolerance, float | int | np.number) or not tolerance >= 0:
-        raise InputError(f"tolerance is {tolerance!r} and must not be negative")
-    if not isinstance(random_state, int | np.integer) or random_state < 0:
-        raise InputError(f"random_state is {random_state!r} and must be a whole number from 0 on")
+    check_tolerance(tolerance)
+    check_seed(random_state)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .._version import __version__
-from ..files import write_text
+from ..files import finite_json, write_text
 from .diameters import Diameter
 
 SCHEMA = "isorep.compare/1"
@@ -224,7 +224,7 @@ class Comparison:
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The complete result as JSON; also written to ``path`` where given, completely or not at all."""
-        text = json.dumps(_finite(self.to_dict()), indent=2, allow_nan=False) + "\n"
+        text = finite_json(self.to_dict())
         if path is not None:
             write_text(path, text)
         return text
@@ -267,22 +267,15 @@ def table_rows(direction: Direction) -> list[tuple[str, ...]]:
 
 def ladder_table(direction: Direction) -> str:
     """The ladder as aligned text."""
-    rows = [HEADINGS, *table_rows(direction)]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(HEADINGS))]
+    return aligned([HEADINGS, *table_rows(direction)])
+
+
+def aligned(rows: Sequence[tuple[str, ...]]) -> str:
+    """Cells under each other: the first column to the left, the others to the right."""
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     lines = []
     for row in rows:
         cells = [row[0].ljust(widths[0])]
         cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
         lines.append("  ".join(cells))
     return "\n".join(lines)
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no infinity and no NaN: both become null."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

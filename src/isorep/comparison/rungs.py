@@ -31,17 +31,19 @@ class TrainingSet:
     roundings: tuple[float, float]
     second: tuple[tuple[SecondPass, Moments] | None, tuple[SecondPass, Moments] | None] = (None, None)
     icas: tuple[ICA, ICA] | None = None
+    well_conditioned: bool = False  # the cross-moments, as far as known
 
 
 def fit_all(
     names: Sequence[str], training: Sequence[TrainingSet], progress: Callable[[int, int], None] | None = None
 ) -> list[dict[str, Maps]]:
     """For each training set the maps source -> target and target -> source of every rung."""
+    return map_blocks(lambda place: fit(names, training[place.start]), len(training), 1, progress=progress)
 
-    def fit(place: slice) -> dict[str, Maps]:
-        return {name: _FITS[name](training[place.start]) for name in names}
 
-    return map_blocks(fit, len(training), 1, progress=progress)
+def fit(names: Sequence[str], training: TrainingSet) -> dict[str, Maps]:
+    """The maps source -> target and target -> source of every rung, from one training set."""
+    return {name: _FITS[name](training) for name in names}
 
 
 def _identity(training: TrainingSet) -> Maps:
@@ -55,7 +57,7 @@ def _signed_permutation(training: TrainingSet) -> Maps:
 
 
 def _rigid(training: TrainingSet) -> Maps:
-    forward = Rigid().fit_moments(training.moments)
+    forward = Rigid().fit_moments(training.moments, well_conditioned=training.well_conditioned)
     return forward.map_, forward.reversed(training.moments).map_
 
 
@@ -74,10 +76,8 @@ def _linear(training: TrainingSet) -> Maps:
 def _ica(training: TrainingSet) -> Maps:
     if training.icas is None:
         raise ValueError("the ICA rung needs two fitted ICAs")
-    source, target = training.icas
-    forward = ICAAlignment().fit_moments(training.moments, source, target)
-    reverse = ICAAlignment().fit_moments(training.moments.swapped(), target, source)
-    return forward.map_, reverse.map_
+    forward = ICAAlignment().fit_moments(training.moments, *training.icas)
+    return forward.map_, forward.reversed(training.moments).map_
 
 
 _FITS: dict[str, Callable[[TrainingSet], Maps]] = {

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..groups import group_codes
 from ..ica import ICA
 from ..moments import fold_moments, leave_one_out, merged
-from ..representation import Array, Matrix, Representation, RowMatch, rounding_of
+from ..representation import Array, Matrix, Representation, RowMatch, match_rows, rounding_of
 from ..resolution import resolve_source
 from ..rows import Progress, select
 from . import figures
@@ -19,6 +20,8 @@ from .null import NullDraws, draw_null
 from .residuals import Centre, FittedRung, residual_pass
 from .result import Direction, Null, Rung, Side
 from .rungs import TrainingSet, UnmixedSide, fit_all, unmix
+from .settings import loaded
+from .sides import describe_side, rms_radius, working_dtype
 from .statistics import bootstrap, ica_efficiency, summarise
 from .verdict import judge
 from .worst_case import certify, row_ids, sample_claim
@@ -38,6 +41,20 @@ class Pair:
         ids = row_ids(source, target)
         rows = match.source_rows if source.ids is not None else match.target_rows
         self.ids = ids if ids is None or rows is None else ids[rows]
+
+
+def open_pair(
+    source: Any, target: Any, roles: tuple[str, str], groups: Any, join: bool
+) -> tuple[Pair, RowMatch, Array | None]:
+    """Two sides as given, read and matched row by row; how they matched, and the groups of the common rows."""
+    a, b = (loaded(data, role) for data, role in zip((source, target), roles, strict=True))
+    if a.name == b.name:
+        a, b = (replace(side, name=f"{side.name} ({role})") for side, role in zip((a, b), roles, strict=True))
+    match = match_rows(a, b, join=join)
+    labels = group_codes(groups, len(a))
+    if labels is not None and match.source_rows is not None:
+        labels = group_codes(labels[match.source_rows], len(match.source_rows))
+    return Pair(a, b, match), match, labels
 
 
 class Work:
@@ -63,21 +80,14 @@ class Work:
             x, y, self.fold_of, self.n_folds, names=self.pair.names, progress=self._stage("moments")
         )
         self.total = merged(self.folds)
-        for mean, sums, name in (
-            (self.total.source_mean, self.total.xx, self.pair.names[0]),
-            (self.total.target_mean, self.total.yy, self.pair.names[1]),
-        ):
-            if not np.trace(sums) > (np.finfo(float).eps * np.linalg.norm(mean)) ** 2 * self.total.n:
-                raise InputError(f"all rows of {name} are identical, as far as float64 can tell: there is no diameter")
+        sides = ((self.total.source_mean, self.total.xx), (self.total.target_mean, self.total.yy))
+        self.rms_radii = [
+            rms_radius(name, self.total.n, *side) for name, side in zip(self.pair.names, sides, strict=True)
+        ]
         forward = resolve_source(self.total, x, y, self.fold_of, self.n_folds)
         reverse = resolve_source(self.total.swapped(), y, x, self.fold_of, self.n_folds)
         self.factors, self.second = (forward[0], reverse[0]), (forward[1], reverse[1])
-        self.rms_radii = [float(np.sqrt(np.trace(sums) / self.total.n)) for sums in (self.total.xx, self.total.yy)]
-        for radius, name in zip(self.rms_radii, self.pair.names, strict=True):
-            if not 1e-140 < radius < 1e140:
-                raise InputError(f"the values of {name} spread by {radius:.0e}: rescale, their squares leave float64")
-        plain = all(1e-12 < radius < 1e12 for radius in self.rms_radii)  # squares of float32 leave its range beyond
-        work = np.float32 if plain and max(x.dtype.itemsize, y.dtype.itemsize) <= 4 else np.float64
+        work = working_dtype((x, y), self.rms_radii)
         self.centre = Centre(self.total.source_mean, self.total.target_mean, work)
 
     @property
@@ -208,18 +218,7 @@ class Work:
     def side(self, place: int) -> Side:
         """The facts about one representation."""
         values = (self.pair.x, self.pair.y)[place]
-        factor = self.factors[place]
-        return Side(
-            name=self.pair.names[place],
-            rows=self.pair.n,
-            columns=int(values.shape[1]),
-            dtype=str(values.dtype),
-            rank=factor.rank,
-            condition=factor.condition,
-            constant_columns=int(factor.constant.sum()),
-            rms_radius=self.rms_radii[place],
-            spectrum=tuple(factor.singular_values[: figures.SPECTRUM].tolist()),
-        )
+        return describe_side(self.pair.names[place], values, self.factors[place], self.rms_radii[place])
 
     def wants_worst_case(self, asked: bool | None) -> bool:
         """Whether to bracket the largest error: if asked, or if it takes seconds."""

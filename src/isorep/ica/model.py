@@ -6,23 +6,19 @@ types and values are checked before an estimator is made of them.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 from sklearn.utils.validation import check_is_fitted
 
 from .._version import __version__
-from ..errors import InputError, MissingFileError
-from ..files import replacing, require_writable
+from ..errors import InputError
 from ..representation import Array, Matrix, Representation
 from ..rows import block_rows, map_blocks, read_rows, refuse_non_finite
 from ..storage.lazy import LazyMatrix
-from ..storage.scratch import memory_size
+from ..storage.models import ModelFile, Shapes, is_count, require_model_path, save_arrays
 from .contrasts import CONTRASTS
 from .estimator import ICA
 from .linear import transformed
@@ -41,7 +37,6 @@ _WHITENED = {
     "unsettled": "k",
 }
 _FLAGS = ("gaussian", "unsettled")
-_MOST_BYTES = 2**32  # of arrays, where the system does not tell how much memory there is
 _SETTINGS: dict[str, tuple[type, ...]] = {
     "n_components": (int, type(None)),
     "contrast": (str,),
@@ -89,11 +84,7 @@ def save_model(ica: ICA, path: str | Path, *, extra: dict[str, Any] | None = Non
         "names": [str(name) for name in ica.feature_names_in_] if hasattr(ica, "feature_names_in_") else None,
         "training": extra or {},
     }
-    try:
-        with replacing(path) as temporary:
-            save_file(arrays, temporary, metadata={"isorep": json.dumps(facts)})
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{path} cannot be written: {error}") from error
+    save_arrays(path, arrays, facts)
 
 
 def load_model(path: str | Path) -> ICA:
@@ -101,7 +92,6 @@ def load_model(path: str | Path) -> ICA:
 
     A file that is damaged, hostile or something else is refused with one sentence.
     """
-    path = Path(path)
     facts, arrays = _read(path)
     ica = ICA(**facts["settings"])
     for name, values in arrays.items():
@@ -119,19 +109,7 @@ def load_model(path: str | Path) -> ICA:
 
 def model_facts(path: str | Path) -> dict[str, Any]:
     """What a model's file says beside its arrays: version, settings, sizes, and ``training``."""
-    return _read(Path(path))[0]
-
-
-def require_model_path(path: str | Path, inputs: Sequence[str | Path] = ()) -> Path:
-    """Where a model will be written, links followed; a place that cannot hold one is refused before any work."""
-    path = Path(path)
-    if path.suffix.lower() != ".safetensors":
-        raise InputError(f"{path} will hold a model, so its name must end in .safetensors")
-    path = path.resolve() if path.is_symlink() else path
-    require_writable(path, inputs=inputs)
-    if path.exists() and not path.is_file():
-        raise InputError(f"{path} is not a regular file")
-    return path
+    return _read(path)[0]
 
 
 def applied(
@@ -207,86 +185,41 @@ def _settings_of(ica: ICA) -> dict[str, Any]:
     return settings
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
-    if not path.exists():
-        raise MissingFileError(f"{path} does not exist")
-    if not path.is_file():
-        raise InputError(f"{path} is not a regular file")
-    try:
-        with safe_open(path, "numpy") as file:
-            facts = _checked_facts(path, file.metadata() or {})
-            _check_arrays(path, file, facts)
-            arrays = {name: np.array(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
-        _refuse(path, str(error))
-    for name, values in arrays.items():
-        if not np.isfinite(values).all():
-            _refuse(path, f"its {name} are not finite")
-    return facts, arrays
+def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    file = ModelFile(path, _FORMAT)
+    return file.read(lambda facts: _check_facts(file, facts), _shapes)
 
 
-def _checked_facts(path: Path, metadata: dict[str, str]) -> dict[str, Any]:
-    try:
-        facts = json.loads(metadata.get("isorep", "{}"))
-    except (ValueError, RecursionError):
-        facts = None
-    if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
-        found = facts.get("format") if isinstance(facts, dict) else None
-        told = f"it says that it is {str(found)[:60]!r}" if found else "it does not say that it is one"
-        _refuse(path, told)
+def _check_facts(file: ModelFile, facts: dict[str, Any]) -> None:
     settings = facts.get("settings")
     if not isinstance(settings, dict) or set(settings) != set(_SETTINGS):
-        _refuse(path, "its settings are not those of ICA")
+        file.refuse("its settings are not those of ICA")
     for name, kinds in _SETTINGS.items():
         if not isinstance(settings[name], kinds):
-            _refuse(path, f"its setting {name} is {str(settings[name])[:60]!r}")
+            file.refuse(f"its setting {name} is {str(settings[name])[:60]!r}")
     for name, known in (("contrast", tuple(CONTRASTS)), ("whiten", ("pca", "zca", None))):
         if settings[name] not in known:
-            _refuse(path, f"its setting {name} is {settings[name][:60]!r}")
-    for name in ("columns", "components", "sweeps"):
-        if not _is_count(facts.get(name)):
-            _refuse(path, f"its number of {name} is {str(facts.get(name))[:60]!r}")
+            file.refuse(f"its setting {name} is {settings[name][:60]!r}")
+    file.require_counts(facts, "columns", "components", "sweeps")
     columns, rank, names = facts["columns"], facts.get("rank"), facts.get("names")
     if rank is None if settings["whiten"] else rank is not None:
-        _refuse(path, "its rank and its whitening contradict each other")
-    if rank is not None and not (_is_count(rank) and facts["components"] <= rank <= columns):
-        _refuse(path, f"its rank is {str(rank)[:60]!r}")
+        file.refuse("its rank and its whitening contradict each other")
+    if rank is not None and not (is_count(rank) and facts["components"] <= rank <= columns):
+        file.refuse(f"its rank is {str(rank)[:60]!r}")
     if not isinstance(facts.get("converged"), bool) or not isinstance(facts.get("training"), dict):
-        _refuse(path, "it does not say how the fit ended")
+        file.refuse("it does not say how the fit ended")
     if names is not None and not (
         isinstance(names, list) and len(names) == columns and all(isinstance(name, str) for name in names)
     ):
-        _refuse(path, "its column names do not fit its columns")
+        file.refuse("its column names do not fit its columns")
     facts["names"], facts["rank"] = names, rank
-    return facts
 
 
-def _check_arrays(path: Path, file: Any, facts: dict[str, Any]) -> None:
-    """All arrays are there, of the right type and shape, and small enough; none has been read yet."""
+def _shapes(facts: dict[str, Any]) -> Shapes:
+    """The arrays that a model with these facts holds."""
     wanted = _ALWAYS | (_WHITENED if facts["settings"]["whiten"] else {})
-    there = set(file.keys())
-    if there != set(wanted):
-        missing, odd = sorted(set(wanted) - there), sorted(there - set(wanted))
-        _refuse(path, f"it lacks {', '.join(missing)}" if missing else f"it also holds {', '.join(odd)[:60]}")
     sizes = {"k": facts["components"], "d": facts["columns"], "2": 2}
-    total = 0
-    for name, letters in wanted.items():
-        entry = file.get_slice(name)
-        shape, kind = tuple(entry.get_shape()), str(entry.get_dtype())
-        if kind != ("BOOL" if name in _FLAGS else "F64"):
-            _refuse(path, f"its {name} have the type {kind}")
-        expected = tuple(sizes.get(letter, shape[0] if shape else 0) for letter in letters)
-        if shape != expected:
-            _refuse(path, f"its {name} have the shape {shape} and not {expected}")
-        total += int(np.prod(shape, dtype=object)) * 8
-    most = memory_size() // 2 or _MOST_BYTES
-    if total > most:
-        raise InputError(f"{path} holds {total / 2**30:.1f} GiB of arrays, too much for this machine's memory")
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
-def _refuse(path: Path, reason: str) -> NoReturn:
-    raise InputError(f"{path} is not a model that isorep saved, or it is damaged: {reason}")
+    return {
+        name: ("BOOL" if name in _FLAGS else "F64", tuple(sizes.get(letter) for letter in letters))
+        for name, letters in wanted.items()
+    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from .._version import __version__
 from ..errors import InputError
-from ..files import write_text
+from ..files import finite_json, write_text
 from ..representation import Array, Matrix, Representation
 from ..rows import Progress, no_progress
 from .curvature import Constants, constants, curvature, weak_planes
@@ -345,7 +344,7 @@ class Stability:
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The complete result as JSON; also written to ``path`` where given, completely or not at all."""
-        text = json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
+        text = finite_json(self.to_dict())
         if path is not None:
             write_text(path, text)
         return text

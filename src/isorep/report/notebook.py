@@ -6,7 +6,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from .compare_many import pairs_table, run_names
 from .ladder import ladder_table
+from .parts import Table
 from .values import Node
 
 TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums;margin:0 0 .75em"
@@ -17,6 +19,19 @@ def snippet(result: Any) -> str:
     """HTML for one cell's output; colours are left to the notebook, light or dark."""
     node = Node(result)
     table = ladder_table(node["forward"], "ladder", "", node["verdict"]["rung"].text())
+    source, target = node["forward"]["source"].text("source"), node["forward"]["target"].text("target")
+    return _cell_output(node, f"{source} → {target}: mean error in diameters of {target}; lower is closer", table)
+
+
+def many_snippet(result: Any) -> str:
+    """The same for many runs: the verdict, and the ladder over all pairs."""
+    node = Node(result)
+    names = run_names(node)
+    said = f"{len(names)} runs, all ordered pairs: RMS error in RMS radii of the target; lower is closer"
+    return _cell_output(node, said, pairs_table(node, names))
+
+
+def _cell_output(node: Node, unit: str, table: Table) -> str:
     head = Markup("").join(_cell("th", column.title, column.numeric, False) for column in table.columns)
     rows = [
         Markup("").join(
@@ -30,13 +45,12 @@ def snippet(result: Any) -> str:
         Markup('<p style="margin:0 0 .4em;opacity:.75">note: {}</p>').format(caveat.text())
         for caveat in node["caveats"].nodes()
     )
-    source, target = node["forward"]["source"].text("source"), node["forward"]["target"].text("target")
     return str(
         Markup(
             '<div style="max-width:60em"><p style="margin:0 0 .5em;font-size:1.1em;font-weight:600">{}</p>'
-            '<p style="margin:0 0 .3em;opacity:.75">{} → {}: mean error in diameters of {}; lower is closer</p>'
+            '<p style="margin:0 0 .3em;opacity:.75">{}</p>'
             '<table style="{}">{}</table>{}</div>'
-        ).format(node["verdict"]["sentence"].text(), source, target, target, TABLE, body, notes)
+        ).format(node["verdict"]["sentence"].text(), unit, TABLE, body, notes)
     )
 
 

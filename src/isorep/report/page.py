@@ -19,7 +19,15 @@ from ..files import write_text
 from .parts import Figure, Page
 from .values import Node
 
-ASSEMBLERS = {"isorep.compare/1": "compare", "isorep.ica/1": "ica", "isorep.stability/1": "stability"}
+ASSEMBLERS = {
+    "isorep.compare/1": "compare",
+    "isorep.compare_many/1": "compare_many",
+    "isorep.ica/1": "ica",
+    "isorep.stability/1": "stability",
+    "isorep.similarity/1": "similarity",
+    "isorep.layers/1": "layers",
+    "isorep.translate/1": "translate",
+}
 """The module of this room that assembles each schema: its ``assemble(Node) -> Page``."""
 
 FOLDER = Path(__file__).parent / "templates"

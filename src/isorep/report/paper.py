@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,12 +24,15 @@ PANEL = (4.2, 3.2)
 
 def plot(result: Any) -> Any:
     """A ``Figure`` with the ladder and whatever else the result holds; no global state is touched."""
+    return arranged(_panels(Node(result)))
+
+
+def arranged(panels: Sequence[Callable[[Any], None]]) -> Any:
+    """A ``Figure`` with these panels, two across."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise missing_extra("matplotlib", "plot", "plot()") from None
-    node = Node(result)
-    panels = _panels(node)
     across = min(2, len(panels))
     down = -(-len(panels) // across)
     figure = Figure(figsize=(PANEL[0] * across, PANEL[1] * down), layout="constrained")
@@ -76,14 +79,14 @@ def _ladder(axis: Any, direction: Node) -> None:
     axis.set_yticks(range(len(rungs)), [rung_name(rung) for rung, _ in rungs])
     axis.invert_yaxis()
     axis.set_xlim(left=0)
-    axis.set_xlabel(f"mean error, diameters of {_short(_plain(direction['target'].text('the target')))}")
+    axis.set_xlabel(f"mean error, diameters of {short_name(plain_text(direction['target'].text('the target')))}")
     axis.set_title("held out (dot, interval), in-sample (ring), null (bar)", fontsize="small", loc="left")
 
 
 def _scatter(axis: Any, node: Node, name: str, result: Node) -> None:
     for colour, key, side in (("#0b65b3", "target", "target"), ("#c2570c", name, "source")):
         points = node[key].points()
-        label = _short(_plain(result[side]["name"].text(side)))
+        label = short_name(plain_text(result[side]["name"].text(side)))
         axis.scatter([x for x, _ in points], [y for _, y in points], s=8, color=colour, alpha=0.7, lw=0, label=label)
     shares = node["explained"].numbers(2)
     words = [f" ({percent(share)} of variance)" for share in shares] if len(shares) == 2 else ["", ""]
@@ -99,7 +102,7 @@ def _residuals(axis: Any, node: Node, edges: list[float]) -> None:
     for rung, entry in node["counts"].items():
         counts = [value or 0.0 for value in entry.numbers()]
         if len(counts) == len(edges) - 1:
-            axis.stairs(counts, edges, color=_colour(rung), label=rung_name(_plain(rung)))
+            axis.stairs(counts, edges, color=_colour(rung), label=rung_name(plain_text(rung)))
     axis.set_xlabel("held-out error of a row, diameters")
     axis.set_ylabel("rows")
     axis.legend(frameon=False, fontsize="small")
@@ -115,7 +118,7 @@ def _dimensions(axis: Any, node: Node) -> None:
         if values:
             where, heights = zip(*values, strict=True)
             size = 3 if len(values) > 100 else 14
-            axis.scatter(where, heights, s=size, color=_colour(rung), lw=0, label=rung_name(_plain(rung)))
+            axis.scatter(where, heights, s=size, color=_colour(rung), lw=0, label=rung_name(plain_text(rung)))
     axis.axhline(0, color="#545c69", lw=0.8, ls="--")
     axis.set_ylim(max(axis.get_ylim()[0], -0.5), 1.02)
     axis.set_xlabel("rank of the target dimension")
@@ -127,11 +130,11 @@ def _colour(rung: str) -> str:
     return COLOURS.get(rung, "#6b7280")
 
 
-def _plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """Text as it is: matplotlib reads what stands between dollar signs as mathematics."""
     return text.replace("$", r"\$")
 
 
-def _short(name: str, most: int = 32) -> str:
+def short_name(name: str, most: int = 32) -> str:
     """A name that leaves room for the axes: its end, where file names differ."""
     return name if len(name) <= most else "…" + name[1 - most :]

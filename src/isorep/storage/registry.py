@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -60,12 +61,25 @@ class RowStream:
         return int(rows), int(columns)
 
     def blocks(self, multiple: int = 1) -> Iterator[Array]:
-        """Consecutive row blocks in C order; all but the last have a multiple of that many rows."""
+        """Consecutive row blocks in C order; all but the last have a multiple of that many rows.
+
+        While one block is written the next is made ready, so that reading, computing and writing overlap.
+        """
         rows, columns = self.shape
         step = max(1, _BLOCK_BYTES // (columns * self.dtype.itemsize * multiple)) * multiple
-        for start in range(0, rows, step):
-            yield np.ascontiguousarray(self.values[start : min(start + step, rows)], dtype=self.dtype)
-            release(self.values)
+
+        def made(start: int) -> Array:
+            block = np.ascontiguousarray(self.values[start : min(start + step, rows)], dtype=self.dtype)
+            return np.array(block) if isinstance(block, np.memmap) else block  # its pages are given back
+
+        with ThreadPoolExecutor(1) as ahead:
+            coming = ahead.submit(made, 0)
+            for start in range(step, rows + step, step):
+                block = coming.result()
+                release(self.values)
+                if start < rows:
+                    coming = ahead.submit(made, start)
+                yield block
 
 
 def read(

@@ -32,7 +32,7 @@ def load(path: Path, key: str | None, ids: str | None) -> Contents:
 
 def column(path: Path, name: str) -> Array:
     """One column of all shards."""
-    files = _files(path)
+    files = shard_files(path)
     module = reader(files[0])
     if not hasattr(module, "column"):
         raise InputError(f"its files hold values only, so there is no column {name!r}")
@@ -43,7 +43,7 @@ class _Shards:
     """The files of a folder, met one by one, and what is known of them: lengths, dtype, ids."""
 
     def __init__(self, path: Path, key: str | None, ids: str | None, *, measure: bool = True) -> None:
-        self.files = _files(path)
+        self.files = shard_files(path)
         self.parsed = False
         self._key = key
         self._ids_name = ids
@@ -143,7 +143,7 @@ class ShardedMatrix(LazyMatrix):
         return block
 
 
-def _files(path: Path) -> list[Path]:
+def shard_files(path: Path) -> list[Path]:
     """The shards of a folder in natural order: hidden files and markers such as ``_SUCCESS`` are no shards."""
     files = sorted((file for file in path.iterdir() if not file.name.startswith((".", "_"))), key=_natural)
     if not files:

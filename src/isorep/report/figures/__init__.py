@@ -1,5 +1,6 @@
 """Charts as SVG that we write ourselves: each is a function from plain numbers to a :class:`Drawing`."""
 
+from .clustered import clustered
 from .drawing import Drawing, Series
 from .heatmap import heatmap
 from .histogram import histogram
@@ -18,6 +19,7 @@ __all__ = [
     "IntervalRow",
     "Line",
     "Series",
+    "clustered",
     "heatmap",
     "histogram",
     "intervals",

@@ -20,9 +20,10 @@ def heatmap(
     columns: Sequence[str],
     axes: tuple[str, str],
     width: float,
+    left: float = 48.0,
 ) -> Drawing:
-    """Cells from -1 to 1, row 0 at the top; cells of one shade are one element."""
-    left, top, right, bottom = 48.0, 30.0, 8.0, 92.0
+    """Cells from -1 to 1, row 0 at the top; cells of one shade are one element. ``left`` is the room for row names."""
+    top, right, bottom = 30.0, 8.0, 92.0
     cell = min((width - left - right) / max(len(columns), 1), LARGEST_CELL)
     height = top + cell * len(rows) + bottom
     middle = left + cell * len(columns) / 2

@@ -1,0 +1,190 @@
+"""What a comparison of many runs found: it prints, tabulates and serialises itself."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..._version import __version__
+from ...files import write_text
+from ...ica.summary import plain, versions
+from ...representation import Array
+from ..diameters import Diameter
+from ..result import Side, Verdict, aligned
+from ..statistics import ica_efficiency
+from .consensus import Consensus
+from .judgement import Clustering, Outlier
+from .records import RungMatrix
+from .recurrence import Components, Dimensions
+
+SCHEMA = "isorep.compare_many/1"
+UNIT = "RMS errors in RMS radii of the target; lower is closer, 1 is as bad as predicting the mean"
+_MOST_FAMILIES = 2000
+_LEAST_GAP = 0.1  # share of the permutation's error that rigid must remove for an efficiency to mean anything
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """The result of :func:`isorep.compare_many`.
+
+    Attributes
+    ----------
+    rungs : dict of str to RungMatrix
+        ``identity``, ``signed_permutation``, ``rigid``, ``linear``, ``ica``: runs by runs, row mapped onto column.
+    verdict : Verdict
+        The smallest rung that explains every pair of runs, outliers aside.
+    verdicts : tuple of tuples of str or None
+        The smallest rung of every ordered pair; None where no rung explains it, and on the diagonal.
+    outliers : tuple of Outlier
+        Runs far from the others.
+    clustering : Clustering
+        The runs in an order that puts near ones side by side, and the tree.
+    consensus : Consensus
+        One space for all runs.
+    dimensions : tuple of Dimensions
+        For each run, how well its dimensions come back in the others.
+    components : Components or None
+        Which independent components recur; None without the ICA rung.
+    diameters : tuple of Diameter, or None
+        Of every run: the unit of mean, largest error and quantiles, only with ``residuals=True``.
+    runs : tuple of Side
+        Size, rank, condition and spectrum of every run.
+    caveats : tuple of str
+        What to keep in mind about these numbers.
+    """
+
+    runs: tuple[Side, ...]
+    rungs: dict[str, RungMatrix]
+    verdict: Verdict
+    verdicts: tuple[tuple[str | None, ...], ...]
+    outliers: tuple[Outlier, ...]
+    clustering: Clustering
+    consensus: Consensus
+    dimensions: tuple[Dimensions, ...]
+    components: Components | None
+    diameters: tuple[Diameter, ...] | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    caveats: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the runs are called."""
+        return tuple(side.name for side in self.runs)
+
+    @property
+    def ica_efficiency(self) -> float | None:
+        """From the mean errors of all pairs; None without the rungs it takes, and where widths differ."""
+        if not {"signed_permutation", "rigid", "ica"} <= set(self.rungs) or len({s.columns for s in self.runs}) > 1:
+            return None
+        permutation, rigid, ica = (self.rungs[name].mean for name in ("signed_permutation", "rigid", "ica"))
+        return ica_efficiency(permutation, rigid, ica) if permutation - rigid >= _LEAST_GAP * permutation else None
+
+    def agreed_rung(self, i: int, j: int) -> str | None:
+        """The rung of an unordered pair: the larger one of its two directions; None where either has none."""
+        forward, reverse = self.verdicts[i][j], self.verdicts[j][i]
+        if forward is None or reverse is None:
+            return None
+        return max(forward, reverse, key=list(self.rungs).index)
+
+    def table(self, rung: str | None = None) -> str:
+        """The matrix of one rung as text, near runs side by side; without a rung the ladder's means over all pairs."""
+        if rung is not None:
+            return aligned(self._matrix_cells(self.rungs[rung].rms))
+        rows = [("rung", "mean", "worst", "worst pair", "null", "in-sample")]
+        for name, matrix in self.rungs.items():
+            i, j = matrix.worst
+            null = "-" if matrix.null is None else f"{np.nanmean(matrix.null):.4f}"
+            inside = matrix.in_sample[~np.eye(len(self.runs), dtype=bool)].mean()
+            pair = f"{self.names[i]} -> {self.names[j]}"
+            rows.append((name, f"{matrix.mean:.4f}", f"{matrix.max:.4f}", pair, null, f"{inside:.4f}"))
+        return aligned(rows)
+
+    def _matrix_cells(self, values: Array) -> list[tuple[str, ...]]:
+        order = self.clustering.order
+        head = ("", *(str(place + 1) for place in range(len(order))))
+        body = [
+            (f"{place + 1} {self.names[i]}", *("-" if i == j else f"{values[i, j]:.3f}" for j in order))
+            for place, i in enumerate(order)
+        ]
+        return [head, *body]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the rotations of the consensus, as plain data with a versioned schema."""
+        names = self.names
+        data: dict[str, Any] = plain(
+            {
+                "schema": SCHEMA,
+                "isorep": __version__,
+                "versions": versions(),
+                "unit": UNIT,
+                "names": names,
+                "runs": [asdict(side) for side in self.runs],
+                "settings": self.settings,
+                "verdict": asdict(self.verdict),
+                "verdicts": self.verdicts,
+                "rungs": {name: rung.to_dict() for name, rung in self.rungs.items()},
+                "ica_efficiency": self.ica_efficiency,
+                "outliers": [asdict(outlier) for outlier in self.outliers],
+                "clustering": {
+                    "rung": self.clustering.rung,
+                    "order": self.clustering.order,
+                    "linkage": self.clustering.linkage,
+                },
+                "consensus": self.consensus.to_dict(),
+                "dimensions": [asdict(each) for each in self.dimensions],
+                "components": self._components_dict(),
+                "diameters": None if self.diameters is None else [asdict(each) for each in self.diameters],
+                "caveats": self.caveats,
+            }
+        )
+        return data
+
+    def _components_dict(self) -> dict[str, Any] | None:
+        if self.components is None:
+            return None
+        return {
+            "threshold": self.components.threshold,
+            "by_run": [asdict(each) for each in self.components.by_run],
+            "found": len(self.components.families),
+            "families": [
+                {"runs": family.runs, "score": family.score, "members": family.members}
+                for family in self.components.families[:_MOST_FAMILIES]
+            ],
+        }
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """The complete result as JSON; also written to ``path`` where given, completely or not at all."""
+        text = json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the report: one HTML file with figures and tables, made from the JSON alone."""
+        from ...report import write
+
+        write(self.to_dict(), path)
+
+    def plot(self) -> Any:
+        """The main figures as one matplotlib ``Figure``, for papers; needs the extra ``plot``."""
+        from ...report.paper_many import plot
+
+        return plot(self.to_dict())
+
+    def _repr_html_(self) -> str:
+        from ...report.notebook import many_snippet
+
+        return many_snippet(self.to_dict())
+
+    def __repr__(self) -> str:
+        return f"Ensemble({len(self.runs)} runs: {self.verdict})"
+
+    def __str__(self) -> str:
+        parts = [UNIT, self.table(), "", f"{self.clustering.rung}, row mapped onto column"]
+        parts += [self.table(self.clustering.rung), "", str(self.verdict)]
+        parts += [f"note: {caveat}" for caveat in self.caveats]
+        return "\n".join(parts)

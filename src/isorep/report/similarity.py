@@ -1,0 +1,168 @@
+"""The page of all similarity indices of a pair (schema ``isorep.similarity/1``)."""
+
+from __future__ import annotations
+
+from .closing import closing, made_by
+from .figures import IntervalRow, intervals
+from .parts import Cell, Column, Definitions, Figure, Key, Page, Prose, Section, Table, Verdict
+from .rungs import on_both
+from .values import Node, count, fixed, present
+
+MOST_INDICES = 50
+NAMES = {
+    "cca": "mean CCA",
+    "svcca": "SVCCA",
+    "pwcca": "PWCCA",
+    "linear_r2": "linear R²",
+    "cka": "CKA",
+    "cka_debiased": "debiased CKA",
+    "cka_rbf": "Gaussian CKA",
+    "cka_rbf_debiased": "debiased Gaussian CKA",
+    "procrustes_distance": "Procrustes distance",
+    "mcc": "MCC",
+    "mutual_knn": "mutual kNN",
+}
+MEANING = {
+    "cca": "mean canonical correlation; blind to any invertible linear map",
+    "svcca": "the same after keeping the leading principal components",
+    "pwcca": "canonical correlations weighted by how much of the source they carry",
+    "linear_r2": "share of the target that a linear map of the source explains, in sample",
+    "cka": "alignment of the two Gram matrices; blind to rotations, led by large variances",
+    "cka_debiased": "the same with an unbiased estimate of each term",
+    "cka_rbf": "alignment of Gaussian kernels: near rows count more",
+    "procrustes_distance": "angle that is left after the best rotation, in radians",
+    "mcc": "mean absolute correlation of dimensions matched one to one",
+    "mutual_knn": "share of nearest neighbours that both sides have in common",
+}
+
+
+def index_name(name: str) -> str:
+    """An index's name in words."""
+    return NAMES.get(name, name)
+
+
+def assemble(result: Node) -> Page:
+    """All sections that the result has something for."""
+    source, target = result["source"]["name"].text("X"), result["target"]["name"].text("Y")
+    sections = [_indices(result), *closing(result)]
+    return Page(
+        title=f"{source} and {target} · similarity · isorep",
+        eyebrow=f"How similar {source} and {target} are",
+        opening=_opening(result),
+        sections=tuple(section for section in sections if section is not None),
+        made_by=made_by(result),
+    )
+
+
+def _opening(result: Node) -> tuple[Verdict | Definitions, ...]:
+    head, _, rest = result["reading"].text("This result holds no reading.").partition("; ")
+    p_values = present(*(node["null"]["p_value"].number() for _, node in _entries(result)))
+    reached = None
+    if p_values:
+        closer = sum(1 for value in p_values if value <= 0.05)
+        reached = True if closer == len(p_values) else None if closer else False
+    verdict = Verdict(f"{head}." if rest else head, rest[:1].upper() + rest[1:], reached)
+    tiles = []
+    rows = result["source"]["rows"].number()
+    columns = [result[side]["columns"].number() for side in ("source", "target")]
+    if rows is not None:
+        tiles.append(("rows", count(rows), f"{count(columns[0])} and {count(columns[1])} columns"))
+    permutations = result["settings"]["permutations"].number()
+    if permutations:
+        groups = result["settings"]["groups"].number()
+        tiles.append(
+            ("permutations", count(permutations), "of rows" if groups is None else f"of {count(groups)} groups")
+        )
+    return (verdict, Definitions(tuple(tiles), tiles=True)) if tiles else (verdict,)
+
+
+def _entries(result: Node) -> list[tuple[str, Node]]:
+    return result["indices"].items()[:MOST_INDICES]
+
+
+def _indices(result: Node) -> Section | None:
+    entries = _entries(result)
+    if not entries:
+        return None
+    parts = [
+        part
+        for part in (_figure(entries), _table(entries), Prose((_explanation(entries),)), _meanings(entries))
+        if part is not None
+    ]
+    return Section("indices", "Indices", tuple(parts))
+
+
+def _meanings(entries: list[tuple[str, Node]]) -> Definitions | None:
+    known = tuple((index_name(name), MEANING[name], "") for name, _ in entries if name in MEANING)
+    return Definitions(known) if known else None
+
+
+def _explanation(entries: list[tuple[str, Node]]) -> str:
+    inexact = [index_name(name) for name, node in entries if node["null"]["exact"].raw is False]
+    said = (
+        "Chance is what shuffled rows give: no index has zero as its chance level by right, and few rows or many "
+        "dimensions raise it. Corrected values run from chance (0) to a perfect match (1) and can be set side by side; "
+        "the plain ones cannot."
+    )
+    if inexact:
+        said += f" The null of {', '.join(inexact)} is a sketch with the exact mean and variance; the others are exact."
+    return said
+
+
+def _figure(entries: list[tuple[str, Node]]) -> Figure | None:
+    rows = []
+    for name, node in entries:
+        corrected, best = node["corrected"].number(), node["best"].number()
+        mean, low, high = (node["null"][key].number() for key in ("mean", "low", "high"))
+        if corrected is None or best is None or mean is None or low is None or high is None or best == mean:
+            continue
+        edges = sorted((edge - mean) / (best - mean) for edge in (low, high))
+        rows.append(
+            IntervalRow(
+                index_name(name),
+                "s2",
+                value=min(max(corrected, 0.0), 1.0),
+                band=(0.0, 0.0, min(max(edges[1], 0.0), 1.0)),
+                labels=(f"corrected {fixed(corrected)}", "", f"chance reaches {fixed(edges[1])}"),
+                printed=fixed(corrected, 2),
+            )
+        )
+    if not rows:
+        return None
+    told = "; ".join(f"{row.name} {row.printed}" for row in rows)
+    return Figure(
+        "indices-figure",
+        "Null-corrected values",
+        "0 is chance, 1 a perfect match; the band is as far as 95 % of shuffled pairings reach.",
+        f"Corrected values: {told}.",
+        on_both(lambda width: intervals(rows, "from chance (0) to a perfect match (1)", width)),
+        legend=(Key("dot", "s2", "corrected value"), Key("tick", "", "chance, with a band up to its 95 % point")),
+    )
+
+
+def _table(entries: list[tuple[str, Node]]) -> Table:
+    titles = ("index", "value", "closer is", "chance", "5 to 95 % of chance", "corrected", "p")
+    rows = []
+    for name, node in entries:
+        value, mean, low, high, p_value, corrected = (
+            entry.number()
+            for entry in (
+                node["value"],
+                *(node["null"][key] for key in ("mean", "low", "high", "p_value")),
+                node["corrected"],
+            )
+        )
+        span = f"{fixed(low)} to {fixed(high)}" if low is not None and high is not None else "–"
+        rows.append(
+            (
+                Cell(index_name(name)),
+                Cell(fixed(value), value),
+                Cell("higher" if node["higher_is_closer"].raw is True else "lower"),
+                Cell(fixed(mean), mean),
+                Cell(span, low),
+                Cell(fixed(corrected), corrected),
+                Cell(fixed(p_value, 3), p_value),
+            )
+        )
+    columns = tuple(Column(title, numeric=title not in ("index", "closer is")) for title in titles)
+    return Table("indices", "All indices", columns, tuple(rows))

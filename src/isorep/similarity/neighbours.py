@@ -1,0 +1,197 @@
+"""Do the same rows lie near each other? Mutual nearest neighbours, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..representation import Array, Matrix
+from ..rows import block_rows, map_blocks, read_rows
+from .nulls import Draws, Prepared, finished
+from .result import Similarity
+from .sides import Pair, Side, paired
+
+METRICS = ("cosine", "euclidean", "inner_product")
+_TILE_CELLS = 2**24  # scores of a tile of queries with the whole corpus: 64 MB in float32
+_STRIDES = 64  # scores that share a maximum
+
+
+def mutual_knn(
+    X: Any,
+    Y: Any,
+    *,
+    k: int = 10,
+    metric: str = "cosine",
+    permutations: int = 0,
+    groups: Any = None,
+    random_state: int = 0,
+) -> Similarity:
+    r"""The mean share of a row's ``k`` nearest neighbours that are the same on both sides.
+
+    .. math:: \frac1n\sum_i\frac{|N^X_k(i)\cap N^Y_k(i)|}{k}
+
+    with the row itself left out. The null is exact and costs no search: shuffling renames neighbours.
+
+    Parameters
+    ----------
+    X, Y : (n, d) arrays or Representations
+        Paired rows.
+    k : int
+        Neighbours a row, fewer than rows.
+    metric : {"cosine", "euclidean", "inner_product"}
+        What is near; Huh et al. (2024) take inner products of rows of unit length, which is ``"cosine"``.
+    permutations, groups, random_state
+        As for :func:`cca`.
+
+    References
+    ----------
+    .. [1] Huh, M., Cheung, B., Wang, T., Isola, P. (2024). The Platonic representation hypothesis. ICML.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> isorep.similarity.mutual_knn(X, 2 * X).value
+    1.0
+    """
+    pair = paired(X, Y, moments=False)
+    return finished(pair, prepare_mutual_knn(pair, k=k, metric=metric), permutations, groups, random_state)
+
+
+def prepare_mutual_knn(pair: Pair, *, k: int = 10, metric: str = "cosine") -> Prepared:
+    """Mutual nearest neighbours of a pair."""
+    _check_metric(metric)
+    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k < pair.n:
+        raise InputError(f"k is {k!r} and must be a whole number from 1 to {pair.n - 1}, one less than the rows")
+    near = [_neighbours(side, int(k), metric) for side in (pair.x, pair.y)]
+
+    def source(uniform: bool) -> Draws:
+        found: Draws = pair.once(("knn", k, metric), lambda: _Renamed(near[0], near[1]))
+        return found
+
+    value = _shared(near[0], near[1])
+    return Prepared("mutual_knn", value, True, 1.0, {"k": int(k), "metric": metric}, source, float)
+
+
+def nearest(
+    queries: Matrix,
+    corpus: Matrix,
+    k: int,
+    *,
+    metric: str = "cosine",
+    itself: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> Array:
+    """For each query the ``k`` nearest rows of a corpus, nearest first: an (n, k) array of row numbers.
+
+    The largest of all scores are among those groups of scores whose maxima are largest, so a pass of maxima over the
+    scores leaves a few hundred candidates a row. With ``itself=False`` queries are the corpus, and a row is not its own
+    neighbour.
+    """
+    _check_metric(metric)
+    held, mean, offsets = _ready(corpus, metric)
+    n, m = int(queries.shape[0]), len(held)
+    size = int(np.clip(_TILE_CELLS // m, 16, 2048))
+    found = np.empty((n, k), dtype=np.intp)
+
+    def search(rows: slice) -> None:
+        if itself:
+            mine = _unit(read_rows(queries, rows).astype(np.float64) - mean, metric).astype(held.dtype)
+        else:
+            mine = held[rows]
+        scores = mine @ held.T
+        if offsets is not None:
+            scores -= offsets
+        if not itself:
+            scores[np.arange(len(mine)), np.arange(rows.start, rows.stop)] = -np.inf
+        found[rows] = _largest(scores, k)
+
+    map_blocks(search, n, size, progress=progress)
+    return found
+
+
+def _largest(scores: Array, k: int) -> Array:
+    """The places of the ``k`` largest scores of each row, largest first."""
+    rows, m = scores.shape
+    groups = m // _STRIDES
+    if groups < 4 * k:
+        places = np.argpartition(-scores, k - 1, axis=1)[:, :k]
+        return _sorted(scores, places)
+    whole = groups * _STRIDES
+    maxima = scores[:, :whole].reshape(rows, _STRIDES, groups).max(axis=1)
+    chosen = np.argpartition(-maxima, k - 1, axis=1)[:, :k]
+    places = (chosen[:, :, None] + groups * np.arange(_STRIDES)).reshape(rows, -1)
+    rest = np.broadcast_to(np.arange(whole, m), (rows, m - whole))
+    places = np.concatenate([places, rest], axis=1)
+    candidates = np.take_along_axis(scores, places, axis=1)
+    best = np.argpartition(-candidates, k - 1, axis=1)[:, :k]
+    return _sorted(scores, np.take_along_axis(places, best, axis=1))
+
+
+def _sorted(scores: Array, places: Array) -> Array:
+    order = np.argsort(-np.take_along_axis(scores, places, axis=1), axis=1, kind="stable")
+    return np.asarray(np.take_along_axis(places, order, axis=1))
+
+
+def _ready(corpus: Matrix, metric: str) -> tuple[Array, Array, Array | None]:
+    """The corpus in memory, what it was shifted by, and what to take off scores: half a squared norm for distances."""
+    n, d = corpus.shape
+    held = np.empty((n, d), np.float64 if np.dtype(corpus.dtype).itemsize >= 8 and n * d <= 2**24 else np.float32)
+    mean = np.zeros(d)
+    if metric == "euclidean":  # distances do not change, and large means no longer cost digits
+        sample = np.asarray(corpus[: min(n, 4096)], np.float64)
+        mean = sample.mean(axis=0)
+
+    def fill(rows: slice) -> None:
+        held[rows] = _unit(np.asarray(read_rows(corpus, rows), np.float64) - mean, metric)
+
+    map_blocks(fill, n, block_rows(d, cells=2**20))
+    return held, mean, np.einsum("ij,ij->i", held, held) / 2 if metric == "euclidean" else None
+
+
+def _unit(rows: Array, metric: str) -> Array:
+    if metric != "cosine":
+        return rows
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return np.asarray(rows / np.where(norms > 0, norms, 1)[:, None])
+
+
+def _neighbours(side: Side, k: int, metric: str) -> Array:
+    found: Array = side.once(
+        ("neighbours", k, metric), lambda: nearest(side.finite_rows, side.finite_rows, k, metric=metric, itself=False)
+    )
+    return found
+
+
+@dataclass(eq=False)
+class _Renamed:
+    """Shared neighbours after rows changed their names: exact."""
+
+    left: Array
+    right: Array
+    exact = True
+    method = "neighbours renamed a permutation"
+
+    def draw(self, partners: Array) -> float:
+        """The shared neighbours under a shuffled pairing."""
+        return _shared(partners[self.left], self.right[partners])
+
+
+def _shared(left: Array, right: Array) -> float:
+    """The mean share of entries that rows have in common."""
+    n, k = left.shape
+    size = max(1, 2**22 // (k * k))
+    total = 0
+    for start in range(0, n, size):
+        some = slice(start, start + size)
+        total += int((left[some, :, None] == right[some, None, :]).sum())
+    return float(total / (n * k))
+
+
+def _check_metric(metric: str) -> None:
+    if metric not in METRICS:
+        raise InputError(f"metric is {metric!r}; known are {', '.join(METRICS)}")

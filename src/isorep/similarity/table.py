@@ -1,0 +1,221 @@
+"""Every index of one pair, with one null: what ``isorep similarity`` prints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._version import __version__
+from ..errors import InputError
+from ..files import finite_json, write_text
+from ..representation import as_representation
+from ..rows import Progress, no_progress
+from ..storage import read
+from .canonical import prepare_cca, prepare_linear_r2, prepare_pwcca, prepare_svcca
+from .kernels import prepare_cka
+from .neighbours import prepare_mutual_knn
+from .nulls import Prepared, checked_permutations, null_of, shuffled
+from .result import Similarity
+from .shapes import prepare_mcc, prepare_procrustes
+from .sides import Pair, paired
+
+SCHEMA = "isorep.similarity/1"
+
+INDICES: dict[str, Callable[[Pair], Prepared]] = {
+    "cca": prepare_cca,
+    "svcca": prepare_svcca,
+    "pwcca": prepare_pwcca,
+    "linear_r2": prepare_linear_r2,
+    "cka": lambda pair: prepare_cka(pair, exact=True),
+    "cka_debiased": lambda pair: prepare_cka(pair, debiased=True, exact=True),
+    "cka_rbf": lambda pair: prepare_cka(pair, kernel="rbf"),
+    "procrustes_distance": prepare_procrustes,
+    "mcc": prepare_mcc,
+    "mutual_knn": lambda pair: prepare_mutual_knn(pair, k=min(10, pair.n - 1)),
+}
+"""The indices with their defaults. Linear kernels are exact here: the cross product is at hand."""
+
+COSTLY = {"cka_rbf": 20_000, "mutual_knn": 100_000}
+"""Indices that look at all pairs of rows, and up to how many rows they are computed unasked."""
+
+
+@dataclass(frozen=True, eq=False)
+class Similarities:
+    """The indices of one pair: ``result["cka"]`` is a :class:`Similarity`."""
+
+    indices: dict[str, Similarity]
+    names: tuple[str, str]
+    rows: int
+    columns: tuple[int, int]
+    settings: dict[str, Any]
+    caveats: tuple[str, ...] = ()
+
+    def __getitem__(self, name: str) -> Similarity:
+        return self.indices[name]
+
+    def table(self) -> str:
+        """One line an index: its value, what chance gives, the corrected value and the p-value."""
+        head = ("index", "value", "chance", "95 % of chance", "corrected", "p", "closer is")
+        lines = [head, *(_cells(each) for each in self.indices.values())]
+        widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
+        return "\n".join(
+            "  ".join(
+                cell.ljust(width) if place in (0, 6) else cell.rjust(width)
+                for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in lines
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain data with a versioned schema."""
+        return {
+            "schema": SCHEMA,
+            "isorep": __version__,
+            "source": {"name": self.names[0], "rows": self.rows, "columns": self.columns[0]},
+            "target": {"name": self.names[1], "rows": self.rows, "columns": self.columns[1]},
+            "settings": self.settings,
+            "indices": {name: each.to_dict() for name, each in self.indices.items()},
+            "reading": self.reading,
+            "caveats": list(self.caveats),
+        }
+
+    @property
+    def reading(self) -> str:
+        """One sentence on what the indices say together."""
+        nulls = [each for each in self.indices.values() if each.null is not None]
+        if not nulls:
+            return "No null was drawn, so chance cannot be ruled out: ask for permutations."
+        count = len(nulls)
+        found = [each for each in nulls if each.null is not None and each.null.p_value <= 0.05]
+        values = sorted(each.corrected for each in nulls if each.corrected is not None and np.isfinite(each.corrected))
+        spread = f"between {values[0]:.2f} and {values[-1]:.2f}" if values else "nowhere defined"
+        return (
+            f"{len(found)} of {count} indices find {self.names[0]} and {self.names[1]} closer than chance (p at most "
+            f"0.05 each); on a scale from chance (0) to a perfect match (1) they lie {spread}."
+        )
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """The complete result as JSON; also written to ``path`` where given, completely or not at all."""
+        text = finite_json(self.to_dict())
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the report: one HTML file, made from the JSON alone."""
+        from ..report import write
+
+        write(json.loads(self.to_json()), path)
+
+    def __str__(self) -> str:
+        return "\n".join([self.table(), "", self.reading, *(f"note: {caveat}" for caveat in self.caveats)])
+
+
+def indices(
+    X: Any,
+    Y: Any,
+    *,
+    names: Sequence[str] | None = None,
+    permutations: int = 200,
+    groups: Any = None,
+    random_state: int = 0,
+    progress: Progress | None = None,
+) -> Similarities:
+    """Every similarity index of two representations, with the same shuffled pairings as null for all.
+
+    What indices share is found once: the moments, the factored sides, and one cross product a permutation.
+
+    Parameters
+    ----------
+    X, Y : (n, d) arrays, Representations or paths
+        Paired rows; widths may differ.
+    names : sequence of str, optional
+        Which of ``cca``, ``svcca``, ``pwcca``, ``linear_r2``, ``cka``, ``cka_debiased``, ``cka_rbf``,
+        ``procrustes_distance``, ``mcc``, ``mutual_knn``. By default all; those that look at all pairs of rows only up
+        to 20,000 (``cka_rbf``) and 100,000 (``mutual_knn``) rows.
+    permutations : int
+        Shuffled pairings; 0 for no null.
+    groups : (n,) array, optional
+        Rows that belong together are shuffled together.
+    random_state : int
+        Seed of the permutations.
+    progress : callable, optional
+        Called with a stage's name, the steps done and the steps in all.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> found = isorep.similarity.indices(X, X @ [[1.0, 2, 0], [0, 1, 0], [1, 0, 3]], permutations=50)
+    >>> round(found["cca"].corrected, 6)
+    1.0
+    """
+    report = progress or no_progress
+    a, b = (
+        as_representation(read(each) if isinstance(each, str | Path) else each, name)
+        for each, name in ((X, "X"), (Y, "Y"))
+    )
+    pair = paired(a, b)
+    labels = checked_permutations(permutations, groups, pair.n, random_state)
+    wanted, left_out = _wanted(names, pair.n)
+    prepared = []
+    for done, name in enumerate(wanted):
+        report("indices", done, len(wanted))
+        prepared.append(INDICES[name](pair))
+    report("indices", len(wanted), len(wanted))
+    draws = None
+    if permutations:
+        draws = shuffled(
+            prepared, pair.n, permutations, labels, random_state, lambda done, of: report("permutations", done, of)
+        )
+    found = {}
+    for place, (name, each) in enumerate(zip(wanted, prepared, strict=True)):
+        null = None if draws is None else null_of(each, draws[place], labels is None)
+        found[name] = Similarity(name, each.value, each.higher_is_closer, each.best, each.details, null, each.caveats)
+    caveats = list(dict.fromkeys([*pair.caveats, *(caveat for each in prepared for caveat in each.caveats), *left_out]))
+    return Similarities(
+        found,
+        (pair.x.name, pair.y.name),
+        pair.n,
+        (a.shape[1], b.shape[1]),
+        {
+            "permutations": int(permutations),
+            "groups": None if labels is None else int(labels.max()) + 1,
+            "random_state": int(random_state),
+        },
+        tuple(caveats),
+    )
+
+
+def _wanted(names: Sequence[str] | None, n: int) -> tuple[list[str], list[str]]:
+    if names is None:
+        left_out = [name for name, most in COSTLY.items() if n > most]
+        said = [f"{name} was left out: {n} rows have many pairs; name it to compute it" for name in left_out]
+        return [name for name in INDICES if name not in left_out], said
+    wanted = [names] if isinstance(names, str) else list(names)
+    unknown = [str(name) for name in wanted if name not in INDICES]
+    if unknown or not wanted:
+        raise InputError(f"indices {', '.join(unknown) or 'is empty'}: choose from {', '.join(INDICES)}")
+    return [name for name in INDICES if name in wanted], []
+
+
+def _cells(each: Similarity) -> tuple[str, ...]:
+    closer = "higher" if each.higher_is_closer else "lower"
+    if each.null is None:
+        return (each.name, f"{each.value:.4f}", "-", "-", "-", "-", closer)
+    null = each.null
+    spread = f"{null.quantile(0.025):.4f} to {null.quantile(0.975):.4f}"
+    return (
+        each.name,
+        f"{each.value:.4f}",
+        f"{null.mean:.4f}",
+        spread,
+        f"{each.corrected:.4f}",
+        f"{null.p_value:.3g}",
+        closer,
+    )

@@ -1,0 +1,166 @@
+r"""Maps from moments: how each kind is fitted, and what every candidate strength and rank errs on other moments.
+
+Nothing here sees a row. With :math:`X^\top X=VDV^\top` of the training rows, the ridge map of strength
+:math:`\lambda` is :math:`A_\lambda=V(D+\lambda)^{-1}V^\top X^\top Y`, so that one decomposition serves all strengths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..alignment import AffineMap, Rigid
+from ..alignment.linear import solve
+from ..moments import Moments
+from ..representation import Array
+from ..rows import map_blocks
+
+MAPS = ("rigid", "linear", "ridge", "low_rank")
+"""The kinds of map, simplest first: of two that err alike, the first is taken."""
+
+_STRENGTHS = np.logspace(-8, 3, 45)  # of ridge, in units of the mean variance of the old columns
+_WEAKER = (1.0, 0.1, 0.01)  # a low-rank map needs less shrinking than a ridge map of full rank
+_ALIKE = 1e-3  # of squared errors: what is closer than this share is no reason for a higher rank
+_RESOLVED = 1e-12  # of the largest eigenvalue: axes that explain less are left out
+_EXACT = 1e-10  # of the target's variance: errors below it are rounding
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What selection chooses: the ridge strength in units of summed squares, and the rank."""
+
+    strength: float | None = None
+    rank: int | None = None
+
+
+class Training:
+    """The moments of a training set, and the maps that follow from them."""
+
+    def __init__(self, moments: Moments, rounding: float) -> None:
+        self.moments, self.rounding = moments, rounding
+
+    @cached_property
+    def spectrum(self) -> tuple[Array, Array]:
+        """Eigenvalues and eigenvectors of the old side's co-moments."""
+        values, vectors = np.linalg.eigh(self.moments.xx)
+        return np.maximum(values, 0.0), vectors
+
+    @cached_property
+    def cross(self) -> Array:
+        """The co-moments with the new side, in the eigenvectors' coordinates."""
+        return np.asarray(self.spectrum[1].T @ self.moments.xy)
+
+    def fit(self, kind: str, setting: Setting) -> AffineMap:
+        """The map of one kind."""
+        if kind == "rigid":
+            return self._rigid()
+        if kind == "linear":
+            return self._affine(solve(self.moments, self.rounding)[0])
+        matrix = self._ridge(setting.strength or 0.0)
+        if kind == "low_rank":
+            axes = self._axes(setting.strength or 0.0)[:, : setting.rank]
+            matrix = matrix @ axes @ axes.T
+        return self._affine(matrix)
+
+    def ridge_errors(self, held: Moments, strengths: Array) -> Array:
+        """Summed squared errors on other rows under every strength: one product of matrices, then O(d²) each."""
+        values, vectors = self.spectrum
+        weights = 1.0 / (values + strengths[:, None])
+        overlap = (self.cross * (vectors.T @ held.xy)).sum(axis=1)
+        squares = (vectors.T @ held.xx @ vectors) * (self.cross @ self.cross.T)
+        dx, dy = self._between(held)
+        shift = dy - (weights * (dx @ vectors)) @ self.cross
+        around = np.trace(held.yy) - 2 * weights @ overlap + ((weights @ squares) * weights).sum(axis=1)
+        return np.asarray(np.maximum(around, 0) + held.n * (shift**2).sum(axis=1))
+
+    def rank_errors(self, held: Moments, strength: float) -> Array:
+        """Summed squared errors on other rows for every rank from 0 on, by cumulative sums over axes."""
+        axes = self._axes(strength)
+        matrix = self._ridge(strength) @ axes
+        dx, dy = self._between(held)
+        before = dy @ axes
+        after = before - dx @ matrix
+        explained = 2 * (matrix * (held.xy @ axes)).sum(axis=0) - (matrix * (held.xx @ matrix)).sum(axis=0)
+        gains = explained + held.n * (before**2 - after**2)
+        without = float(np.trace(held.yy)) + held.n * float(dy @ dy)
+        return np.maximum(without - np.concatenate([[0.0], np.cumsum(gains)]), 0.0)
+
+    def _rigid(self) -> AffineMap:
+        """Procrustes; from a wider side, columns beyond the target's are cut off and the scale is that of the rest."""
+        fitted = Rigid().fit_moments(self.moments).map_
+        width = fitted.target_width
+        if fitted.linear.shape[1] == width:
+            return fitted
+        cut = fitted.linear[:, :width]
+        overlap, squares = float((cut * self.moments.xy).sum()), float((cut * (self.moments.xx @ cut)).sum())
+        return self._affine(cut * (overlap / squares if squares > 0 else 0.0))
+
+    def _ridge(self, strength: float) -> Array:
+        values, vectors = self.spectrum
+        damped = values + strength
+        inverse = np.divide(1.0, damped, out=np.zeros_like(damped), where=damped > 0)
+        return np.asarray(vectors @ (inverse[:, None] * self.cross))
+
+    def _axes(self, strength: float) -> Array:
+        r"""The new side's axes by what the ridge map explains along them, most first.
+
+        Eigenvectors of :math:`Y^\top X(X^\top X+\lambda)^{-1}X^\top Y`: reduced-rank ridge regression (Mukherjee &
+        Zhu 2011), which is reduced-rank regression (Izenman 1975) at :math:`\lambda=0`.
+        """
+        damped = self.spectrum[0] + strength
+        half = self.cross / np.sqrt(np.where(damped > 0, damped, np.inf))[:, None]
+        if half.shape[0] >= half.shape[1]:
+            return np.linalg.eigh(half.T @ half)[1][:, ::-1]
+        values, turned = np.linalg.eigh(half @ half.T)  # the smaller side is enough: the new one may be far wider
+        lengths = np.sqrt(np.where(values > _RESOLVED * values[-1], values, np.inf))
+        return np.asarray(((half.T @ turned) / lengths)[:, ::-1])
+
+    def _between(self, held: Moments) -> tuple[Array, Array]:
+        mine = self.moments
+        return held.source_mean - mine.source_mean, held.target_mean - mine.target_mean
+
+    def _affine(self, matrix: Array) -> AffineMap:
+        return AffineMap(matrix, self.moments.source_mean, self.moments.target_mean)
+
+
+def choose(kind: str, sets: Sequence[tuple[Training, Moments]], unit: float) -> tuple[Setting, float]:
+    """The setting of least error over pairs of training set and held-out moments, and that summed squared error.
+
+    ``unit`` is the mean of the old side's eigenvalues, which strengths are multiples of. One set a core is worked on.
+    """
+    if kind in ("rigid", "linear"):
+        return Setting(), float(_summed(sets, lambda train, held: _error(train.fit(kind, Setting()), held)))
+    strengths = _STRENGTHS * unit
+    errors = _summed(sets, lambda train, held: train.ridge_errors(held, strengths))
+    strength = float(strengths[int(np.argmin(errors))])
+    if kind == "ridge":
+        return Setting(strength), float(errors.min())
+    return _choose_rank(sets, [strength * weaker for weaker in _WEAKER])
+
+
+def _choose_rank(sets: Sequence[tuple[Training, Moments]], strengths: Sequence[float]) -> tuple[Setting, float]:
+    errors = _summed(sets, lambda train, held: np.stack([train.rank_errors(held, strength) for strength in strengths]))
+    errors[:, 0] = np.inf  # rank 0 is no map
+    place = int(np.argmin(errors.min(axis=1)))
+    spread = sum(float(np.trace(held.yy)) for _, held in sets)
+    enough = errors[place].min() * (1 + _ALIKE) + _EXACT * spread
+    rank = int(np.argmax(errors[place] <= enough))
+    return Setting(strengths[place], rank), float(errors[place, rank])
+
+
+def _summed(sets: Sequence[tuple[Training, Moments]], errors: Callable[[Training, Moments], Any]) -> Any:
+    return sum(map_blocks(lambda one: errors(*sets[one.start]), len(sets), 1))
+
+
+def best_of(errors: dict[str, float], spread: float) -> str:
+    """The kind of least selection error; among those that err alike, the simplest."""
+    enough = min(errors.values()) * (1 + _ALIKE) + _EXACT * spread
+    return next(kind for kind in MAPS if kind in errors and errors[kind] <= enough)
+
+
+def _error(fitted: AffineMap, held: Moments) -> float:
+    return float(fitted.squared_errors(held).sum())

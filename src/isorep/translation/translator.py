@@ -1,0 +1,229 @@
+"""A fitted map that can be kept: it translates rows, says when they look foreign, and lies in a file."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._version import __version__
+from ..alignment import AffineMap
+from ..errors import InputError
+from ..representation import Array, Matrix, Representation, as_representation
+from ..rows import Crew, block_rows, blocks, map_blocks, read_rows, refuse_non_finite
+from ..storage import read
+from ..storage.lazy import LazyMatrix
+from ..storage.models import ModelFile, Shapes, require_model_path, save_arrays
+from .drift import Drift, DriftWarning, Reference
+from .solving import MAPS
+
+FORMAT = "isorep translation 1"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Translator:
+    r"""The map :math:`x\mapsto(x-\mu_x)A+\mu_y` from old vectors to new ones.
+
+    Parameters
+    ----------
+    kind : str
+        ``rigid``, ``linear``, ``ridge`` or ``low_rank``.
+    matrix : (d_old, d_new) array
+        :math:`A`.
+    old_mean, new_mean : (d_old,) and (d_new,) arrays
+    reference : Reference
+        What rows of the old model look like.
+    facts : dict
+        What is known about the fit, as plain JSON: names, numbers of pairs, held-out error and recall, fingerprints.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> old = np.random.default_rng(0).normal(size=(400, 3))
+    >>> translator = isorep.translate(old, 2 * old + 1).translator
+    >>> translator.transform(np.zeros((1, 3))).round(6)
+    array([[1., 1., 1.]])
+    """
+
+    kind: str
+    matrix: Array
+    old_mean: Array
+    new_mean: Array
+    reference: Reference
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_map(cls, kind: str, fitted: AffineMap, reference: Reference, facts: dict[str, Any]) -> Translator:
+        """A fitted map with what is known about it."""
+        matrix = fitted.matrix[:, : fitted.target_width]
+        return cls(kind, matrix, fitted.source_mean, fitted.target_mean, reference, facts)
+
+    def transform(self, X: Any, *, check: bool = True) -> Array:
+        """Translate rows: products in float32 for float32 and coarser rows, in float64 for float64.
+
+        Rows that do not look like the old model's raise a :class:`~isorep.DriftWarning`, unless ``check`` is False.
+        """
+        data = self._rows(X)
+        if check:
+            drift = self.reference.drift(data.values, data.name or "X")
+            if drift:
+                warnings.warn(f"{data.name}: {drift}", DriftWarning, stacklevel=2)
+        return self.translated(data).values[:]  # type: ignore[no-any-return]
+
+    def drift(self, X: Any) -> Drift:
+        """How far rows lie from those the map was fitted to; at most 10,000 are looked at."""
+        data = self._rows(X)
+        return self.reference.drift(data.values, data.name or "X")
+
+    def translated(
+        self, data: Representation, *, crew: Crew | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> Representation:
+        """Rows of a file or an array as they will be: translated block by block when they are read, ids kept."""
+        self._require_width(data)
+        return Representation(TranslatedRows(data, self, crew, progress), data.ids, data.name)
+
+    def save(self, path: str | Path) -> None:
+        """Write the map to a safetensors file, completely or not at all."""
+        path = require_model_path(path, noun="map")
+        arrays = {name: np.array(values, np.float64, order="C") for name, values in self._arrays().items()}
+        for name, values in arrays.items():
+            if not np.isfinite(values).all():
+                raise InputError(f"{name} holds values that are not finite, so this map is not worth keeping")
+        facts = {
+            "format": FORMAT,
+            "isorep": __version__,
+            "kind": self.kind,
+            "old columns": len(self.old_mean),
+            "new columns": len(self.new_mean),
+            "reference rows": self.reference.rows,
+            "held-out rows": self.reference.held,
+            "fit": self.facts,
+        }
+        save_arrays(path, arrays, facts)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Translator:
+        """The map that a file holds; one that is damaged, hostile or something else is refused with one sentence."""
+        file = ModelFile(path, FORMAT, "map")
+        facts, arrays = file.read(lambda found: _check_facts(file, found), _shapes)
+        radius, limit, distance, spread = arrays["scales"].tolist()
+        if not (min(radius, limit, distance) > 0 and spread >= 0):
+            file.refuse("its scales are not positive")
+        reference = Reference(
+            mean=arrays["reference_mean"],
+            whitener=arrays["whitener"],
+            radius=radius,
+            limit=limit,
+            distance=distance,
+            spread=spread,
+            rows=facts["reference rows"],
+            held=facts["held-out rows"],
+        )
+        return cls(
+            facts["kind"], arrays["matrix"], arrays["old_mean"], arrays["new_mean"], reference, dict(facts["fit"])
+        )
+
+    def __repr__(self) -> str:
+        rows, columns = self.matrix.shape
+        pairs = self.facts.get("pairs")
+        return f"Translator({self.kind}, {rows} -> {columns} columns{f', {pairs} pairs' if pairs else ''})"
+
+    def _arrays(self) -> dict[str, Array]:
+        known = self.reference
+        return {
+            "matrix": self.matrix,
+            "old_mean": self.old_mean,
+            "new_mean": self.new_mean,
+            "reference_mean": known.mean,
+            "whitener": known.whitener,
+            "scales": np.array([known.radius, known.limit, known.distance, known.spread]),
+        }
+
+    def _rows(self, X: Any) -> Representation:
+        data = read(X) if isinstance(X, str | Path) else as_representation(X, "X")
+        self._require_width(data)
+        return data
+
+    def _require_width(self, data: Representation) -> None:
+        if data.shape[1] != len(self.old_mean):
+            raise InputError(
+                f"{data.name} has {data.shape[1]} columns, and the map translates vectors of {len(self.old_mean)}"
+            )
+
+
+class TranslatedRows(LazyMatrix):
+    """Rows under a map, computed when they are asked for, by all threads of a crew."""
+
+    def __init__(
+        self,
+        data: Representation,
+        by: Translator,
+        crew: Crew | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self._values: Matrix = data.values
+        self._name = data.name or "the data"
+        self._crew, self._progress = crew, progress
+        dtype = np.float64 if np.dtype(data.values.dtype).itemsize >= 8 else np.float32
+        super().__init__((data.shape[0], by.matrix.shape[1]), dtype)
+        with np.errstate(over="ignore"):
+            self._before, self._matrix = (np.ascontiguousarray(part, self.dtype) for part in (by.old_mean, by.matrix))
+            rounded = self._before - by.old_mean  # what float32 took off the mean is added behind the map
+            self._after = np.asarray(by.new_mean + rounded @ by.matrix, self.dtype)
+        self._size = block_rows(*by.matrix.shape, cells=2**20)
+
+    def _slice(self, start: int, stop: int) -> Array:
+        out = np.empty((stop - start, self.shape[1]), self.dtype)
+
+        def fill(part: slice) -> None:
+            self._translate(slice(start + part.start, start + part.stop), out[part])
+
+        if self._crew is None:
+            map_blocks(fill, len(out), self._size)
+        else:
+            for _ in self._crew.stream(fill, blocks(len(out), self._size)):
+                pass
+        if self._progress is not None:
+            self._progress(stop, len(self))
+        return out
+
+    def _take(self, rows: Array) -> Array:
+        out = np.empty((len(rows), self.shape[1]), self.dtype)
+        for part in blocks(len(rows), self._size):
+            self._translate(rows[part], out[part])
+        return out
+
+    def _translate(self, rows: slice | Array, out: Array) -> None:
+        """Centre first: the product of large means would drown the rest in float32."""
+        block = read_rows(self._values, rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.matmul(np.subtract(block, self._before, dtype=self.dtype), self._matrix, out=out)
+            out += self._after
+            finite = bool(np.isfinite(out.sum()))
+        if not finite and not np.isfinite(out).all():
+            refuse_non_finite(self._values, self._name)
+            raise InputError(f"{self._name} holds values so large that their translation overflows")
+
+
+def _check_facts(file: ModelFile, facts: dict[str, Any]) -> None:
+    if facts.get("kind") not in MAPS:
+        file.refuse(f"its kind is {str(facts.get('kind'))[:60]!r}")
+    file.require_counts(facts, "old columns", "new columns", "reference rows", "held-out rows")
+    if not isinstance(facts.get("fit"), dict):
+        file.refuse("it does not say how it was fitted")
+
+
+def _shapes(facts: dict[str, Any]) -> Shapes:
+    old, new = facts["old columns"], facts["new columns"]
+    return {
+        "matrix": ("F64", (old, new)),
+        "old_mean": ("F64", (old,)),
+        "new_mean": ("F64", (new,)),
+        "reference_mean": ("F64", (old,)),
+        "whitener": ("F64", (old, old)),
+        "scales": ("F64", (4,)),
+    }

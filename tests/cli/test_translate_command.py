@@ -1,0 +1,271 @@
+"""``isorep translate``: fit and apply from the shell; formats, drift, limits, and everything that can be wrong."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import isorep
+
+from ..data import mixing, sources
+
+RNG = np.random.default_rng(0)
+OLD = (sources(600, 8) @ mixing(8, 0) + 1).astype(np.float32)
+NEW = (OLD @ RNG.normal(size=(8, 6)) + 0.1 * RNG.normal(size=(600, 6))).astype(np.float32)
+
+# The command with blocks that leave time to be interrupted in.
+SLOW = """
+import signal, sys, time
+import isorep.storage.registry as registry
+from isorep.cli.main import run
+from isorep.translation.translator import TranslatedRows
+registry._BLOCK_BYTES = 2**12
+translate = TranslatedRows._translate
+def slow(rows, *arguments):
+    time.sleep(0.1)
+    return translate(rows, *arguments)
+TranslatedRows._translate = slow
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have had it ignored
+run()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The same items by two models, as npy without ids and npz with ids."""
+    np.save(tmp_path / "old.npy", OLD)
+    np.save(tmp_path / "new.npy", NEW)
+    ids = np.arange(600) + 100
+    np.savez(tmp_path / "old.npz", values=OLD, ids=ids, doc=np.arange(600) // 6)
+    np.savez(tmp_path / "new.npz", values=NEW[::-1], ids=ids[::-1])
+    return tmp_path
+
+
+@pytest.fixture
+def fitted(folder, isorep_command):
+    done = isorep_command(
+        "translate", "fit", folder / "old.npy", folder / "new.npy", "-o", folder / "m.safetensors", "--quiet"
+    )
+    assert (done.code, done.out, done.err) == (0, "", "")
+    return folder / "m.safetensors"
+
+
+def one_sentence(done, *words):
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("isorep: ")
+    assert done.err.count("\n") == 1, done.err
+    for each in words:
+        assert each in done.err, done.err
+    return True
+
+
+def test_a_fit_prints_what_is_lost_and_writes_map_json_and_page(isorep_command, folder):
+    out = folder / "m.safetensors"
+    done = isorep_command(
+        "translate", "fit", folder / "old.npy", folder / "new.npy", "-o", out,
+        "--json", folder / "r.json", "--html", folder / "r.html",
+    )  # fmt: skip
+    assert (done.code, done.err) == (0, "")
+    for words in (
+        "old  old.npy: 8 columns, rank 8, condition 10",
+        "pairs 600: 480 fit and choose, 120 test",
+        "recall@1  recall@10  recall@100",
+        "untranslated",
+        "verdict: old.npy can be translated to new.npy",
+        "pairs: ",
+        "note: ",
+    ):
+        assert words in done.out
+    assert done.out.endswith(f"wrote {out}: the linear map, fitted to all 600 pairs\n")
+    result = json.loads((folder / "r.json").read_text())
+    assert (result["schema"], result["best"]) == ("isorep.translate/1", "linear")
+    assert "<html" in (folder / "r.html").read_text()
+    kept = isorep.Translator.load(out)
+    np.testing.assert_array_equal(kept.matrix, isorep.translate(OLD, NEW).translator.matrix)
+
+
+def test_options_reach_the_fit(isorep_command, folder):
+    out = folder / "m.safetensors"
+    done = isorep_command(
+        "translate", "fit", folder / "old.npz::values", folder / "new.npz", "-o", out, "--join", "--groups", "doc",
+        "--maps", "rigid,ridge", "--folds", 4, "--at", "2,7", "--metric", "euclidean", "--queries", 30,
+        "--corpus", 200, "--seed", 3, "--json", folder / "r.json", "--quiet",
+    )  # fmt: skip
+    assert (done.code, done.out, done.err) == (0, "", "")
+    result = json.loads((folder / "r.json").read_text())
+    assert set(result["maps"]) == {"rigid", "ridge"}
+    settings = result["settings"]
+    assert (settings["folds"], settings["groups"], settings["join"], settings["random_state"]) == (4, 100, True, 3)
+    retrieval = result["retrieval"]
+    assert (retrieval["queries"], retrieval["corpus"], retrieval["at"]) == (30, 200, [2, 7])
+    assert retrieval["metric"] == "euclidean"
+
+
+@pytest.mark.parametrize(
+    ("limit", "code", "words"),
+    [
+        ("0.5", 0, ""),
+        ("loss@1=0.9", 0, ""),
+        ("error=0.9", 0, ""),
+        ("error=0.001", 1, "the held-out error, 0."),
+        ("error=0", 1, "exceeds the limit 0"),
+    ],
+)
+def test_a_stated_limit_decides_the_exit_code(isorep_command, folder, limit, code, words):
+    out = folder / "m.safetensors"
+    done = isorep_command(
+        "translate", "fit", folder / "old.npy", folder / "new.npy", "-o", out, "--fail-above", limit, "--quiet"
+    )
+    assert done.code == code, done.err
+    assert words in done.err
+    assert out.exists()
+
+
+def test_lost_recall_exceeds_its_limit(isorep_command, folder):
+    np.save(folder / "noise.npy", RNG.normal(size=(600, 6)))
+    done = isorep_command(
+        "translate", "fit", folder / "old.npy", folder / "noise.npy", "-o", folder / "m.safetensors",
+        "--fail-above", "0.2",
+    )  # fmt: skip
+    assert done.code == 1
+    assert "isorep: the loss of recall at 10, " in done.err
+    assert "embed again" in done.out
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors", "csv", "parquet", "h5", "zarr"])
+def test_every_format_is_written_with_ids(isorep_command, folder, fitted, suffix):
+    pytest.importorskip({"parquet": "pyarrow", "zarr": "zarr", "h5": "h5py"}.get(suffix, "numpy"))
+    out = folder / f"t.{suffix}"
+    done = isorep_command("translate", "apply", fitted, f"{folder / 'old.npz'}::values", out)
+    assert (done.code, done.err) == (0, "")
+    kept = "without" if suffix == "npy" else "with"
+    assert done.out == f"wrote {out}: 600 rows x 6 columns, float32, {kept} ids\n"
+    found = isorep.read(out)
+    np.testing.assert_allclose(found.values[:], isorep.Translator.load(fitted).transform(OLD), rtol=1e-4, atol=1e-5)
+    if suffix != "npy":
+        np.testing.assert_array_equal(found.ids.astype(int), np.arange(600) + 100)
+
+
+def test_a_folder_of_shards_becomes_one_file_or_a_folder(isorep_command, folder, fitted):
+    (folder / "shards").mkdir()
+    for place, part in enumerate(np.array_split(OLD, 3)):
+        np.save(folder / "shards" / f"{place}.npy", part)
+    expected = isorep.Translator.load(fitted).transform(OLD)
+    done = isorep_command("translate", "apply", fitted, folder / "shards", folder / "one.npy")
+    assert done.code == 0, done.err
+    np.testing.assert_allclose(np.load(folder / "one.npy"), expected, rtol=1e-5, atol=1e-6)
+    done = isorep_command("translate", "apply", fitted, folder / "shards", folder / "many")
+    assert done.out == f"wrote {folder / 'many'}: 600 rows x 6 columns, float32, without ids\n"
+    assert sorted(path.name for path in (folder / "many").iterdir()) == ["0.npy", "1.npy", "2.npy"]
+    np.testing.assert_allclose(isorep.read(folder / "many").values[:], expected, rtol=1e-5, atol=1e-6)
+    again = isorep_command("translate", "apply", fitted, folder / "shards", folder / "many")
+    assert one_sentence(again, "is not an empty folder")
+    inside = isorep_command("translate", "apply", fitted, folder / "shards", folder / "shards" / "out")
+    assert one_sentence(inside, "lie in one another")
+
+
+def test_foreign_vectors_are_translated_with_a_warning_or_not_at_all(isorep_command, folder, fitted):
+    np.save(folder / "scaled.npy", 3 * OLD)
+    out = folder / "t.npy"
+    strict = isorep_command("translate", "apply", fitted, folder / "scaled.npy", out, "--strict")
+    assert (strict.code, strict.out) == (1, "")
+    assert strict.err.startswith("isorep: scaled.npy: the rows do not look like those that the map was fitted to: ")
+    assert strict.err.endswith("; nothing was written\n")
+    assert not out.exists()
+    done = isorep_command("translate", "apply", fitted, folder / "scaled.npy", out, "--quiet")
+    assert (done.code, done.out) == (0, "")
+    assert done.err.startswith("warning: scaled.npy: the rows do not look like")
+    assert len(np.load(out)) == 600
+    same = isorep_command("translate", "apply", fitted, folder / "old.npy", out, "--strict")
+    assert (same.code, same.err) == (0, "")
+
+
+def test_what_cannot_be_applied_exits_2_and_leaves_nothing(isorep_command, folder, fitted):
+    spoilt = OLD.copy()
+    spoilt[500, 3] = np.nan
+    np.save(folder / "nan.npy", spoilt)
+    np.savez(folder / "named.npz", values=OLD, ids=[f"item {i}" for i in range(600)])
+    (folder / "broken.safetensors").write_bytes(fitted.read_bytes()[:-9])
+    old, before = folder / "old.npy", sorted(folder.iterdir())
+    cases = [
+        ((fitted, folder / "new.npy", folder / "t.npy"), "new.npy has 6 columns, and the map translates vectors of 8"),
+        ((fitted, folder / "nan.npy", folder / "t.csv"), "nan.npy holds 1 NaN value, the first at row 500, column 3"),
+        ((fitted, folder / "named.npz", folder / "t.npy"), "cannot hold text ids such as 'item 0'"),
+        ((fitted, old, old), "old.npy is an input"),
+        ((fitted, old, fitted), "m.safetensors is an input"),
+        ((fitted, old, folder / "nowhere" / "t.npy"), "nowhere is not a folder"),
+        ((fitted, old, folder / "t.foo"), "cannot write .foo"),
+        ((fitted, old, folder / "t"), "cannot write no suffix"),
+        ((fitted, folder / "absent.npy", folder / "t.npy"), "absent.npy does not exist"),
+        ((fitted, folder / "absent", folder / "t"), "absent does not exist"),
+        ((folder / "absent.safetensors", old, folder / "t.npy"), "absent.safetensors does not exist"),
+        ((folder / "broken.safetensors", old, folder / "t.npy"), "not a map that isorep saved"),
+        ((old, old, folder / "t.npy"), "not a map that isorep saved"),
+    ]
+    for arguments, words in cases:
+        assert one_sentence(isorep_command("translate", "apply", *arguments), words), arguments
+        assert sorted(folder.iterdir()) == before
+
+
+def test_what_cannot_be_fitted_exits_2_and_leaves_nothing(isorep_command, folder):
+    old, new, out = folder / "old.npy", folder / "new.npy", folder / "m.safetensors"
+    np.save(folder / "short.npy", NEW[:500])
+    np.save(folder / "constant.npy", np.ones((600, 3)))
+    before = sorted(folder.iterdir())
+    cases = [
+        ((old, folder / "short.npy"), "old.npy has 600 rows and short.npy has 500"),
+        ((folder / "old.npz::values", folder / "new.npz"), "hold the same ids in another order"),
+        ((old, folder / "constant.npy"), "all rows of constant.npy are identical"),
+        ((old, folder / "absent.npy"), "absent.npy does not exist"),
+        ((old, new, "--maps", "cubic"), "choose from rigid, linear, ridge, low_rank"),
+        ((old, new, "--folds", 2), "folds is 2"),
+        ((old, new, "--at", "a"), "--at takes whole numbers"),
+        ((old, new, "--at", "0"), "at is"),
+        ((old, new, "--metric", "l1"), "known are cosine, euclidean, dot"),
+        ((old, new, "--fail-above", "much"), "--fail-above takes a number"),
+        ((old, new, "--fail-above", "loss@3=0.1"), "--fail-above takes a number"),
+        (
+            (
+                old,
+                new,
+                "--fail-above=-1",
+            ),
+            "--fail-above takes a number",
+        ),
+        ((old, new, "--groups", "doc"), "doc"),
+        ((old, new, "--json", old), "old.npy is an input"),
+        ((old, new, "--json", out), "m.safetensors is named twice"),
+        ((old, new, "--seed", -1), "random_state is -1"),
+    ]
+    for arguments, words in cases:
+        assert one_sentence(isorep_command("translate", "fit", *arguments, "-o", out), words), arguments
+        assert sorted(folder.iterdir()) == before
+    assert one_sentence(isorep_command("translate", "fit", old, new, "-o", folder / "m.npz"), "end in .safetensors")
+
+
+def test_an_interrupted_apply_leaves_the_older_file(folder, fitted):
+    out = folder / "t.npy"
+    np.save(out, np.ones(3))
+    before = sorted(folder.iterdir())
+    command = [sys.executable, "-c", SLOW, "translate", "apply", fitted, folder / "old.npy", out]
+    with subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True) as process:
+        for _ in range(300):
+            time.sleep(0.05)
+            if len(list(folder.iterdir())) > len(before):
+                break
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    assert (process.returncode, told) == (130, "isorep: interrupted; nothing was written\n")
+    assert sorted(folder.iterdir()) == before
+    np.testing.assert_array_equal(np.load(out), np.ones(3))
+
+
+def test_help_is_there(isorep_command):
+    for arguments in (["translate"], ["translate", "fit"], ["translate", "apply"]):
+        done = isorep_command(*arguments, "--help")
+        assert done.code == 0
+        assert f"isorep {' '.join(arguments)} [OPTIONS]" in done.out

@@ -1,0 +1,64 @@
+"""The pages of similarity indices: from the JSON alone, whatever is missing, whoever wrote it."""
+
+import copy
+import json
+import re
+
+import numpy as np
+import pytest
+
+from isorep import similarity
+from isorep.report import render
+
+HOSTILE = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def results():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(100, 6))
+    y = x @ rng.normal(size=(6, 5)) + rng.normal(size=(100, 5))
+    return {
+        "similarity": json.loads(similarity.indices(x, y, permutations=20).to_json()),
+        "layers": json.loads(similarity.layers([x, y], [x, y, x[:, :2]], permutations=20).to_json()),
+    }
+
+
+@pytest.mark.parametrize(("kind", "marks"), [("similarity", 10), ("layers", 6)])
+def test_pages_show_the_figure_the_table_and_the_citation(results, kind, marks):
+    page = render(results[kind])
+    assert "indices-figure" in page or "layers-figure" in page
+    assert "How to cite" in page
+    assert page.count("<tr") > marks
+    assert len(page) < 1_500_000
+    assert not re.search(r"(src|href)=[\"']https?:", page)
+
+
+def places(value, path=()):
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from places(item, (*path, key))
+
+
+@pytest.mark.parametrize("kind", ["similarity", "layers"])
+@pytest.mark.parametrize("put", [None, HOSTILE, -1e308, [], {}, True])
+def test_anything_may_be_missing_or_wrong(results, kind, put):
+    for path in list(places(results[kind]))[1::7]:
+        if path == ("schema",):
+            continue
+        broken = copy.deepcopy(results[kind])
+        where = broken
+        for key in path[:-1]:
+            where = where[key]
+        where[path[-1]] = put
+        page = render(broken)
+        assert "<script>alert" not in page
+        assert "<img src=x" not in page
+
+
+def test_without_a_null_the_plain_values_are_shown():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(50, 4))
+    assert "No null was drawn" in render(json.loads(similarity.indices(x, x[:, :2], permutations=0).to_json()))
+    assert "Plain values" in render(json.loads(similarity.layers([x], [x, x[:, :3]], permutations=0).to_json()))

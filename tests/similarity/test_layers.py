@@ -1,0 +1,69 @@
+"""Layer by layer: values as for single pairs, and a maximum that is judged as one."""
+
+import json
+
+import numpy as np
+import pytest
+
+from isorep import InputError, Representation, similarity
+
+
+def test_cells_are_the_index_of_each_pair():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(200, 4))
+    a = {"early": rng.normal(size=(200, 6)), "late": z @ rng.normal(size=(4, 5))}
+    b = [z + 0.3 * rng.normal(size=(200, 4)), rng.normal(size=(200, 3))]
+    for index in ("cka_debiased", "cca", "procrustes_distance", "mutual_knn"):
+        found = similarity.layers(a, b, index=index, permutations=40)
+        for i, x in enumerate(a.values()):
+            for j, y in enumerate(b):
+                one = similarity.indices(x, y, names=[index], permutations=0)[index]
+                assert found.values[i, j] == pytest.approx(one.value, abs=1e-10)
+        assert (found.overall.source, found.overall.target) == ("late", "Y 0")
+        assert found.overall.p_value == pytest.approx(1 / 41)
+        assert found.adjusted_p_values[1, 0] == pytest.approx(1 / 41)
+        assert (found.adjusted_p_values >= found.p_values - 1e-12).all()
+        assert [each.source for each in found.best] == ["early", "late"]
+
+
+def test_taking_the_maximum_of_many_unrelated_layers_gains_nothing():
+    rng = np.random.default_rng(0)
+    naive = corrected = 0
+    for _ in range(12):
+        a, b = ([rng.normal(size=(60, 5)) for _ in range(5)] for _ in range(2))
+        found = similarity.layers(a, b, index="cka_debiased", permutations=49)
+        naive += found.p_values.min() <= 0.05
+        corrected += found.overall.p_value <= 0.05
+        assert abs(found.overall.corrected) < 0.15
+    assert naive >= 6
+    assert corrected <= 3
+
+
+def test_results_serialise_and_read():
+    rng = np.random.default_rng(0)
+    layers = [Representation(rng.normal(size=(50, 3)), name=f"layer {place}") for place in range(3)]
+    found = similarity.layers(layers, layers, permutations=20)
+    told = json.loads(found.to_json())
+    assert told["schema"] == "isorep.layers/1"
+    assert told["source_layers"] == ["layer 0", "layer 1", "layer 2"]
+    assert np.allclose(np.diag(told["corrected"]), 1)
+    assert "The closest layers are layer 0 and layer 0" in str(found)
+    without = similarity.layers(layers, layers, permutations=0)
+    assert json.loads(without.to_json())["chance"][0][0] is None
+    assert "no null was drawn" in str(without)
+
+
+def test_wrong_layers_are_refused():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(50, 3))
+    for layers, words in [
+        (([], [x]), "X holds no layers"),
+        (({}, [x]), "X holds no layers"),
+        ((x[0, 0], [x]), "X holds no layers"),
+        (([x], [x, x[:-1]]), "has 49"),
+        (([x], [x[:-1]]), "49"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            similarity.layers(*layers, permutations=5)
+    with pytest.raises(InputError, match="index is 'tsne'"):
+        similarity.layers([x], [x], index="tsne")

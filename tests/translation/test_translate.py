@@ -1,0 +1,237 @@
+"""``isorep.translate`` end to end: what it reports is what a direct computation on the rows gives."""
+
+import json
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import isorep
+from isorep import InputError, Representation
+from isorep.translation import fitting
+from isorep.translation.curve import Point, _read
+from isorep.translation.verdict import headline_k
+
+from ..data import noisy_pair, rotation, sources
+
+
+def pair(n=1500, d_x=16, d_y=12, noise=0.3, seed=0):
+    rng = np.random.default_rng(seed)
+    x = sources(n, d_x, seed) @ rotation(d_x, seed) * np.geomspace(1, 0.2, d_x) + 1
+    return x, x @ rng.normal(size=(d_x, d_y)) + noise * rng.normal(size=(n, d_y)) + 3
+
+
+@pytest.fixture(scope="module")
+def result():
+    return isorep.translate(*pair())
+
+
+def test_held_out_errors_are_those_of_a_direct_computation_on_the_rows(monkeypatch):
+    x, y = pair()
+    seen = {}
+    split_rows = fitting.split_rows
+
+    def watched(*arguments):
+        seen["split"] = split_rows(*arguments)
+        return seen["split"]
+
+    monkeypatch.setattr(fitting, "split_rows", watched)
+    result = isorep.translate(x, y, maps=["linear"])
+    test = seen["split"].test_rows
+    train = np.setdiff1d(np.arange(len(x)), test)
+    aligned = isorep.Linear().fit(x[train], y[train])
+    mapped = aligned.transform(x[test])
+    norms, radius = np.linalg.norm(mapped - y[test], axis=1), np.sqrt(y.var(axis=0).sum())
+    held = result.maps["linear"].held_out
+    assert held.mean == pytest.approx(norms.mean() / radius, rel=1e-9)
+    assert held.rms == pytest.approx(np.sqrt((norms**2).mean()) / radius, rel=1e-9)
+    assert held.r2 == pytest.approx(1 - (norms**2).sum() / ((y[test] - y[test].mean(0)) ** 2).sum(), rel=1e-9)
+    lengths = np.linalg.norm(mapped, axis=1) * np.linalg.norm(y[test], axis=1)
+    assert held.cosine == pytest.approx(((mapped * y[test]).sum(axis=1) / lengths).mean(), rel=1e-9)
+    assert held.interval.low < held.mean < held.interval.high
+
+
+def test_the_curve_falls_and_ends_at_the_full_fit(result):
+    points = result.curve.points
+    assert points[-1].error == pytest.approx(result.maps[result.best].held_out.rms, rel=1e-6)
+    assert points[-1].pairs == result.pairs["training"] == 1200
+    errors = [point.error for point in points if point.pairs > 40]
+    assert all(after < 1.03 * before for before, after in pairwise(errors))
+    assert points[0].error > 1.2 * points[-1].error
+    assert result.curve.enough < 1200
+    assert "pairs are enough" in str(result.curve)
+
+
+@pytest.mark.parametrize("kind", ["rigid", "ridge", "low_rank"])
+def test_every_kind_has_a_curve(kind):
+    x, y = pair(300)
+    result = isorep.translate(x, y, maps=kind, n_queries=20)
+    assert result.curve.kind == result.best == kind
+    assert result.curve.points[-1].error == pytest.approx(result.maps[kind].held_out.rms, rel=1e-6)
+
+
+def test_how_a_curve_is_read():
+    def read(*errors):
+        return _read("linear", tuple(Point(100 * 2**place, error) for place, error in enumerate(errors)))
+
+    assert read(3.0, 1.04, 1.03, 1.0).enough == 200
+    assert read(1.01, 1.2, 1.02, 1.0).enough == 400  # within 5 % by chance, and then not
+    assert "more would help little" in read(3.0, 1.04, 1.01, 1.0).sentence
+    steep = read(8.0, 4.0, 2.0, 1.0)
+    assert (steep.enough, steep.gain) == (None, 0.5)
+    assert "not shown to be enough" in steep.sentence
+    assert "more would still help, the last doubling lowered the error by 50%" in steep.sentence
+    exact = read(1.0, 1e-9, 2e-9, 1e-9)
+    assert (exact.enough, exact.gain) == (200, 0.0)
+
+
+def test_the_kept_map_is_fitted_to_all_pairs(result):
+    x, y = pair()
+    assert result.best == "linear"
+    expected = isorep.Linear().fit(x, y).transform(x[:50])
+    np.testing.assert_allclose(result.transform(x)[:50], expected, rtol=1e-9)
+    assert result.translator.facts["pairs"] == 1500
+
+
+def test_two_runs_up_to_a_rotation_are_translated_by_it():
+    x, y = noisy_pair(800, 10, 0.02)
+    result = isorep.translate(x, y)
+    assert result.best == "rigid"
+    assert result.verdict.answer == "translate"
+    assert result.maps["rigid"].recall.recall[1] > 0.99
+    assert result.loss(10) < 0.01
+    assert result.retrieval.floor.recall[10] < 0.2
+
+
+def test_unrelated_vectors_are_to_be_embedded_again():
+    rng = np.random.default_rng(0)
+    result = isorep.translate(rng.normal(size=(600, 8)), rng.normal(size=(600, 8)))
+    assert result.verdict.answer == "re-embed"
+    assert result.maps[result.best].held_out.mean > 0.9
+    assert result.maps[result.best].recall.recall[10] < 0.1
+
+
+def test_the_test_fold_has_no_say_in_what_is_chosen(monkeypatch):
+    x, y = pair(300, noise=2.0)
+    first = isorep.translate(x, y, n_queries=10)
+    seen = {}
+    split_rows = fitting.split_rows
+
+    def watched(*arguments):
+        seen["split"] = split_rows(*arguments)
+        return seen["split"]
+
+    monkeypatch.setattr(fitting, "split_rows", watched)
+    isorep.translate(x, y, n_queries=10)
+    spoilt = y.copy()
+    spoilt[seen["split"].test_rows] = np.random.default_rng(1).normal(size=(60, 12))
+    second = isorep.translate(x, spoilt, n_queries=10)
+    assert second.best == first.best
+    assert [record.setting for record in second.maps.values()] == [record.setting for record in first.maps.values()]
+    assert second.maps[first.best].held_out.mean > 1.5 * first.maps[first.best].held_out.mean
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_precision_of_the_rows_is_kept(dtype):
+    x, y = (rows.astype(dtype) for rows in pair(400))
+    result = isorep.translate(x, y, n_queries=50)
+    assert result.transform(x).dtype == (np.float64 if dtype == np.float64 else np.float32)
+    reference = isorep.translate(*pair(400), n_queries=50)
+    rough = 0.05 if dtype == np.float16 else 1e-3
+    assert result.maps["ridge"].held_out.mean == pytest.approx(reference.maps["ridge"].held_out.mean, rel=rough)
+
+
+def test_fewer_pairs_than_dimensions_and_constant_columns():
+    x, y = pair(60, 80, 30)
+    x[:, 5] = 4.0
+    y[:, 0] = 0.5
+    result = isorep.translate(x, y)
+    assert result.best != "linear"
+    assert all(math.isfinite(record.held_out.mean) for record in result.maps.values())
+    said = " ".join(result.caveats)
+    assert "fewer than 5 a dimension" in said
+    assert "1 of them constant" in said
+    assert "only 12 queries" in said
+    assert "cut" in said
+
+
+def test_groups_are_kept_together():
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(50), 8)
+    x = rng.normal(size=(50, 20))[groups] + 0.01 * rng.normal(size=(400, 20))
+    y = rng.normal(size=(50, 6))[groups]  # a label of the group, which x of other groups does not tell
+    leaking, honest = (isorep.translate(x, y, groups=given, n_queries=50) for given in (None, groups))
+    assert honest.settings["groups"] == 50
+    assert honest.maps["linear"].held_out.mean > 1.3 * leaking.maps["linear"].held_out.mean
+
+
+def test_ids_are_joined_and_mismatches_refused():
+    x, y = pair(300)
+    ids = np.arange(300) + 5
+    old, new = Representation(x, ids, "a"), Representation(y[::-1], ids[::-1], "b")
+    with pytest.raises(InputError, match="same ids in another order"):
+        isorep.translate(old, new)
+    joined = isorep.translate(old, new, join=True, n_queries=20)
+    plain = isorep.translate(x, y, n_queries=20)
+    assert joined.maps["linear"].held_out.mean == pytest.approx(plain.maps["linear"].held_out.mean, rel=1e-9)
+    part = isorep.translate(old, Representation(y[:250], ids[:250], "b"), join=True, n_queries=20)
+    assert part.pairs["all"] == 250
+    assert any("50 dropped from a" in said for said in part.caveats)
+
+
+def test_the_same_seed_gives_the_same_result_and_paths_work(tmp_path):
+    x, y = pair(300)
+    np.save(tmp_path / "a.npy", x)
+    np.save(tmp_path / "b.npy", y)
+    first, second = (isorep.translate(tmp_path / "a.npy", tmp_path / "b.npy", n_queries=20) for _ in range(2))
+    assert first.to_json() == second.to_json()
+    other = isorep.translate(x, y, random_state=1, n_queries=20)
+    assert other.maps["linear"].held_out.mean != first.maps["linear"].held_out.mean
+
+
+def test_it_prints_tabulates_and_serialises_itself(result, tmp_path):
+    text = str(result)
+    for words in ("linear *", "recall@100", "untranslated", "native", "store translated", "verdict: ", "pairs: "):
+        assert words in text
+    written = json.loads(result.to_json(tmp_path / "r.json"))
+    assert json.loads((tmp_path / "r.json").read_text()) == written
+    assert written["schema"] == "isorep.translate/1"
+    assert set(written["maps"]) == {"rigid", "linear", "ridge", "low_rank"}
+    assert written["retrieval"]["maps"]["linear"]["recall"]["10"] == result.maps["linear"].recall.recall[10]
+    assert len(written["fingerprints"]["old"]) == 64
+    assert headline_k((1, 10, 100)) == 10
+    assert headline_k((2, 5, 7)) == 5
+
+
+def test_what_cannot_be_translated_is_refused_with_one_sentence():
+    x, y = pair(100)
+    spoilt = y.copy()
+    spoilt[3, 2] = np.nan
+    cases = [
+        ((x, y[:90]), {}, "X|old has 100 rows and new has 90"),
+        ((x, spoilt), {}, "new holds 1 NaN value, the first at row 3, column 2"),
+        ((x, np.ones_like(y)), {}, "all rows of new are identical"),
+        ((np.ones_like(x), y), {}, "all rows of old are identical"),
+        ((x * 1e200, y), {}, "overflow"),
+        ((x * 1e-150, y), {}, "leave float64"),
+        ((x, y), {"maps": ["affine"]}, "maps affine: choose from rigid, linear, ridge, low_rank"),
+        ((x, y), {"maps": []}, "maps is empty"),
+        ((x, y), {"folds": 2}, "folds is 2"),
+        ((x, y), {"at": [0]}, "at is"),
+        ((x, y), {"metric": "l1"}, "known are cosine, euclidean, dot"),
+        ((x, y), {"n_queries": 0}, "n_queries is 0"),
+        ((x, y), {"groups": np.arange(50)}, "groups has shape"),
+        ((x[:2], y[:2]), {}, "2 rows and 5 folds"),
+    ]
+    for arguments, options, words in cases:
+        with pytest.raises(InputError, match=words) as refused:
+            isorep.translate(*arguments, **options)
+        assert "\n" not in str(refused.value)
+
+
+def test_progress_is_told_by_stage():
+    told = []
+    isorep.translate(*pair(200), n_queries=20, progress=lambda *step: told.append(step))
+    assert {stage for stage, _, _ in told} >= {"moments", "selection", "retrieval"}
+    assert all(done <= total for _, done, total in told)
