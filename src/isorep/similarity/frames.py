@@ -67,16 +67,21 @@ class Frame:
         """The (n, r) orthonormal columns :math:`U`, one pass over the rows."""
         if self.left is not None:
             return self.left.astype(dtype)
-        if self.whitener is None or values is None:
-            raise InputError("second moments hold no rows to shuffle: a null needs the two arrays")
-        whitener, mean = self.whitener, self.mean
         out = empty((self.n, self.rank), dtype)
 
         def fill(rows: slice) -> None:
-            out[rows] = (read_rows(values, rows).astype(np.float64) - mean) @ whitener
+            out[rows] = self.block(values, rows)
 
         map_blocks(fill, self.n, block_rows(self.width, cells=2**20))
         return out
+
+    def block(self, values: Matrix | None, rows: slice) -> Array:
+        """Some rows of :math:`U`, in float64."""
+        if self.left is not None:
+            return self.left[rows]
+        if self.whitener is None or values is None:
+            raise InputError("second moments hold no rows to shuffle: a null needs the two arrays")
+        return np.asarray((read_rows(values, rows).astype(np.float64) - self.mean) @ self.whitener)
 
     def leading(self, k: int) -> Frame:
         """The first ``k`` principal directions alone."""

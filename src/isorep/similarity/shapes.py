@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.stats import rankdata
 from ..errors import InputError
 from ..representation import Array
 from .canonical import cross_draws
-from .nulls import Prepared, finished
+from .nulls import Prepared, finished, nuclear_norm
 from .result import Similarity
 from .sides import Pair, Side, paired
 
@@ -109,7 +110,7 @@ def prepare_procrustes(pair: Pair, *, up_to: str = "rotation") -> Prepared:
     a, b = pair.x.frame, pair.y.frame
     norms = float(np.sqrt(a.square_norm * b.square_norm))
 
-    def cosine(cross: Array) -> float:
+    def cosine(cross: Array, norm_of: Callable[[Array], float] = nuclear_norm) -> float:
         if up_to == "permutation":
             found = a.root.T @ cross @ b.root
             rows, columns = linear_sum_assignment(-np.maximum(found, 0.0))  # padding leaves negative ones unmatched
@@ -118,11 +119,10 @@ def prepare_procrustes(pair: Pair, *, up_to: str = "rotation") -> Prepared:
                 rows, columns = linear_sum_assignment(-found)
                 overlap = float(found[rows, columns].sum())
         else:
-            weighted = a.singular_values[:, None] * cross * b.singular_values
-            overlap = float(np.linalg.svd(weighted, compute_uv=False).sum())
+            overlap = norm_of(a.singular_values[:, None] * cross * b.singular_values)
         return min(overlap / norms, 1.0)
 
-    found = cosine(pair.cross)
+    found = cosine(pair.cross, lambda weighted: float(np.linalg.svd(weighted, compute_uv=False).sum()))
     euclidean = np.sqrt(max(a.square_norm + b.square_norm - 2 * found * norms, 0.0))
     details = {
         "up_to": up_to,

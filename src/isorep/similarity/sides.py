@@ -14,7 +14,7 @@ from ..representation import Array, Matrix, as_representation, match_rows, round
 from ..rows import block_rows, map_blocks, read_rows, refuse_non_finite
 from .frames import Frame, frame_of, frame_of_factor
 
-_SMALL = 2**22  # scores of so few cells are kept in float64: nothing is gained below
+_SMALL = 2**17  # scores of so few cells are shuffled in float64: nothing is gained below
 
 
 class Side:
@@ -62,7 +62,7 @@ class Side:
         return found
 
     def scores(self, kind: str = "frame") -> Array:
-        """Rows in their principal frame, in float32 where there are very many."""
+        """Rows in their principal frame, to be shuffled: in float32 where there are many."""
         frame = self.frame if kind == "frame" else self.standard_frame
         small = frame.n * frame.rank <= _SMALL
         found: Array = self.once(
@@ -115,7 +115,7 @@ class Pair:
         a, b = self.x.frame, self.y.frame
         if self.moments is not None and a.whitener is not None and b.whitener is not None:
             return np.asarray(a.whitener.T @ self.moments.xy @ b.whitener)
-        return product(self.x.scores(), self.y.scores())
+        return _product(self.x, self.y)
 
     @property
     def standard_cross(self) -> Array:
@@ -131,13 +131,16 @@ class Pair:
         return np.asarray(turns[0].T @ self.cross @ turns[1])
 
 
-def product(a: Array, b: Array) -> Array:
-    """``a.T @ b`` by blocks, summed in float64."""
-    parts = map_blocks(
-        lambda rows: np.asarray(a[rows], np.float64).T @ np.asarray(b[rows], np.float64),
-        len(a),
-        block_rows(a.shape[1], b.shape[1]),
-    )
+def _product(x: Side, y: Side) -> Array:
+    """The cross product of two sides in their frames, block by block in float64."""
+    frames = (x.frame, y.frame)
+    values = [None if frame.left is not None else side.rows for frame, side in zip(frames, (x, y), strict=True)]
+
+    def block(rows: slice) -> Array:
+        left, right = (frame.block(each, rows) for frame, each in zip(frames, values, strict=True))
+        return np.asarray(left.T @ right)
+
+    parts = map_blocks(block, x.n, block_rows(*(max(frame.rank, frame.width) for frame in frames), cells=2**20))
     return np.asarray(sum(parts[1:], parts[0]))
 
 
