@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from .._version import __version__
-from ..files import finite_json, write_text
+from ..results import Written, aligned
 from .diameters import Diameter
 
 SCHEMA = "isorep.compare/1"
@@ -149,7 +147,7 @@ class Direction:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Written):
     """The result of :func:`isorep.compare`: source mapped onto target, and the reverse.
 
     Attributes
@@ -222,19 +220,6 @@ class Comparison:
             "caveats": list(self.caveats),
         }
 
-    def to_json(self, path: str | Path | None = None) -> str:
-        """The complete result as JSON; also written to ``path`` where given, completely or not at all."""
-        text = finite_json(self.to_dict())
-        if path is not None:
-            write_text(path, text)
-        return text
-
-    def to_html(self, path: str | Path) -> None:
-        """Write the report: one HTML file with figures and tables, made from the JSON alone."""
-        from ..report import write
-
-        write(json.loads(self.to_json()), path)
-
     def plot(self) -> Any:
         """The main figures as one matplotlib ``Figure``, for papers; needs the extra ``plot``."""
         from ..report.paper import plot
@@ -268,14 +253,3 @@ def table_rows(direction: Direction) -> list[tuple[str, ...]]:
 def ladder_table(direction: Direction) -> str:
     """The ladder as aligned text."""
     return aligned([HEADINGS, *table_rows(direction)])
-
-
-def aligned(rows: Sequence[tuple[str, ...]]) -> str:
-    """Cells under each other: the first column to the left, the others to the right."""
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        lines.append("  ".join(cells))
-    return "\n".join(lines)

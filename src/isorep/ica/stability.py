@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,8 @@ from sklearn.utils import check_random_state
 
 from .._version import __version__
 from ..errors import InputError
-from ..files import finite_json, write_text
 from ..representation import Array, Matrix, Representation
+from ..results import Written
 from ..rows import Progress, no_progress
 from .curvature import Constants, constants, curvature, weak_planes
 from .estimator import ICA
@@ -171,7 +170,7 @@ class RefitFacts:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Stability:
+class Stability(Written):
     """The result of :func:`isorep.stability`, by component of the reference.
 
     Attributes
@@ -341,19 +340,6 @@ class Stability:
                 }
             ),
         }
-
-    def to_json(self, path: str | Path | None = None) -> str:
-        """The complete result as JSON; also written to ``path`` where given, completely or not at all."""
-        text = finite_json(self.to_dict())
-        if path is not None:
-            write_text(path, text)
-        return text
-
-    def to_html(self, path: str | Path) -> None:
-        """Write the report: one HTML file with figures and tables, made from the JSON alone."""
-        from ..report import write
-
-        write(self.to_dict(), path)
 
     def __repr__(self) -> str:
         return f"Stability({self.name!r}: {self.reading})"

@@ -254,7 +254,7 @@ def cross_draws(pair: Pair) -> Draws:
 
 def mean_correlation(cross: Array) -> float:
     """The mean canonical correlation under a shuffled pairing."""
-    return nuclear_norm(cross) / min(cross.shape)
+    return float(nuclear_norm(cross) / min(cross.shape))
 
 
 def _correlations(cross: Array) -> Array:

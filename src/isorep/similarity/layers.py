@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .._version import __version__
 from ..errors import InputError
-from ..files import finite_json, write_text
 from ..representation import Array, Representation, as_representation, match_rows
+from ..results import Written, aligned
 from ..rows import Progress, no_progress
 from .kernels import prepare_cka
 from .nulls import Prepared, checked_permutations, p_value, shuffled
@@ -37,7 +35,7 @@ class BestLayer:
 
 
 @dataclass(frozen=True, eq=False)
-class LayerMatrix:
+class LayerMatrix(Written):
     """One index between all layers of two models.
 
     Attributes
@@ -79,14 +77,7 @@ class LayerMatrix:
                 for b in self.best
             ),
         ]
-        widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
-        return "\n".join(
-            "  ".join(
-                cell.ljust(width) if place < 2 else cell.rjust(width)
-                for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in lines
-        )
+        return aligned(lines, left=(0, 1))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
@@ -125,19 +116,6 @@ class LayerMatrix:
             f"{best.corrected:.2f} on a scale from the closest of shuffled pairings (0) to a perfect match (1). "
             f"{found} of {cells} cells are closer than chance after correction for looking at all of them."
         )
-
-    def to_json(self, path: str | Path | None = None) -> str:
-        """The complete result as JSON; also written to ``path`` where given, completely or not at all."""
-        text = finite_json(self.to_dict())
-        if path is not None:
-            write_text(path, text)
-        return text
-
-    def to_html(self, path: str | Path) -> None:
-        """Write the report: one HTML file, made from the JSON alone."""
-        from ..report import write
-
-        write(json.loads(self.to_json()), path)
 
     def __str__(self) -> str:
         return "\n".join([self.table(), "", self.reading, *(f"note: {caveat}" for caveat in self.caveats)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +11,8 @@ import numpy as np
 
 from .._version import __version__
 from ..errors import InputError
-from ..files import finite_json, write_text
 from ..representation import as_representation
+from ..results import Written, aligned
 from ..rows import Progress, no_progress
 from ..storage import read
 from .canonical import prepare_cca, prepare_linear_r2, prepare_pwcca, prepare_svcca
@@ -45,7 +44,7 @@ COSTLY = {"cka_rbf": 20_000, "mutual_knn": 100_000}
 
 
 @dataclass(frozen=True, eq=False)
-class Similarities:
+class Similarities(Written):
     """The indices of one pair: ``result["cka"]`` is a :class:`Similarity`."""
 
     indices: dict[str, Similarity]
@@ -61,15 +60,7 @@ class Similarities:
     def table(self) -> str:
         """One line an index: its value, what chance gives, the corrected value and the p-value."""
         head = ("index", "value", "chance", "95 % of chance", "corrected", "p", "closer is")
-        lines = [head, *(_cells(each) for each in self.indices.values())]
-        widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
-        return "\n".join(
-            "  ".join(
-                cell.ljust(width) if place in (0, 6) else cell.rjust(width)
-                for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in lines
-        )
+        return aligned([head, *(_cells(each) for each in self.indices.values())], left=(0, 6))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
@@ -98,19 +89,6 @@ class Similarities:
             f"{len(found)} of {count} indices find {self.names[0]} and {self.names[1]} closer than chance (p at most "
             f"0.05 each); on a scale from chance (0) to a perfect match (1) they lie {spread}."
         )
-
-    def to_json(self, path: str | Path | None = None) -> str:
-        """The complete result as JSON; also written to ``path`` where given, completely or not at all."""
-        text = finite_json(self.to_dict())
-        if path is not None:
-            write_text(path, text)
-        return text
-
-    def to_html(self, path: str | Path) -> None:
-        """Write the report: one HTML file, made from the JSON alone."""
-        from ..report import write
-
-        write(json.loads(self.to_json()), path)
 
     def __str__(self) -> str:
         return "\n".join([self.table(), "", self.reading, *(f"note: {caveat}" for caveat in self.caveats)])

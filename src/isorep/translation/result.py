@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from .._version import __version__
 from ..comparison.result import Interval, Side
-from ..files import finite_json, write_text
 from ..ica.summary import plain, versions
 from ..representation import Array
+from ..results import Written
 from .curve import Curve
 from .retrieval import Recall, Retrieval
 from .solving import Setting
@@ -58,7 +57,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Translation:
+class Translation(Written):
     """The result of :func:`isorep.translate`.
 
     Attributes
@@ -137,19 +136,6 @@ class Translation:
             }
         )
         return found
-
-    def to_json(self, path: str | Path | None = None) -> str:
-        """The complete result as JSON; also written to ``path`` where given, completely or not at all."""
-        text = finite_json(self.to_dict())
-        if path is not None:
-            write_text(path, text)
-        return text
-
-    def to_html(self, path: str | Path) -> None:
-        """Write the report: one HTML file with figures and tables, made from the JSON alone."""
-        from ..report import write
-
-        write(json.loads(self.to_json()), path)
 
     def __str__(self) -> str:
         parts = [self.table(), "", f"verdict: {self.verdict}", f"pairs: {self.curve}"]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..._version import __version__
-from ...files import write_text
 from ...ica.summary import plain, versions
 from ...representation import Array
+from ...results import Written, aligned
 from ..diameters import Diameter
-from ..result import Side, Verdict, aligned
+from ..result import Side, Verdict
 from ..statistics import ica_efficiency
 from .consensus import Consensus
 from .judgement import Clustering, Outlier
@@ -28,7 +26,7 @@ _LEAST_GAP = 0.1  # share of the permutation's error that rigid must remove for 
 
 
 @dataclass(frozen=True, eq=False)
-class Ensemble:
+class Ensemble(Written):
     """The result of :func:`isorep.compare_many`.
 
     Attributes
@@ -155,19 +153,6 @@ class Ensemble:
                 for family in self.components.families[:_MOST_FAMILIES]
             ],
         }
-
-    def to_json(self, path: str | Path | None = None) -> str:
-        """The complete result as JSON; also written to ``path`` where given, completely or not at all."""
-        text = json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
-        if path is not None:
-            write_text(path, text)
-        return text
-
-    def to_html(self, path: str | Path) -> None:
-        """Write the report: one HTML file with figures and tables, made from the JSON alone."""
-        from ...report import write
-
-        write(self.to_dict(), path)
 
     def plot(self) -> Any:
         """The main figures as one matplotlib ``Figure``, for papers; needs the extra ``plot``."""

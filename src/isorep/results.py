@@ -1,0 +1,45 @@
+"""What all results can do: write themselves as JSON and as a page, and set cells under each other."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .files import finite_json, write_text
+
+
+class Written(ABC):
+    """A result that serialises itself; a subclass says what it holds, as plain data with a versioned schema."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain data with a versioned schema."""
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """The complete result as JSON; also written to ``path`` where given, completely or not at all."""
+        text = finite_json(self.to_dict())
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the report: one HTML file with figures and tables, made from the JSON alone."""
+        from .report import write
+
+        write(json.loads(self.to_json()), path)
+
+
+def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
+    """Cells under each other: the columns in ``left`` set left, the others right."""
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if place in left else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
