@@ -47,6 +47,7 @@ bench: .venv/bench.stamp
 	$(BIN)/python benchmarks/many.py
 	$(BIN)/python benchmarks/similarity.py
 	$(BIN)/python benchmarks/translate.py
+	$(BIN)/python benchmarks/deconfound.py
 	$(BIN)/python benchmarks/ica.py
 
 clean:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from . import similarity
     from .alignment import ICAAlignment, Identity, Linear, Rigid, SignedPermutation
     from .comparison import Comparison, Ensemble, compare, compare_many, diameter, worst_case
+    from .deconfounding import Deconfounding, deconfound
     from .errors import InputError
     from .ica import ICA, GaussianityWarning, Stability, Whitening, stability
     from .moments import Moments
@@ -43,6 +44,8 @@ _HOMES = {
     "compare_many": "comparison",
     "diameter": "comparison",
     "worst_case": "comparison",
+    "deconfound": "deconfounding",
+    "Deconfounding": "deconfounding",
     "translate": "translation",
     "Translation": "translation",
     "Translator": "translation",
@@ -54,6 +57,7 @@ _ROOMS = ("similarity",)
 __all__ = [
     "ICA",
     "Comparison",
+    "Deconfounding",
     "DriftWarning",
     "Ensemble",
     "GaussianityWarning",
@@ -72,6 +76,7 @@ __all__ = [
     "__version__",
     "compare",
     "compare_many",
+    "deconfound",
     "diameter",
     "read",
     "similarity",

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from .._version import __version__
-from . import compare, demo, doctor, ica, report, similarity, translate
+from . import compare, deconfound, demo, doctor, ica, report, reproduce, similarity, translate
 
 app = typer.Typer(
     name="isorep",
@@ -41,6 +41,8 @@ app.command("compare")(compare.command)
 app.command("similarity")(similarity.command)
 app.add_typer(ica.app, name="ica")
 app.add_typer(translate.app, name="translate")
+app.command("deconfound")(deconfound.command)
+app.command("reproduce")(reproduce.command)
 app.command("demo")(demo.command)
 app.command("report")(report.command)
 app.command("doctor")(doctor.command)

@@ -27,6 +27,8 @@ ASSEMBLERS = {
     "isorep.similarity/1": "similarity",
     "isorep.layers/1": "layers",
     "isorep.translate/1": "translate",
+    "isorep.deconfound/1": "deconfound",
+    "isorep.reproduction/1": "reproduction",
 }
 """The module of this room that assembles each schema: its ``assemble(Node) -> Page``."""
 

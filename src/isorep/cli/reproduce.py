@@ -1,0 +1,62 @@
+"""``isorep reproduce``: run a published experiment at a chosen scale, or go on with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .outputs import require_outputs
+
+
+def command(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The experiment: deconfounding.")],
+    scale: Annotated[
+        str, typer.Option(help="smoke (seconds), laptop (at most half an hour) or paper (the full protocol).")
+    ] = "laptop",
+    data: Annotated[
+        Path | None, typer.Option(help="The folder of data sets; else the environment variable ISOREP_DATA.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Keep units, config, metrics, table and figures here; by default isorep-NAME-SCALE."),
+    ] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the complete result here, too.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a report with figures here.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    seed: Annotated[int, typer.Option(help="The seed that all others are derived from.")] = 0,
+) -> None:
+    """Run a published experiment and print its table beside the published one.
+
+    Finished units of work are kept: the same command goes on where it was stopped.
+    """
+    from ..reproduction import reproduce
+    from .console import Interrupted, progress_bar
+
+    require_outputs([json, html])
+    folder: Path | None = None
+
+    def started(place: Path, finished: int, units: int) -> None:
+        nonlocal folder
+        folder = place
+        if finished and not quiet:
+            print(f"{place} holds {finished} of {units} units: going on from there\n", flush=True)
+
+    try:
+        with progress_bar(quiet) as progress:
+            result = reproduce(
+                name, scale=scale, data=data, out=out, random_state=seed, progress=progress, started=started
+            )
+    except KeyboardInterrupt:
+        if folder is None:
+            raise
+        kept = len(list((folder / "units").glob("*.json")))
+        raise Interrupted(f"{folder} keeps {kept} finished units: the same command goes on from there") from None
+    if json is not None:
+        result.to_json(json)
+    if html is not None:
+        result.to_html(html)
+    if not quiet:
+        print(result)
+        print(f"wrote {result.folder}: config.json, metrics.json, table.txt, units, figures")

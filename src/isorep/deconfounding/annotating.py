@@ -1,0 +1,90 @@
+"""Components in AnnData: an entry of obsm for the rows, loadings for the columns, and what was found in uns.
+
+``uns`` takes no tuples and no lists of dicts, so it holds one JSON text and plain arrays.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, missing_extra
+from ..files import finite_json, replacing, require_writable
+from ..representation import Array
+from ..storage import read
+from .inputs import embedding_of, is_annotated
+from .result import Deconfounding
+
+
+def annotate(result: Deconfounding, target: Any, *, key: str, output: str | Path | None) -> Any:
+    """Write the components of a result into an AnnData object or an ``.h5ad`` file.
+
+    ``obsm[key]`` holds the components of all rows; ``uns``, under the key without ``X_``, the JSON of the result, the
+    unmixing and mixing matrices and what each component has to do with label and batch. Where the embedding was X,
+    ``varm`` holds the mixing matrix too, one row a variable. An object is changed in memory, also a backed one, whose
+    ``write()`` then keeps it. Of a file only these entries are written, into ``output`` or in its own place,
+    completely or not at all.
+    """
+    if not key.removeprefix("X_") or "/" in key:
+        raise InputError(f"key is {key!r} and must be a name for obsm without /")
+    if is_annotated(target):
+        if output is not None:
+            raise InputError("output is for files: write the AnnData object yourself")
+        values, place = embedding_of(target, result.place)
+        values = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values[:])
+        for where, found in _entries(result, values, key, place).items():
+            group, _, name = where.partition("/")
+            getattr(target, group)[name] = found
+        return target
+    path = Path(target)
+    _write(result, path, Path(output) if output is not None else path, key)
+    return None
+
+
+def _entries(result: Deconfounding, values: Any, key: str, place: str | None) -> dict[str, Any]:
+    """What is written, by its place."""
+    name = key.removeprefix("X_")
+    components = result.components
+    sources, model = result.transform(values), result.model
+    assert model is not None, "transform refuses a result without a model"
+    found: dict[str, Any] = {
+        f"obsm/{key}": sources,
+        f"uns/{name}": {
+            "json": finite_json(result.to_dict()),
+            "unmixing": model.components_,
+            "mixing": model.mixing_,
+            "mean": model.mean_,
+            "label_r2": np.array([component.label_r2 for component in components]),
+            "batch_r2": np.array([list(component.batch_r2.values()) for component in components]),
+            "batch_columns": np.array(list(result.data.batch), dtype=object),
+            "batch_driven": np.array([component.batch_driven for component in components]),
+        },
+    }
+    if place == "X":
+        found[f"varm/{name}"] = np.asarray(model.mixing_)
+    return found
+
+
+def _write(result: Deconfounding, path: Path, output: Path, key: str) -> None:
+    """Copy the file, add the entries to the copy, and put it in place: X is never loaded."""
+    if path.suffix.lower() != ".h5ad" or output.suffix.lower() != ".h5ad":
+        raise InputError(f"components are written into .h5ad files, not from {path.name} to {output.name}")
+    require_writable(output)
+    try:
+        import h5py  # type: ignore[import-untyped]
+        from anndata.io import write_elem  # type: ignore[import-untyped]
+    except ModuleNotFoundError:
+        raise missing_extra("anndata", "bio", "writing into an h5ad file") from None
+    data = read(path, key=result.place)
+    values: Array = np.asarray(data.values[:])
+    entries = _entries(result, values, key, result.place)
+    with replacing(output.resolve()) as temporary:
+        shutil.copyfile(path, temporary)
+        with h5py.File(temporary, "r+") as file:
+            for where, found in entries.items():
+                if where in file:
+                    del file[where]
+                write_elem(file, where, found)

@@ -1,0 +1,183 @@
+"""The conditions: what an embedding is turned into before a classifier sees it. No condition sees the label."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from ..errors import InputError, missing_extra
+from ..ica import ICA, Whitening
+from ..ica.linear import apply_affine
+from ..representation import Array
+from .inputs import Column
+
+CONDITIONS = ("base", "pca", "pca_ica", "pca_rand", "ica_base", "centred", "harmony")
+WHITE = ("pca", "pca_ica", "pca_rand")  # one space in three bases: distances and linear models do not tell them apart
+TRANSDUCTIVE = ("centred", "harmony")  # they need the batch of the rows they are applied to
+_ROWS_A_COMPONENT = 10
+_STRAY_SWEEPS = 100  # of the fixed point without whitening, which need not settle
+
+
+@dataclass(frozen=True, eq=False)
+class White:
+    """A whitening: centred rows times ``matrix``; ``deviations`` undo its scaling."""
+
+    mean: Array
+    matrix: Array
+    deviations: Array
+    rank: int
+
+    def apply(self, values: Array) -> Array:
+        """Whitened rows, in the precision of the values."""
+        return np.asarray(apply_affine(values, self.matrix, before=self.mean))
+
+
+class Transforms:
+    """All conditions for the rows of one fit; whitened rows are computed once and shared."""
+
+    def __init__(
+        self,
+        values: Array,
+        fitted: Array,
+        *,
+        n_components: int | str | None,
+        batch: Column,
+        transformers: Mapping[str, Any],
+        seed: int,
+    ) -> None:
+        self.values, self.fitted = values, fitted
+        self.n_components, self.batch = n_components, batch
+        self.transformers, self.seed = transformers, seed
+        self._white: tuple[White, Array] | None = None
+        self._sources: Array | None = None
+
+    def __call__(self, name: str) -> Array:
+        """All rows under a condition."""
+        if name in self.transformers:
+            return self._by_user(name)
+        made: dict[str, Callable[[], Array]] = {
+            "base": lambda: self.values,
+            "pca": lambda: self.white,
+            "pca_ica": lambda: self.sources,
+            "pca_rand": self._rotated,
+            "ica_base": self._unwhitened,
+            "centred": lambda: centred(self.values, self.batch.codes),
+            "harmony": self._harmony,
+        }
+        return made[name]()
+
+    @property
+    def white(self) -> Array:
+        """All rows, whitened."""
+        return self._whitened()[1]
+
+    @property
+    def sources(self) -> Array:
+        """All rows as independent components of the whitened space."""
+        if self._sources is None:
+            rows = self._whitened()[0].apply(self.fitted)
+            self._sources = np.asarray(quietly(ICA(random_state=0), rows).transform(self.white))
+        return self._sources
+
+    def _whitened(self) -> tuple[White, Array]:
+        if self._white is None:
+            white = whitening(self.fitted, self.n_components)
+            self._white = (white, white.apply(self.values))
+        return self._white
+
+    def _rotated(self) -> Array:
+        rotation = haar(self.white.shape[1], np.random.default_rng(self.seed))
+        return np.asarray(self.white @ rotation.astype(self.white.dtype))
+
+    def _unwhitened(self) -> Array:
+        """ICA of centred rows that keep their variances, up to one scale for all columns."""
+        mean = self.fitted.mean(axis=0, dtype=np.float64)
+        scale = float(np.sqrt(np.mean(np.var(self.fitted, axis=0, dtype=np.float64)))) or 1.0
+        dtype = self.values.dtype
+        rows = ((self.fitted - mean) / scale).astype(dtype)
+        ica = quietly(ICA(whiten=None, random_state=self.seed, max_iter=_STRAY_SWEEPS), rows)
+        return np.asarray(ica.transform(((self.values - mean) / scale).astype(dtype)))
+
+    def _harmony(self) -> Array:
+        """Harmony on principal components, which keep their variances."""
+        white, rows = self._whitened()
+        scores = np.asarray(rows * white.deviations.astype(rows.dtype), np.float64)
+        return harmonised(scores, self.batch, self.seed).astype(self.values.dtype)
+
+    def _by_user(self, name: str) -> Array:
+        try:
+            found = np.asarray(clone(self.transformers[name]).fit(self.fitted).transform(self.values))
+        except Exception as error:  # whatever a transformer of the user's raises
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            raise InputError(f"the transformer {name!r} failed: {reason}") from error
+        if found.ndim != 2 or len(found) != len(self.values) or not np.isfinite(found).all():
+            raise InputError(f"the transformer {name!r} does not give one row of finite numbers for each row")
+        return found
+
+
+def whitening(fitted: Array, n_components: int | str | None) -> White:
+    """Whitening at the numerical rank, cut to as many leading axes as wanted."""
+    found = Whitening().fit(fitted)
+    kept = dimensions(len(fitted), found.rank_, n_components)
+    return White(found.mean_, found.components_[:kept].T, found.singular_values_[:kept], found.rank_)
+
+
+def dimensions(rows: int, rank: int, n_components: int | str | None) -> int:
+    """How many axes are kept: by default at most a tenth of the rows.
+
+    With fewer rows an axis, whitening blows noise up to full size, and ICA then makes single rows into components.
+    """
+    if n_components == "all":
+        return rank
+    return min(rank, max(1, rows // _ROWS_A_COMPONENT) if n_components is None else int(n_components))
+
+
+def haar(dimension: int, rng: np.random.Generator) -> Array:
+    """A rotation drawn uniformly: QR of a Gaussian matrix with the signs of R's diagonal taken out (Mezzadri 2007)."""
+    q, r = np.linalg.qr(rng.normal(size=(dimension, dimension)))
+    return np.asarray(q * np.sign(np.diagonal(r)))
+
+
+def centred(values: Array, codes: Array) -> Array:
+    """Rows without the mean of their own batch."""
+    means = np.stack([values[codes == code].mean(axis=0, dtype=np.float64) for code in range(codes.max() + 1)])
+    return np.asarray(values - means.astype(values.dtype)[codes])
+
+
+def harmonised(scores: Array, batch: Column, seed: int) -> Array:
+    """Harmony's correction of principal components (Korsunsky et al. 2019)."""
+    try:
+        from harmonypy import run_harmony  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    except ModuleNotFoundError:
+        raise missing_extra("harmonypy", "bio", "the condition harmony") from None
+    frame = {"batch": np.array(batch.names)[batch.codes]}
+    found = np.asarray(run_harmony(scores, frame, "batch", verbose=False, random_state=seed, ncores=2).Z_corr)
+    return found if found.shape == scores.shape else found.T
+
+
+def quietly(ica: ICA, rows: Array) -> ICA:
+    """A fit whose warnings are told elsewhere: near-Gaussian components are marked in the result."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return ica.fit(rows)
+
+
+def named(conditions: Any, transformers: Mapping[str, Any]) -> list[str]:
+    """The conditions in order, those of the user last."""
+    wanted = [conditions] if isinstance(conditions, str) else list(conditions or ())
+    unknown = [name for name in wanted if name not in CONDITIONS]
+    if unknown or not (wanted or transformers):
+        raise InputError(
+            f"conditions {', '.join(map(str, unknown)) or 'is empty'}: choose from {', '.join(CONDITIONS)}"
+        )
+    for name, transformer in transformers.items():
+        if name in CONDITIONS:
+            raise InputError(f"a transformer cannot be called {name!r}: that is a condition of its own")
+        if not (hasattr(transformer, "fit") and hasattr(transformer, "transform")):
+            raise InputError(f"the transformer {name!r} has no fit and transform")
+    return [name for name in CONDITIONS if name in wanted] + list(transformers)

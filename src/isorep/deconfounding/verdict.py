@@ -1,0 +1,145 @@
+"""The answer to "does ICA help on batches it has not seen?", by rule, and what to keep in mind about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .components import Component
+from .inputs import Inputs
+from .result import Condition, PairedTest, Verdict
+from .tables import condition_name
+from .transforms import TRANSDUCTIVE, WHITE, dimensions
+
+if TYPE_CHECKING:
+    from .stages import Plan, Work
+
+_LEVEL = 0.05
+
+
+def judge(conditions: dict[str, Condition], tests: tuple[PairedTest, ...], classifier: str) -> Verdict:
+    """ICA helps, or hurts, if its difference from Base is shown: corrected p at most 0.05, and an interval without 0.
+
+    The test takes folds for independent, which they are not; the interval allows for the training rows they share.
+    """
+    against_base = next((test for test in tests if (test.condition, test.against) == ("pca_ica", "base")), None)
+    if against_base is None:
+        best = max(conditions.values(), key=lambda condition: condition.scores[classifier].auroc.value)
+        value = best.scores[classifier].auroc.value
+        said = f"Base and PCA+ICA were not both asked for; the highest AUROC on held-out batches is {value:.3f}"
+        return Verdict("not asked", f"{said}, with {condition_name(best.name)}.")
+    ica, base = (conditions[name].scores[classifier].auroc.value for name in ("pca_ica", "base"))
+    answer = "not shown" if not _shown(against_base) else "helps" if against_base.difference > 0 else "hurts"
+    opening = {"helps": "ICA helps", "hurts": "ICA hurts", "not shown": "ICA is not shown to help or to hurt"}[answer]
+    interval = against_base.interval
+    span = f"95 % interval {interval.low:+.3f} to {interval.high:+.3f}, " if interval else ""
+    said = (
+        f"{opening}: on held-out batches AUROC is {ica:.3f} with PCA+ICA and {base:.3f} without. The difference is "
+        f"{against_base.difference:+.3f} ({span}corrected p {against_base.corrected:.2g} from {against_base.pairs} "
+        f"{'pair' if against_base.pairs == 1 else 'pairs'})."
+    )
+    others = [test for test in tests if test.condition == "pca_ica" and test.against in ("pca", "pca_rand")]
+    return Verdict(answer, said + "".join(f" {_beside(test)}" for test in others))
+
+
+def _shown(test: PairedTest) -> bool:
+    interval = test.interval
+    return test.corrected <= _LEVEL and interval is not None and not interval.low <= 0 <= interval.high
+
+
+def _beside(test: PairedTest) -> str:
+    name = {"pca": "whitening alone", "pca_rand": "a random rotation"}[test.against]
+    if _shown(test):
+        return f"It is {'better' if test.difference > 0 else 'worse'} than {name} ({test.difference:+.3f})."
+    return f"No difference from {name} is shown ({test.difference:+.3f}, corrected p {test.corrected:.2g})."
+
+
+def collect_caveats(
+    inputs: Inputs,
+    work: Work,
+    plan: Plan,
+    tests: tuple[PairedTest, ...],
+    components: tuple[Component, ...],
+    n_seeds: int,
+    each: bool,
+) -> list[str]:
+    """What limits these numbers, in sentences."""
+    said = _about_data(inputs, plan)
+    back = [component.recurs for component in components if component.recurs is not None]
+    if back and 2 * sum(back) < len(back):
+        said.append(
+            f"only {sum(back)} of {len(back)} components come back in refits: the others depend on which rows there are"
+        )
+    said += _about_dimensions(inputs, work, plan)
+    transductive = [condition_name(name) for name in work.names if name in TRANSDUCTIVE]
+    if transductive:
+        words = f"{' and '.join(transductive)} {'need' if len(transductive) > 1 else 'needs'}"
+        said.append(f"{words} the batch of held-out rows, which are corrected together with the training rows")
+    if "centred" in work.mixings and work.mixings["centred"].batch_auroc < 0.5:
+        said.append(
+            "batch AUROC below 0.5 is a trace of centring: what is left of a mean in one half is missing in the other"
+        )
+    if work.fit_on == "all":
+        said.append("transforms were fitted on all rows, held-out batches among them, though without labels")
+    if "logistic" in work.classifiers and sum(name in WHITE for name in work.names) > 1:
+        said.append("a linear classifier cannot tell rotations apart: PCA, PCA+ICA and PCA+Rand agree by construction")
+    if work.mixings and sum(name in WHITE for name in work.names) > 1:
+        said.append(
+            "batch AUROC, silhouettes and mixing do not change under rotation: PCA, PCA+ICA and PCA+Rand share them"
+        )
+    if work.sample is None:
+        said.append("there are not two batches of 10 rows, so how batches mix was not measured")
+    if work.nothing_left:
+        said.append(f"in {work.nothing_left} folds all components were batch-driven, and the least so was kept")
+    said += _about_tests(tests, n_seeds, each or inputs.guides is not None)
+    return said
+
+
+def _about_data(inputs: Inputs, plan: Plan) -> list[str]:
+    said = []
+    if plan.left_out:
+        named = ", ".join(plan.left_out[:5]) + (" and more" if len(plan.left_out) > 5 else "")
+        said.append(
+            f"{len(plan.left_out)} tasks were left out, because no split has both classes on both sides: {named}"
+        )
+    if plan.skipped:
+        said.append(f"{plan.skipped} folds were left out of a task, because a class was missing on one side")
+    label, batch = inputs.label, inputs.batch
+    pairs = len(np.unique(label.codes * np.int64(batch.count) + batch.codes))
+    if pairs == batch.count:
+        said.append(f"every value of {batch.title} holds one value of {label.title}: effects of the two are confounded")
+    return said
+
+
+def _about_dimensions(inputs: Inputs, work: Work, plan: Plan) -> list[str]:
+    said = []
+    rows = min(fold.train_rows for fold in plan.facts) if work.fit_on == "train" else len(inputs.values)
+    width = inputs.values.shape[1]
+    kept = next((work.dimensions[name] for name in WHITE if name in work.dimensions), None)
+    if kept is not None and kept < width and work.n_components is None and dimensions(rows, width, None) < width:
+        said.append(
+            f"whitening kept {kept} of {width} dimensions, a tenth of the rows it was fitted on: with more, single "
+            "rows become components; n_components sets another number"
+        )
+    elif kept is not None and work.n_components == "all" and rows < 10 * kept:
+        said.append(
+            f"whitening kept {kept} dimensions of {rows} rows: noise is blown up, and single rows may be components"
+        )
+    if len({work.dimensions[name] for name in work.names}) > 1 and "lightgbm" in work.classifiers:
+        said.append("Hoyer sparsity depends on the number of dimensions: compare it only between conditions of as many")
+    return said
+
+
+def _about_tests(tests: tuple[PairedTest, ...], n_seeds: int, shared_controls: bool) -> list[str]:
+    said = []
+    if tests and len(tests) * tests[0].least_p > _LEVEL:
+        least = min(1.0, len(tests) * tests[0].least_p)
+        said.append(
+            f"{tests[0].pairs} pairs cannot give a corrected p below {least:.2g}: use more folds to show a difference"
+        )
+    if n_seeds > 1:
+        said.append("pairs of other seeds share their rows, so p-values and standard errors are somewhat too small")
+    if shared_controls:
+        said.append("tasks share their control rows, so their scores are not independent")
+    return said

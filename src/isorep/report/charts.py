@@ -1,0 +1,116 @@
+"""Figures from charts that an experiment left as plain numbers: rows of values, or lines over a common x."""
+
+from __future__ import annotations
+
+from .figures import IntervalRow, Line, intervals, lines
+from .parts import Cell, Column, Figure, Key, Table
+from .rungs import on_both
+from .values import Node, fixed
+
+MOST_MARKS, MOST_LINES, MOST_POINTS, MOST_TICKS = 60, 8, 400, 40
+COLOURS = 5
+LARGEST = 1e12
+
+
+def chart_figure(node: Node) -> Figure | None:
+    """The figure of a chart, or nothing where it holds no values to draw."""
+    return _rows_figure(node) if node["marks"] else _lines_figure(node)
+
+
+def _rows_figure(node: Node) -> Figure | None:
+    rows = []
+    for mark in node["marks"].nodes(MOST_MARKS):
+        value, low, high, bound = (mark[key].number() for key in ("value", "low", "high", "bound"))
+        if value is None or not 0 <= value < LARGEST:
+            continue
+        span = (low, high) if low is not None and high is not None and 0 <= low <= high < LARGEST else None
+        tick = (bound, bound, bound) if bound is not None and 0 <= bound < LARGEST else None
+        said = fixed(value, 3) + (f", {fixed(span[0], 3)} to {fixed(span[1], 3)}" if span else "")
+        rows.append(
+            IntervalRow(
+                mark["name"].text("unnamed"),
+                _colour(mark),
+                value,
+                span,
+                band=tick,
+                labels=(said, "", f"{node['bound'].text('bound')}: {fixed(bound, 3)}" if tick else ""),
+                printed=fixed(value, 3),
+            )
+        )
+    if not rows:
+        return None
+    axis = node["axes"].nodes(2)[0].text() if node["axes"].nodes(2) else ""
+    legend = [Key("dot", "s0", "value"), Key("whisker", "s0", "standard error")]
+    if any(row.band for row in rows):
+        legend.append(Key("tick", "s0", node["bound"].text("bound")))
+    table = Table(
+        f"{_name(node)}-table",
+        "The figure in numbers",
+        (
+            Column("", numeric=False),
+            Column("value"),
+            Column("low"),
+            Column("high"),
+            Column(node["bound"].text("bound")),
+        ),
+        tuple(
+            (
+                Cell(row.name),
+                *(
+                    Cell(fixed(number, 3), number)
+                    for number in (row.value, *(row.interval or (None, None)), row.band[1] if row.band else None)
+                ),
+            )
+            for row in rows
+        ),
+        folded=True,
+    )
+    return Figure(
+        _name(node),
+        node["title"].text("A figure"),
+        node["caption"].text(),
+        "; ".join(f"{row.name} {row.labels[0]}" for row in rows),
+        on_both(lambda width: intervals(rows, axis, width)),
+        legend=tuple(legend),
+        table=table,
+    )
+
+
+def _lines_figure(node: Node) -> Figure | None:
+    drawn = []
+    for line in node["lines"].nodes(MOST_LINES):
+        points = line["points"].points(MOST_POINTS)
+        if not points or any(abs(number) > LARGEST for point in points for number in point):
+            continue
+        texts = [label.text() for label in line["labels"].nodes(len(points))]
+        labels = tuple((*texts, *("" for _ in points))[: len(points)])
+        dotted = line["dotted"].raw is True
+        drawn.append(Line(line["name"].text("unnamed"), _colour(line), tuple(points), labels, dotted=dotted))
+    if not drawn:
+        return None
+    named = [each.text() for each in node["axes"].nodes(2)]
+    axes = (named[0], named[1]) if len(named) == 2 else ("", "")
+    ticks = []
+    for tick in node["ticks"].nodes(MOST_TICKS):
+        pair = tick.nodes(2)
+        place = pair[0].number() if len(pair) == 2 else None
+        if place is not None and abs(place) < LARGEST:
+            ticks.append((place, pair[1].text()))
+    return Figure(
+        _name(node),
+        node["title"].text("A figure"),
+        node["caption"].text(),
+        "; ".join(f"{line.name}: {', '.join(line.labels[:MOST_TICKS])}" for line in drawn),
+        on_both(lambda width: lines(drawn, axes, width, 300, ticks=ticks or None)),
+        legend=tuple(Key("dot" if line.dotted else "line", line.series, line.name) for line in drawn),
+    )
+
+
+def _colour(node: Node) -> str:
+    return f"s{(node['series'].whole() or 0) % COLOURS}"
+
+
+def _name(node: Node) -> str:
+    """An anchor: letters, digits and dashes only."""
+    text = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in node["name"].text("chart"))
+    return f"{text[:60]}-figure"

@@ -1,0 +1,23 @@
+"""The published experiments, each at three scales: run, resumed, and set beside the published numbers."""
+
+from .experiment import Chart, Experiment, Line, Mark, Plan, Row, Run, Summary, Table, Unit
+from .registry import EXPERIMENTS, experiment_named
+from .result import Reproduction
+from .runner import reproduce
+
+__all__ = [
+    "EXPERIMENTS",
+    "Chart",
+    "Experiment",
+    "Line",
+    "Mark",
+    "Plan",
+    "Reproduction",
+    "Row",
+    "Run",
+    "Summary",
+    "Table",
+    "Unit",
+    "experiment_named",
+    "reproduce",
+]

@@ -1,0 +1,143 @@
+"""What an experiment is: presets for each scale, units of work with stable keys, and a summary of their outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..rows import Progress, no_progress
+
+SCALES = ("smoke", "laptop", "paper")
+
+Outcome = dict[str, Any]
+"""What a unit found, as plain data for JSON."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A piece of work that is done once: ``key`` names its file, ``arguments`` say what to do."""
+
+    key: str
+    words: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The units of a run in order, the data files they read, and a sentence for each part that cannot be run."""
+
+    units: tuple[Unit, ...]
+    files: tuple[Path, ...] = ()
+    skipped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """What every unit is given: the preset of the scale, the data folder and the seed."""
+
+    preset: Any
+    data: Path | None
+    seed: int
+    progress: Progress = no_progress
+
+
+@dataclass(frozen=True)
+class Row:
+    """Obtained values with standard errors, beside the published values of the same columns."""
+
+    name: str
+    values: tuple[float | None, ...] = ()
+    errors: tuple[float | None, ...] = ()
+    published: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """Obtained beside published; ``source`` says where in the paper, ``direction`` what larger values mean."""
+
+    name: str
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    direction: str
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A value with its interval, in a chart of rows; ``bound`` is a tick for the best or the published value."""
+
+    name: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    bound: float | None = None
+    series: int = 0
+
+
+@dataclass(frozen=True)
+class Line:
+    """A series of points with labels; ``dotted`` ones have no line through them."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    labels: tuple[str, ...]
+    series: int = 0
+    dotted: bool = False
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure as plain numbers: ``marks`` are rows of values, ``lines`` are series over a common x; one of the two."""
+
+    name: str
+    title: str
+    caption: str
+    axes: tuple[str, str]
+    marks: tuple[Mark, ...] = ()
+    lines: tuple[Line, ...] = ()
+    ticks: tuple[tuple[float, str], ...] = ()
+    bound: str = ""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The outcomes in a few sentences, tables and figures; ``reached`` says whether the published effect was seen."""
+
+    verdict: str
+    reached: bool | None
+    tables: tuple[Table, ...]
+    charts: tuple[Chart, ...] = ()
+    findings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A published experiment.
+
+    Attributes
+    ----------
+    name, title, paper : str
+        What to call it, and what to cite.
+    scales : mapping of str to dataclass
+        The preset of each scale; its fields are the settings that are kept with the results.
+    plan : callable
+        ``plan(preset, data)``: the units, in order.
+    run : callable
+        ``run(unit, run)``: one unit's outcome. The same unit, preset, data and seed give the same outcome.
+    summarise : callable
+        ``summarise(preset, outcomes)``: from outcomes by key to sentences, tables and figures.
+    packages : tuple of str
+        Packages beyond the core whose versions matter.
+    """
+
+    name: str
+    title: str
+    paper: str
+    scales: Mapping[str, Any]
+    plan: Callable[[Any, Path | None], Plan]
+    run: Callable[[Unit, Run], Outcome]
+    summarise: Callable[[Any, Mapping[str, Outcome]], Summary]
+    packages: tuple[str, ...] = ()

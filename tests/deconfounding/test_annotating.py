@@ -1,0 +1,122 @@
+"""AnnData: read from obsm and X, in memory and backed, and written back with components, loadings and JSON."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import isorep
+from isorep import InputError
+
+from .screens import screen
+
+anndata = pytest.importorskip("anndata")
+
+X, TREATED, PLATE = screen(wells=30)
+QUICK = {"conditions": ("base", "pca_ica"), "classifiers": "logistic", "top": (), "n_restarts": 0}
+
+
+@pytest.fixture
+def adata():
+    obs = pd.DataFrame(
+        {"perturbation": pd.Categorical(np.where(TREATED, "drug", "DMSO")), "plate": pd.Categorical(PLATE)},
+        index=[f"well {place}" for place in range(len(X))],
+    )
+    return anndata.AnnData(np.ones((len(X), 5), np.float32), obs=obs, obsm={"X_emb": X})
+
+
+@pytest.fixture
+def path(adata, tmp_path):
+    adata.write_h5ad(tmp_path / "data.h5ad")
+    return tmp_path / "data.h5ad"
+
+
+def test_an_object_a_file_and_arrays_give_the_same(adata, path):
+    found = [
+        isorep.deconfound(adata, "perturbation", "plate", **QUICK),
+        isorep.deconfound(path, "perturbation", "plate", **QUICK),
+        isorep.deconfound(f"{path}::X_emb", "perturbation", "plate", **QUICK),
+        isorep.deconfound(X, TREATED, PLATE, **QUICK),
+    ]
+    for result in found[1:]:
+        assert result.mean("auroc", "pca_ica") == found[0].mean("auroc", "pca_ica")
+    assert found[0].components[0].highest[0].id.startswith("well ")
+    assert found[1].components[0].highest[0] == found[0].components[0].highest[0]
+
+
+def check(annotated, result, name="isorep_ica"):
+    sources = annotated.obsm[f"X_{name}"]
+    assert np.allclose(sources, result.transform(X), atol=1e-5)
+    facts = annotated.uns[name]
+    assert json.loads(facts["json"])["schema"] == "isorep.deconfound/1"
+    assert np.allclose((X - facts["mean"]) @ facts["unmixing"].T, sources, atol=1e-4)
+    assert np.allclose(sources @ facts["mixing"].T + facts["mean"], X, atol=1e-4)
+    assert facts["batch_r2"].shape == (8, 1)
+    assert list(facts["batch_columns"]) == ["plate"]
+    assert facts["batch_driven"].tolist() == [component.batch_driven for component in result.components]
+
+
+def test_components_go_into_an_object_and_survive_its_file(adata, tmp_path):
+    result = isorep.deconfound(adata, "perturbation", "plate", key="X_emb", **QUICK)
+    assert result.annotate(adata) is adata
+    check(adata, result)
+    adata.write_h5ad(tmp_path / "out.h5ad")
+    check(anndata.read_h5ad(tmp_path / "out.h5ad"), result)
+    subset = adata[adata.obs["plate"] == "plate 03"].copy()  # the way a pipeline goes on
+    assert subset.obsm["X_isorep_ica"].shape == (30, 8)
+    with pytest.raises(InputError, match="output is for files"):
+        result.annotate(adata, output=tmp_path / "x.h5ad")
+
+
+def test_backed_objects_are_read_and_written(path):
+    backed = anndata.read_h5ad(path, backed="r+")
+    result = isorep.deconfound(backed, "perturbation", "plate", **QUICK)
+    result.annotate(backed, key="X_mine")
+    backed.write()
+    backed.file.close()
+    check(anndata.read_h5ad(path), result, "mine")
+
+
+def test_files_get_their_components_without_loading_the_rest(path, tmp_path):
+    result = isorep.deconfound(path, "perturbation", "plate", **QUICK)
+    assert result.place == "X_emb"
+    result.annotate(path, output=tmp_path / "out.h5ad")
+    found = anndata.read_h5ad(tmp_path / "out.h5ad")
+    check(found, result)
+    assert found.X.shape == (300, 5)
+    assert list(found.obs["plate"]) == list(PLATE)
+    result.annotate(path)  # in its own place
+    result.annotate(path)  # and again, over what is there
+    check(anndata.read_h5ad(path), result)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["data.h5ad", "out.h5ad"]
+
+
+def test_x_as_embedding_has_loadings_for_its_variables(adata, tmp_path):
+    data = anndata.AnnData(X, obs=adata.obs)
+    data.write_h5ad(tmp_path / "x.h5ad")
+    result = isorep.deconfound(data, "perturbation", "plate", **QUICK)
+    result.annotate(data)
+    assert np.allclose(data.varm["isorep_ica"], result.model.mixing_)
+    stored = isorep.deconfound(tmp_path / "x.h5ad", "perturbation", "plate", **QUICK)
+    stored.annotate(tmp_path / "x.h5ad")
+    assert np.allclose(anndata.read_h5ad(tmp_path / "x.h5ad").varm["isorep_ica"], result.model.mixing_)
+
+
+def test_what_is_wrong_with_annotations(adata, path, tmp_path):
+    with pytest.raises(InputError, match="no column 'well' in obs; there are perturbation, plate"):
+        isorep.deconfound(adata, "well", "plate", **QUICK)
+    with pytest.raises(InputError, match="no 'X_pca' in obsm"):
+        isorep.deconfound(adata, "perturbation", "plate", key="X_pca", **QUICK)
+    result = isorep.deconfound(adata, "perturbation", "plate", **QUICK)
+    for key in ("", "X_", "a/b"):
+        with pytest.raises(InputError, match="name for obsm"):
+            result.annotate(adata, key=key)
+    with pytest.raises(InputError, match=r"\.h5ad files"):
+        result.annotate(path, output=tmp_path / "out.npy")
+    adata.obs.loc["well 3", "plate"] = np.nan
+    with pytest.raises(InputError, match="plate is missing for 1 rows, the first at row 3"):
+        isorep.deconfound(adata, "perturbation", "plate", **QUICK)
+    adata.write_h5ad(path)
+    with pytest.raises(InputError, match="'plate' has 1 missing entries"):
+        isorep.deconfound(path, "perturbation", "plate", **QUICK)

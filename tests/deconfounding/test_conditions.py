@@ -1,0 +1,159 @@
+"""Conditions: what they do to rows, what they are fitted on, and that they never see the label."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.preprocessing import StandardScaler
+
+import isorep
+from isorep import InputError
+from isorep.deconfounding.inputs import Column
+from isorep.deconfounding.transforms import Transforms, centred, whitening
+
+from .screens import screen
+
+X, TREATED, PLATE = screen(wells=30)
+NAMES, CODES = np.unique(PLATE, return_inverse=True)
+QUICK = {"classifiers": "logistic", "top": (), "n_restarts": 0}
+
+
+def transforms(fitted=X, **settings):
+    batch = Column("plate", CODES, tuple(NAMES))
+    return Transforms(X, fitted, **{"n_components": None, "batch": batch, "transformers": {}, "seed": 0} | settings)
+
+
+def test_the_rotations_share_one_whitened_space():
+    made = transforms()
+    white = made("pca")
+    assert np.cov(white.T, bias=True) == pytest.approx(np.eye(8), abs=1e-4)
+    for name in ("pca_ica", "pca_rand"):
+        turned = made(name)
+        assert np.cov(turned.T, bias=True) == pytest.approx(np.eye(8), abs=1e-3)
+        assert np.linalg.norm(turned, axis=1) == pytest.approx(np.linalg.norm(white, axis=1), rel=1e-3)
+    assert made("base") is made.values
+    assert not np.allclose(made("pca_rand"), transforms(seed=1)("pca_rand"))
+
+
+def test_a_linear_classifier_does_not_tell_rotations_apart_and_that_is_said():
+    result = isorep.deconfound(X, TREATED, PLATE, conditions=("pca", "pca_ica", "pca_rand"), **QUICK)
+    values = [result.mean("auroc", name).value for name in result.conditions]
+    assert values == pytest.approx([values[0]] * 3, abs=2e-3)
+    assert any("cannot tell rotations apart" in caveat for caveat in result.caveats)
+
+
+def test_centring_takes_batch_means_away_and_harmony_mixes_batches():
+    assert np.abs(centred(X, CODES)[CODES == 3].mean(axis=0)).max() < 1e-5
+    result = isorep.deconfound(X, TREATED, PLATE, conditions=("base", "centred", "harmony"), folds=2, **QUICK)
+    mixed = {name: condition.mixing.accepted for name, condition in result.conditions.items()}
+    assert mixed["base"] < mixed["harmony"]
+    assert mixed["base"] < mixed["centred"]
+    assert mixed["centred"] > 0.9
+    assert any("batch-centred and Harmony need the batch of held-out rows" in caveat for caveat in result.caveats)
+
+
+def test_ica_without_whitening_is_a_rotation_up_to_scale():
+    found = transforms()("ica_base")
+    distances = [np.linalg.norm(rows[1:] - rows[:-1], axis=1) for rows in (found, X)]
+    ratio = distances[0] / distances[1]
+    assert ratio == pytest.approx(np.full(len(ratio), ratio[0]), rel=1e-3)
+
+
+def test_any_scikit_learn_transformer_is_a_condition_and_is_not_changed():
+    given = {"scaled": StandardScaler(), "three": PCA(3)}
+    result = isorep.deconfound(X, TREATED, PLATE, conditions="base", transformers=given, **QUICK)
+    assert list(result.conditions) == ["base", "scaled", "three"]
+    assert result.conditions["three"].dimensions == 3
+    assert not hasattr(given["scaled"], "mean_")
+    assert result.mean("auroc", "scaled").value == pytest.approx(result.mean("auroc", "base").value, abs=0.01)
+    assert len(result.tests) == 3  # all pairs
+    assert result.verdict.answer == "not asked"
+
+
+def test_a_transformer_that_fails_is_named():
+    with pytest.raises(InputError, match="the transformer 'wide' failed"):
+        isorep.deconfound(X, TREATED, PLATE, conditions=(), transformers={"wide": PCA(99)}, **QUICK)
+
+
+class Seen(StandardScaler):
+    """Remembers the rows it was fitted on, and whether it was given labels."""
+
+    rows: list = []
+
+    def fit(self, X, y=None):
+        Seen.rows.append((np.array(X), y))
+        return super().fit(X)
+
+
+@pytest.mark.parametrize("fit_on", ["train", "all", "other"])
+def test_transforms_are_fitted_on_the_rows_that_were_asked_for_and_without_labels(fit_on):
+    Seen.rows = []
+    other = X[::3] + 1
+    result = isorep.deconfound(
+        X, TREATED, PLATE, conditions=(), transformers={"seen": Seen()}, fit_on=other if fit_on == "other" else fit_on,
+        **QUICK,
+    )  # fmt: skip
+    assert all(label is None for _, label in Seen.rows)
+    for (rows, _), fold in zip(Seen.rows, result.folds, strict=False):
+        expected = {"train": X[~np.isin(PLATE, fold.held_out)], "all": X, "other": other}[fit_on]
+        assert np.array_equal(rows, expected)
+    assert result.settings["fit_on"] == {"other": "other rows"}.get(fit_on, fit_on)
+
+
+def test_held_out_rows_do_not_move_transforms_fitted_on_training_batches():
+    train = CODES < 7
+    first = whitening(X[train], None)
+    assert np.array_equal(first.apply(X)[train], first.apply(X[train]))
+
+
+@pytest.mark.parametrize("fit_on", ["all", "file"])
+def test_ica_fitted_on_all_or_on_other_rows(fit_on, tmp_path):
+    other, _, _ = screen(wells=60)
+    np.save(tmp_path / "patches.npy", other)
+    where = "all" if fit_on == "all" else tmp_path / "patches.npy"
+    result = isorep.deconfound(X, TREATED, PLATE, conditions=("base", "pca_ica"), fit_on=where, **QUICK)
+    rows = X if fit_on == "all" else other
+    assert np.allclose(result.model.mean_, rows.mean(axis=0), atol=1e-4)
+    said = any("held-out batches among them" in caveat for caveat in result.caveats)
+    assert said == (fit_on == "all")
+
+
+def test_the_same_input_and_seed_give_the_same_result_and_another_seed_other_folds():
+    settings = {"n_restarts": 2, "top": (0.25,), "conditions": ("base", "pca_ica", "pca_rand"), "folds": 3}
+    first, again, other = (isorep.deconfound(X, TREATED, PLATE, random_state=seed, **settings) for seed in (0, 0, 1))
+    left, right, third = (json.loads(result.to_json()) for result in (first, again, other))
+    for found in (left, right, third):
+        assert found.pop("seconds").keys() == {"transforms", "classifiers", "mixing", "components"}
+    assert left == right
+    assert left["schema"] == "isorep.deconfound/1"
+    assert left["folds"] != third["folds"]
+    assert str(first) == str(again)
+
+
+def test_several_batch_columns_are_read_and_the_first_is_held_out():
+    week = np.array([int(name[-2:]) // 2 for name in PLATE])
+    result = isorep.deconfound(
+        X, TREATED, {"week": week, "plate": PLATE}, conditions=("base", "pca_ica"), folds=5, **QUICK
+    )
+    assert result.data.batch == ("week", "plate")
+    assert all(set(component.batch_r2) == {"week", "plate"} for component in result.components)
+    assert {name for fold in result.folds for name in fold.held_out} == {"0", "1", "2", "3", "4"}
+
+
+def test_the_result_prints_and_answers_questions():
+    result = isorep.deconfound(X, TREATED, PLATE, folds=2, n_restarts=0)
+    text = str(result)
+    for words in ("PCA+Rand", "conc@0.25", "corrected", "verdict: ICA", "batch-driven", "note: "):
+        assert words in text
+    assert result.mean("hoyer", "base").n == 2
+    for metric, condition in (("auroc", "umap"), ("f1", "base")):
+        with pytest.raises(InputError):
+            result.mean(metric, condition)
+    kept = sum(not component.batch_driven for component in result.components)
+    assert result.transform(X, filtered=True).shape == (300, kept)
+    bare = isorep.deconfound(X, TREATED, PLATE, conditions="base", **QUICK)
+    with pytest.raises(InputError, match="pca_ica was not asked for"):
+        bare.transform(X)
+    assert bare.components == ()
+    assert bare.filtered is None

@@ -1,0 +1,162 @@
+"""The frame of experiments: what is kept, what is resumed, what is refused, what is written."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import isorep
+from isorep.reproduction import EXPERIMENTS, experiment_named, reproduce, runner
+from isorep.reproduction.ledger import file_name
+
+from . import toy
+
+KEYS = [f"unit/{place}" for place in range(5)]
+
+SLOW = """
+from isorep.reproduction import reproduce, runner
+from tests.reproduction import toy
+runner.experiment_named = lambda name: toy.TOY
+import sys
+reproduce("toy", scale="paper", out=sys.argv[1])
+"""
+
+
+def metrics(folder):
+    """What was found, without how long it took."""
+    found = json.loads((folder / "metrics.json").read_text())
+    del found["seconds"]
+    return found
+
+
+def test_a_run_leaves_config_units_metrics_table_and_figures(toy_done, tmp_path):
+    result = reproduce("toy", scale="smoke", out=tmp_path / "run", random_state=2)
+    assert toy_done == KEYS
+    folder = tmp_path / "run"
+    assert result.folder == folder
+    names = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    units = {f"units/unit-{place}.json" for place in range(5)}
+    assert names == units | {"config.json", "metrics.json", "table.txt", "figures/rows.svg", "figures/lines.svg"}
+    config = json.loads((folder / "config.json").read_text())
+    assert (config["experiment"], config["scale"], config["seed"]) == ("toy", "smoke", 2)
+    assert config["preset"] == {"units": 5, "pause": 0.0}
+    found = metrics(folder)
+    assert found["schema"] == "isorep.reproduction/1"
+    assert found["units"]["unit/1"] == {"value": 3.33333, "missing": None}
+    assert found["versions"]["no-such-package"] == "not installed"
+    text = (folder / "table.txt").read_text()
+    assert text == f"{result}\n"
+    for words in ("published in Table 1", "2.333 ± 0.500", "1.000  2.000", "seed 2", "numpy", "Somebody, somewhere"):
+        assert words in text
+
+
+def test_figures_are_svg_files_that_need_nothing_else(toy_done, tmp_path):
+    reproduce("toy", scale="smoke", out=tmp_path)
+    for name in ("rows", "lines"):
+        text = (tmp_path / "figures" / f"{name}.svg").read_text()
+        root = ElementTree.fromstring(text)
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        assert "var(" not in text
+        assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert "a &amp; b" in (tmp_path / "figures" / "rows.svg").read_text()
+
+
+def test_an_interrupted_run_goes_on_and_ends_with_the_same_metrics(toy_done, tmp_path, monkeypatch):
+    reproduce("toy", scale="smoke", out=tmp_path / "whole")
+
+    def stopped(unit, settings):
+        if unit.key == KEYS[3]:
+            raise KeyboardInterrupt
+        return toy.run(unit, settings)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "experiment_named", lambda name: replace(toy.TOY, run=stopped))
+        with pytest.raises(KeyboardInterrupt):
+            reproduce("toy", scale="smoke", out=tmp_path / "parts")
+    assert len(list((tmp_path / "parts" / "units").iterdir())) == 3
+    assert not (tmp_path / "parts" / "metrics.json").exists()
+    toy_done.clear()
+    told = []
+    result = reproduce("toy", scale="smoke", out=tmp_path / "parts", started=lambda *told_: told.append(told_))
+    assert toy_done == KEYS[3:]
+    assert told == [(tmp_path / "parts", 3, 5)]
+    assert result.timing.resumed == 3
+    assert metrics(tmp_path / "parts") == metrics(tmp_path / "whole")
+
+
+def test_a_killed_process_loses_only_the_unit_it_was_in(toy_done, tmp_path):
+    folder = tmp_path / "run"
+    root = Path(__file__).parents[2]
+    with subprocess.Popen([sys.executable, "-c", SLOW, str(folder)], cwd=root) as process:
+        for _ in range(600):
+            time.sleep(0.05)
+            if len(list(folder.glob("units/*.json"))) >= 2:
+                break
+        process.send_signal(signal.SIGKILL)
+    kept = sorted(path.name for path in (folder / "units").glob("unit*.json"))
+    assert 2 <= len(kept) < 5
+    stamps = {name: (folder / "units" / name).stat().st_mtime_ns for name in kept}
+    reproduce("toy", scale="paper", out=folder)
+    assert toy_done == KEYS[len(kept) :]
+    assert stamps == {name: (folder / "units" / name).stat().st_mtime_ns for name in kept}
+    reproduce("toy", scale="paper", out=tmp_path / "whole")
+    assert metrics(folder) == metrics(tmp_path / "whole")
+
+
+def test_another_config_in_the_same_folder_is_refused(toy_done, tmp_path):
+    reproduce("toy", scale="smoke", out=tmp_path)
+    toy_done.clear()
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
+    with pytest.raises(isorep.InputError, match=r"another scale \(smoke, not laptop\): name another folder"):
+        reproduce("toy", scale="laptop", out=tmp_path)
+    with pytest.raises(isorep.InputError, match=r"another seed \(0, not 7\)"):
+        reproduce("toy", scale="smoke", out=tmp_path, random_state=7)
+    assert toy_done == []
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
+
+
+def test_a_folder_with_anything_else_in_it_is_refused(toy_done, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(isorep.InputError, match="is not empty and holds no run"):
+        reproduce("toy", scale="smoke", out=tmp_path)
+    with pytest.raises(isorep.InputError, match="is a file"):
+        reproduce("toy", scale="smoke", out=tmp_path / "notes.txt")
+    (tmp_path / "config.json").write_text("[1]")
+    with pytest.raises(isorep.InputError, match="is not the config of a run"):
+        reproduce("toy", scale="smoke", out=tmp_path)
+
+
+def test_a_damaged_unit_is_done_again(toy_done, tmp_path):
+    reproduce("toy", scale="smoke", out=tmp_path)
+    before = metrics(tmp_path)
+    (tmp_path / "units" / "unit-2.json").write_text('{"key": "uni')
+    (tmp_path / "units" / "unit-4.json").write_text('{"key": "another"}')
+    toy_done.clear()
+    reproduce("toy", scale="smoke", out=tmp_path)
+    assert toy_done == ["unit/2", "unit/4"]
+    assert metrics(tmp_path) == before
+
+
+def test_names_scales_and_seeds_that_do_not_exist_are_refused(toy_done, tmp_path):
+    with pytest.raises(isorep.InputError, match="there is no scale 'huge'; there are smoke, laptop, paper"):
+        reproduce("toy", scale="huge", out=tmp_path)
+    with pytest.raises(isorep.InputError, match="the seed is -1"):
+        reproduce("toy", scale="smoke", out=tmp_path, random_state=-1)
+    with pytest.raises(isorep.InputError, match="there is no experiment 'alchemy'; there are deconfounding"):
+        experiment_named("alchemy")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", list(EXPERIMENTS))
+def test_every_experiment_has_three_scales_and_keys_that_make_files(name):
+    experiment = experiment_named(name)
+    assert list(experiment.scales) == ["smoke", "laptop", "paper"]
+    for preset in experiment.scales.values():
+        keys = [file_name(unit.key).lower() for unit in experiment.plan(preset, None).units]
+        assert len(set(keys)) == len(keys) > 0
