@@ -16,13 +16,13 @@ import numpy as np
 import isorep
 from isorep.datasets import simulate_batches
 
-screen = simulate_batches(batches=20, rows=200)
+screen = simulate_batches(batches=40, rows=100)
 treatment = np.where(screen.perturbed, "treated", "control")
 plate = np.array([f"plate {j + 1:02}" for j in screen.batch])
 
 # %%
 # One call: fit PCA and ICA on training plates, train gradient boosting on each condition, test on held-out plates.
-result = isorep.deconfound(screen.values, treatment, plate, folds=8, n_restarts=3)
+result = isorep.deconfound(screen.values, treatment, plate, folds=10, n_restarts=3)
 print(result)
 
 # %%
