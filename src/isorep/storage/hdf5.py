@@ -84,6 +84,11 @@ class HDF5Tree:
         node = self._node(name)
         return tuple(node.shape) if isinstance(node, self._h5py.Dataset) and node.shape is not None else None
 
+    def chunks(self, name: str) -> tuple[int, ...] | None:
+        """The chunks of a dataset; None where it lies in one piece."""
+        chunks = self._dataset(name).chunks
+        return None if chunks is None else tuple(int(size) for size in chunks)
+
     def numeric_shapes(self) -> dict[str, tuple[int, ...]]:
         """All datasets that hold numbers."""
         found: dict[str, tuple[int, ...]] = {}

@@ -43,6 +43,28 @@ def column(path: Path, name: str) -> Array:
         return _vector(path, archive, headers, name)
 
 
+def peek(path: Path, name: str) -> Header:
+    """What one array of an archive declares; no other member is looked at."""
+    with _open(path) as archive:
+        return _header(archive, _named(archive, name))
+
+
+def array(path: Path, name: str) -> Array:
+    """One array of an archive, mapped or unpacked in blocks; no other member is looked at."""
+    with _open(path) as archive:
+        return _read(path, archive, name, _header(archive, _named(archive, name)))
+
+
+def flat_blocks(path: Path, name: str) -> Iterator[Array]:
+    """The entries of one array of an archive in blocks, as columns, in the order they are stored in."""
+    with _open(path) as archive:
+        info = _named(archive, name)
+        header = _header(archive, info)
+        with archive.open(info) as stream:
+            stream.read(header.offset)
+            yield from _flat_blocks(stream, header)
+
+
 def save(path: Path, rows: RowStream, key: str | None) -> None:
     """Write the arrays ``values`` and ``ids``, stored plain so that they can be mapped."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
@@ -66,6 +88,13 @@ def _open(path: Path) -> zipfile.ZipFile:
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     return {info.filename[:-4]: info for info in archive.infolist() if info.filename.endswith(".npy")}
+
+
+def _named(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
+    members = _members(archive)
+    if name not in members:
+        raise InputError(f"there is no array {name!r}; there are {', '.join(members) or 'none'}")
+    return members[name]
 
 
 def _header(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Header:

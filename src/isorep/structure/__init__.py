@@ -1,0 +1,60 @@
+"""Scores of latents against known factors: are the features the true factors?"""
+
+from .binned import MIG, Modularity, mig, modularity
+from .columns import Column, Columns
+from .dci import DCI, IMPORTANCES, dci
+from .explicitness import Explicitness, explicitness
+from .families import FAMILIES, OUTPUTS
+from .infomec import THRESHOLDS, InfoMEC, infomec
+from .ladder import ladder
+from .matching import MCC, mcc
+from .readings import FactorReading, LatentReading, Verdict
+from .regression import R2, kernel_r2, linear_r2
+from .resampling import Chance
+from .result import FactorScores, Information, Score
+from .scoring import score_factors
+from .separated import SAP, sap
+from .slots import SlotIdentifiability, slot_identifiability
+from .stress import PERTURBATIONS, Perturbation, Stress, perturb, stress
+
+__all__ = [
+    "DCI",
+    "FAMILIES",
+    "IMPORTANCES",
+    "MCC",
+    "MIG",
+    "OUTPUTS",
+    "PERTURBATIONS",
+    "R2",
+    "SAP",
+    "THRESHOLDS",
+    "Chance",
+    "Column",
+    "Columns",
+    "Explicitness",
+    "FactorReading",
+    "FactorScores",
+    "InfoMEC",
+    "Information",
+    "LatentReading",
+    "Modularity",
+    "Perturbation",
+    "Score",
+    "SlotIdentifiability",
+    "Stress",
+    "Verdict",
+    "dci",
+    "explicitness",
+    "infomec",
+    "kernel_r2",
+    "ladder",
+    "linear_r2",
+    "mcc",
+    "mig",
+    "modularity",
+    "perturb",
+    "sap",
+    "score_factors",
+    "slot_identifiability",
+    "stress",
+]

@@ -1,0 +1,282 @@
+"""Factors and latents as columns: numbers, whole numbers or labels, discrete or continuous by a stated rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..representation import Array, Representation
+from ..rows import refuse_non_finite
+
+MOST_VALUES = 64
+"""Floating-point columns with at most so many distinct values may be discrete."""
+ROWS_A_VALUE = 10
+"""And must have at least so many rows for each of them, or two values in all."""
+MISSING = ("nan", "<NA>", "NaT", "None", "")
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One factor or latent. ``values`` are numbers; of text, the places of its labels in alphabetical order."""
+
+    name: str
+    values: Array
+    discrete: bool
+    why: str
+    labels: tuple[str, ...] | None = None  # of text
+
+    @property
+    def text(self) -> bool:
+        """Whether the order of the values means nothing."""
+        return self.labels is not None
+
+    @cached_property
+    def codes(self) -> Array:
+        """The values as whole numbers from 0, in order."""
+        return np.unique(self.values, return_inverse=True)[1].astype(np.int64)
+
+    @cached_property
+    def constant(self) -> bool:
+        """Whether all rows are alike."""
+        return bool(np.all(self.values == self.values[0]))
+
+    def take(self, rows: Array) -> Column:
+        """Some rows; what kind of column it is does not change."""
+        return Column(self.name, self.values[rows], self.discrete, self.why, self.labels)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What kind of column it is."""
+        distinct = len(np.unique(self.values))
+        return {"name": self.name, "discrete": self.discrete, "why": self.why, "distinct": distinct}
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Columns of the same rows."""
+
+    columns: tuple[Column, ...]
+    name: str
+    ids: Array | None = None
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def __getitem__(self, place: int) -> Column:
+        return self.columns[place]
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return len(self.columns[0].values)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names."""
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def matrix(self) -> Array:
+        """The values, a column each."""
+        return np.column_stack([column.values for column in self.columns])
+
+    def take(self, rows: Array) -> Columns:
+        """Some rows."""
+        ids = None if self.ids is None else self.ids[rows]
+        return Columns(tuple(column.take(rows) for column in self.columns), self.name, ids)
+
+    def only(self, places: Iterable[int]) -> Columns:
+        """Some columns."""
+        return replace(self, columns=tuple(self.columns[place] for place in places))
+
+
+def as_columns(data: Any, role: str, discrete: Any = None) -> Columns:
+    """Take columns from an array, a data frame, a mapping, a Representation or a file, and tell their kinds.
+
+    Text, booleans and whole numbers are discrete, the last unless more than half of the rows differ; other numbers are
+    if they have at most 64 distinct values with 10 rows each on average, or only two. ``discrete`` overrules this: True
+    or False for all, one flag a column, or the names of the discrete ones.
+    """
+    if isinstance(data, Columns):
+        return data if discrete is None else _told(data, discrete, role)
+    found, name, ids = _taken(data, role)
+    if not found:
+        raise InputError(f"{name} has no columns")
+    columns = tuple(_column(str(title), values, name) for title, values in found.items())
+    if columns[0].values.shape[0] < 2:
+        raise InputError(f"{name} has {columns[0].values.shape[0]} rows: at least 2 are needed")
+    told = Columns(columns, name, ids)
+    return told if discrete is None else _told(told, discrete, role)
+
+
+def with_common_labels(a: Columns, b: Columns) -> tuple[Columns, Columns]:
+    """The same columns, with one code for the same text on both sides."""
+    pairs = []
+    for ours, theirs in zip(a, b, strict=True):
+        if ours.text != theirs.text:
+            raise InputError(f"column {ours.name!r} holds text on one side and numbers on the other")
+        if ours.labels is None or theirs.labels is None or ours.labels == theirs.labels:
+            pairs.append((ours, theirs))
+            continue
+        known = sorted({*ours.labels, *theirs.labels})
+        both = []
+        for column, labels in ((ours, ours.labels), (theirs, theirs.labels)):
+            places = np.array([known.index(label) for label in labels], dtype=np.float64)
+            both.append(replace(column, values=places[column.values.astype(int)], labels=tuple(known)))
+        pairs.append((both[0], both[1]))
+    return replace(a, columns=tuple(x for x, _ in pairs)), replace(b, columns=tuple(x for _, x in pairs))
+
+
+def _taken(data: Any, role: str) -> tuple[dict[str, Array], str, Array | None]:
+    """Titles and vectors, the name of the whole, and row ids."""
+    if isinstance(data, str | Path):
+        from ..storage.tables import read_table
+
+        table = read_table(data, features=role == "latents")
+        return table.columns, table.name, table.ids
+    if isinstance(data, Representation):
+        refuse_non_finite(data.values, data.name or role)
+        return _titled(np.asarray(data.values[:]), role), data.name or role, data.ids
+    if hasattr(data, "to_numpy") and hasattr(data, "columns"):
+        titles = [str(title) for title in data.columns]
+        ids = np.asarray(["/".join(map(str, key)) if isinstance(key, tuple) else key for key in data.index])
+        own = None if _counts(ids) else ids
+        return _unique({}, ((title, np.asarray(data.iloc[:, i])) for i, title in enumerate(titles)), role), role, own
+    if isinstance(data, Mapping):
+        return _unique({}, ((str(title), np.asarray(values)) for title, values in data.items()), role), role, None
+    if hasattr(data, "detach"):
+        data = data.detach().cpu().numpy()
+    if isinstance(data, np.ma.MaskedArray):
+        raise InputError(f"{role} is a masked array: fill or drop the masked entries first")
+    if type(data).__module__.startswith("scipy.sparse"):
+        raise InputError(f"{role} is sparse: turn it into a dense array first (.toarray())")
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise InputError(f"{role} is not a rectangular array: {error}") from error
+    if array.ndim == 1 and len(array):
+        array = array[:, None]
+    if array.ndim != 2 or 0 in array.shape:
+        raise InputError(f"{role} has shape {array.shape}: rows and columns are needed")
+    return _titled(array, role), role, None
+
+
+def _titled(array: Array, role: str) -> dict[str, Array]:
+    letter = "z" if role == "latents" else "s"
+    return {f"{letter}{place}": array[:, place] for place in range(array.shape[1])}
+
+
+def _unique(found: dict[str, Array], columns: Iterable[tuple[str, Array]], role: str) -> dict[str, Array]:
+    for title, values in columns:
+        if title in found:
+            raise InputError(f"{role} has two columns called {title!r}")
+        found[title] = values
+    return found
+
+
+def _counts(index: Array) -> bool:
+    """Whether an index only counts the rows."""
+    return index.dtype.kind in "iu" and bool(np.array_equal(index, np.arange(len(index))))
+
+
+def _column(title: str, given: Array, where: str) -> Column:
+    values = np.asarray(given)
+    if values.ndim != 1:
+        raise InputError(f"column {title!r} of {where} has shape {values.shape} where one entry a row is needed")
+    if values.dtype.kind == "c" or values.dtype.kind in "mMV":
+        raise InputError(f"column {title!r} of {where} holds {values.dtype}, neither numbers nor labels")
+    if values.dtype.kind == "O":
+        values = _plainer(values, title, where)
+    if values.dtype.kind == "S":
+        values = np.char.decode(values, "utf-8", "replace")
+    if values.dtype.kind == "U":
+        absent = np.isin(values, MISSING)
+        if absent.any():
+            raise InputError(
+                f"column {title!r} of {where} is missing for {int(absent.sum())} rows, the first at row "
+                f"{int(np.argmax(absent))}"
+            )
+        labels, places = np.unique(values, return_inverse=True)
+        return Column(title, places.astype(np.float64), True, "text", tuple(map(str, labels)))
+    numbers = values.astype(np.float64)
+    bad = ~np.isfinite(numbers)
+    if bad.any():
+        row = int(np.argmax(bad))
+        kind = "NaN" if np.isnan(numbers[row]) else "an infinite value"
+        raise InputError(f"column {title!r} of {where} holds {kind} at row {row} ({int(bad.sum())} such values in all)")
+    return Column(title, numbers, *_kind(values))
+
+
+def _plainer(values: Array, title: str, where: str) -> Array:
+    """A column of Python objects as booleans, numbers or text."""
+    kinds = {type(each) for each in values.tolist()}
+    if kinds <= {bool}:
+        return values.astype(bool)
+    if kinds <= {int, float, bool}:
+        return values.astype(np.int64 if kinds <= {int} else np.float64)
+    if any(not isinstance(each, str) for each in values.tolist()):
+        absent = [row for row, each in enumerate(values.tolist()) if str(each) in MISSING]
+        if absent:
+            raise InputError(
+                f"column {title!r} of {where} is missing for {len(absent)} rows, the first at row {absent[0]}"
+            )
+        mixed = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise InputError(f"column {title!r} of {where} mixes kinds of values ({mixed}): use numbers or text")
+    return values.astype(str)
+
+
+def _kind(values: Array) -> tuple[bool, str]:
+    if values.dtype.kind == "b":
+        return True, "booleans"
+    n, distinct = len(values), len(np.unique(values))
+    if values.dtype.kind in "iu":
+        if 2 * distinct > n and distinct > 2:
+            return False, f"whole numbers, {distinct} distinct ones in {n} rows"
+        return True, "whole numbers"
+    if distinct <= 2 or (distinct <= MOST_VALUES and distinct * ROWS_A_VALUE <= n):
+        return True, f"{distinct} distinct values"
+    return False, "numbers"
+
+
+def _told(columns: Columns, discrete: Any, role: str) -> Columns:
+    """The same columns with the kinds that the caller says."""
+    flags = _flags(columns, discrete, role)
+    told = []
+    for column, flag in zip(columns, flags, strict=True):
+        if column.text and not flag:
+            raise InputError(f"column {column.name!r} of {columns.name} holds text, which cannot be continuous")
+        told.append(column if flag == column.discrete else replace(column, discrete=flag, why="as told"))
+    return replace(columns, columns=tuple(told))
+
+
+def _flags(columns: Columns, discrete: Any, role: str) -> list[bool]:
+    if isinstance(discrete, bool | np.bool_):
+        return [bool(discrete) or column.text for column in columns]
+    given = (
+        [discrete]
+        if isinstance(discrete, str)
+        else list(discrete)
+        if isinstance(discrete, Sequence | np.ndarray)
+        else None
+    )
+    if given is not None and all(isinstance(each, str) for each in given):
+        unknown = [each for each in given if each not in columns.names]
+        if unknown:
+            raise InputError(
+                f"there is no column {unknown[0]!r} in {columns.name}; there are {', '.join(columns.names[:12])}"
+            )
+        return [column.name in given for column in columns]
+    if given is not None and len(given) == len(columns) and all(isinstance(each, bool | np.bool_) for each in given):
+        return [bool(each) for each in given]
+    raise InputError(
+        f"which {role} are discrete is said by True, False, one flag for each of {len(columns)} columns, or by names, "
+        f"not by {discrete!r}"
+    )

@@ -1,0 +1,233 @@
+r"""InfoMEC (Hsu et al. 2023): modularity, explicitness and compactness from normalised mutual information."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ..comparison.settings import check_counts, check_seed
+from ..errors import InputError
+from ..representation import Array
+from .columns import Columns
+from .information import NEIGHBORS, information
+from .logistic import Logistic, design
+from .pairs import Pair, paired
+
+THRESHOLDS = ("range/20", "range/8", "iqr/10")
+"""What a continuous latent's spread must exceed, as a share of the largest, to count as active."""
+
+
+@dataclass(frozen=True, eq=False)
+class InfoMEC:
+    """The result of :func:`infomec`; all scores run to 1, and 0 is the worst of ``infom`` and ``infoc``.
+
+    Attributes
+    ----------
+    infom, infoe, infoc : float
+        Modularity, explicitness, compactness.
+    nmi : (factors, latents) array
+        I(factor; latent) / H(factor).
+    active : (latents,) array of bool
+        The latents that modularity and compactness look at.
+    modularity : dict of str to float
+        Of each active latent that informs about a factor.
+    compactness, explicitness : dict of str to float
+        Of each factor that varies.
+    factors, latents : tuple of str
+    caveats : tuple of str
+    """
+
+    infom: float
+    infoe: float
+    infoc: float
+    nmi: Array
+    active: Array
+    modularity: dict[str, float]
+    compactness: dict[str, float]
+    explicitness: dict[str, float]
+    factors: tuple[str, ...]
+    latents: tuple[str, ...]
+    caveats: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self) | {"nmi": self.nmi.tolist(), "active": self.active.tolist()}
+
+
+def infomec(
+    factors: Any,
+    latents: Any,
+    *,
+    threshold: str = "range/20",
+    n_neighbors: int = NEIGHBORS,
+    discrete_factors: Any = None,
+    discrete_latents: Any = None,
+    random_state: int = 0,
+) -> InfoMEC:
+    r"""Modularity, explicitness and compactness of latents against known factors.
+
+    With :math:`N_{ij}=I(s_i;z_j)/H(s_i)`, over the :math:`n_a` active latents and :math:`n_s` factors,
+
+    .. math::
+        \mathrm{InfoM}=\frac{\overline{\max_iN_{ij}/\sum_iN_{ij}}-1/n_s}{1-1/n_s},\qquad
+        \mathrm{InfoC}=\frac{\overline{\max_jN_{ij}/\sum_jN_{ij}}-1/n_a}{1-1/n_a},\qquad
+        \mathrm{InfoE}=\overline{(H_0-H)/H_0},
+
+    where H is the in-sample log-loss of an unpenalised logistic regression with balanced classes on all latents, and
+    :math:`H_0` that of none. Mutual information is the nearest-neighbour estimate of standardised latents (plug-in for
+    discrete ones). For a continuous factor :math:`H(s)` is the estimate of :math:`I(s;s)`, and explicitness is the
+    in-sample R² of a linear regression.
+
+    Values where the formula divides zero by zero: a constant factor is left out of everything; an active latent that
+    informs about no factor is left out of InfoM; a factor that no active latent informs about counts 0 in InfoC; with
+    one factor every informative latent is modular (1), with one active latent every informed factor compact (1); where
+    nothing is left to average, the score is 0. Explicitness below 0 counts as 0.
+
+    Parameters
+    ----------
+    factors, latents : arrays, data frames, mappings of columns, Representations or paths
+        The same rows.
+    threshold : {"range/20", "range/8", "iqr/10"}
+        Which continuous latents are active: those whose range (interquartile range) exceeds this share of the largest.
+        Discrete latents are if they vary at all.
+    n_neighbors : int
+        Neighbours of the estimate of mutual information.
+    discrete_factors, discrete_latents : bool, sequence of bool or of names, optional
+        Which columns are discrete, where the rule errs.
+    random_state : int
+        Seed of the tiny noise that parts equal values of continuous columns.
+
+    References
+    ----------
+    .. [1] Hsu, K., Dorrell, W., Whittington, J., Wu, J., Finn, C. (2023). Disentanglement via latent quantization.
+           NeurIPS.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> rng = np.random.default_rng(0)
+    >>> shape, size = rng.integers(4, size=500), rng.integers(3, size=500)
+    >>> latents = np.column_stack([size, -shape]) + 0.1 * rng.normal(size=(500, 2))
+    >>> found = isorep.structure.infomec({"shape": shape, "size": size}, latents)
+    >>> found.infom > 0.98, found.infoe > 0.98
+    (True, True)
+    """
+    if threshold not in THRESHOLDS:
+        raise InputError(f"threshold is {threshold!r}; known are {', '.join(THRESHOLDS)}")
+    check_counts(n_neighbors=(n_neighbors, 1))
+    check_seed(random_state)
+    pair = paired(factors, latents, discrete_factors=discrete_factors, discrete_latents=discrete_latents)
+    return measure_infomec(pair, threshold=threshold, n_neighbors=n_neighbors, random_state=random_state)
+
+
+def measure_infomec(
+    pair: Pair,
+    *,
+    threshold: str = "range/20",
+    n_neighbors: int = NEIGHBORS,
+    random_state: int = 0,
+    tolerance: float = 1e-5,
+    starts: dict[str, Array] | None = None,
+) -> InfoMEC:
+    """InfoMEC of columns that were checked; ``starts`` are solutions to begin the regressions from, and are updated."""
+    nmi = information(pair.factors, pair.latents, n_neighbors=n_neighbors, random_state=random_state).normalised
+    active = active_latents(pair.latents, threshold)
+    varies = np.array([not factor.constant for factor in pair.factors])
+    seen = nmi[varies][:, active]
+    modularity = shares(seen.T)
+    compactness = shares(seen)
+    modular = {
+        pair.latents.names[j]: value
+        for j, value in zip(np.flatnonzero(active), modularity, strict=True)
+        if value is not None
+    }
+    compact = {
+        pair.factors.names[i]: value or 0.0 for i, value in zip(np.flatnonzero(varies), compactness, strict=True)
+    }
+    explicit = _explicitness(pair, tolerance, starts)
+    return InfoMEC(
+        infom=_mean(modular),
+        infoe=_mean(explicit),
+        infoc=_mean(compact),
+        nmi=nmi,
+        active=active,
+        modularity=modular,
+        compactness=compact,
+        explicitness=explicit,
+        factors=pair.factors.names,
+        latents=pair.latents.names,
+        caveats=(*pair.caveats, *constant_caveats(pair)),
+    )
+
+
+def active_latents(latents: Columns, threshold: str = "range/20") -> Array:
+    """Which latents vary enough to be looked at."""
+    kind, _, part = threshold.partition("/")
+    spreads = np.array([_spread(column.values, kind) for column in latents])
+    discrete = np.array([column.discrete for column in latents])
+    most = spreads[~discrete].max(initial=0.0)
+    continuous = (spreads > most / float(part)) & (spreads > 0)
+    return np.where(discrete, [not column.constant for column in latents], continuous)
+
+
+def shares(table: Array) -> list[float | None]:
+    """For each row how far its largest entry dominates: 0 if all are alike, 1 if it is alone, None if all are 0."""
+    n = table.shape[1]
+    found: list[float | None] = []
+    for row in table:
+        total = float(row.sum())
+        if not total > 0:
+            found.append(None)
+        else:
+            found.append(1.0 if n == 1 else (float(row.max()) / total - 1 / n) / (1 - 1 / n))
+    return found
+
+
+def constant_caveats(pair: Pair) -> tuple[str, ...]:
+    """Which factors say nothing."""
+    names = [factor.name for factor in pair.factors if factor.constant]
+    return (f"constant factors were left out: {', '.join(names[:12])}",) if names else ()
+
+
+def _explicitness(pair: Pair, tolerance: float, starts: dict[str, Array] | None) -> dict[str, float]:
+    x = design(pair.latents)
+    found = {}
+    for factor in pair.factors:
+        if factor.constant:
+            continue
+        if factor.discrete:
+            fitted = Logistic(balanced=True, tolerance=tolerance)
+            fitted.fit(x, factor.codes, None if starts is None else starts.get(factor.name))
+            if starts is not None:
+                starts.setdefault(factor.name, fitted.theta)
+            lost = -float(fitted.log_probabilities(x)[np.arange(pair.n), factor.codes].mean())
+            nothing = float(np.log(len(fitted.classes)))  # balanced classes and no regressors: all alike
+            found[factor.name] = max(0.0, (nothing - lost) / nothing)  # rare labels can make it worse than none
+        else:
+            found[factor.name] = _in_sample_r2(x, factor.values)
+    return found
+
+
+def _in_sample_r2(x: Any, values: Array) -> float:
+    dense = x if isinstance(x, np.ndarray) else x.toarray()
+    centred = values - values.mean()
+    residual = centred - dense_fit(dense - dense.mean(axis=0), centred)
+    return float(1 - (residual @ residual) / (centred @ centred))
+
+
+def dense_fit(x: Array, y: Array) -> Array:
+    """The projection of centred targets on centred regressors."""
+    return np.asarray(x @ np.linalg.lstsq(x, y, rcond=None)[0])
+
+
+def _spread(values: Array, kind: str) -> float:
+    if kind == "iqr":
+        low, high = np.quantile(values, [0.25, 0.75])
+        return float(high - low)
+    return float(values.max() - values.min())
+
+
+def _mean(values: dict[str, float]) -> float:
+    return float(np.mean(list(values.values()))) if values else 0.0

@@ -1,0 +1,222 @@
+r"""Held-out R² of factors from all latents, by linear and by kernel ridge regression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from ..comparison.result import Interval
+from ..comparison.settings import check_counts, check_seed
+from ..representation import Array
+from .columns import Columns
+from .pairs import Pair, paired
+from .splits import KERNEL_ROWS, folds_of, looked_at
+
+_BOOTSTRAPS = 400
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class R2:
+    """The result of :func:`linear_r2` and :func:`kernel_r2`.
+
+    ``value`` is the mean over factors on unseen rows, a factor below 0 counted as 0; ``factors`` has each as it is, and
+    ``interval`` is for the value, by resampling the unseen rows (or groups) with the fitted maps as they are.
+    """
+
+    value: float
+    factors: dict[str, float]
+    interval: Interval | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def linear_r2(
+    factors: Any,
+    latents: Any,
+    *,
+    folds: int = 5,
+    groups: Any = None,
+    discrete_factors: Any = None,
+    discrete_latents: Any = None,
+    random_state: int = 0,
+) -> R2:
+    r"""How much of each factor a linear map of all latents explains on rows it has not seen.
+
+    .. math:: R^2_i=1-\frac{\sum(s_i-\hat s_i)^2}{\sum(s_i-\bar s_i)^2}
+
+    Numbers are taken as numbers, also where they are discrete; text as an indicator for each label. Constant factors
+    are left out.
+
+    Parameters
+    ----------
+    factors, latents : arrays, data frames, mappings of columns, Representations or paths
+        The same rows.
+    folds : int
+        Each row is predicted by a map fitted without its fold.
+    groups : (n,) array, optional
+        Rows that belong together are held out and resampled together.
+    discrete_factors, discrete_latents
+        As for :func:`infomec`; they change nothing but what is reported.
+    random_state : int
+        Seed of the folds.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> s = np.random.default_rng(0).normal(size=(200, 2))
+    >>> round(isorep.structure.linear_r2(s, s @ [[1.0, 2.0], [0.0, 1.0]]).value, 6)
+    1.0
+    """
+    pair, labels = _checked(factors, latents, folds, groups, discrete_factors, discrete_latents, random_state)
+    return measure_r2(pair, linear_fit, folds=folds, groups=labels, random_state=random_state)
+
+
+def kernel_r2(
+    factors: Any,
+    latents: Any,
+    *,
+    folds: int = 5,
+    rows: int | None = KERNEL_ROWS,
+    alpha: float = 1.0,
+    groups: Any = None,
+    discrete_factors: Any = None,
+    discrete_latents: Any = None,
+    random_state: int = 0,
+) -> R2:
+    """The same with kernel ridge regression: is a factor a smooth function of the latents, curved or not?
+
+    A Gaussian kernel of width 1/d on standardised columns, penalty ``alpha``; the work grows with the cube of the rows,
+    so at most ``rows`` random ones are looked at.
+
+    Parameters
+    ----------
+    factors, latents, folds, groups, discrete_factors, discrete_latents, random_state
+        As for :func:`linear_r2`.
+    rows : int or None
+        Look at no more rows; None for all.
+    alpha : float
+        Penalty.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> s = np.random.default_rng(0).normal(size=(300, 2))
+    >>> isorep.structure.kernel_r2(s, np.tanh(s)).value > 0.9
+    True
+    """
+    pair, labels = _checked(factors, latents, folds, groups, discrete_factors, discrete_latents, random_state)
+    if rows is not None:
+        check_counts(rows=(rows, 4))
+        pair, labels = looked_at(pair, labels, rows, np.random.default_rng(random_state))
+    return measure_r2(pair, lambda x, y: kernel_fit(x, y, alpha), folds=folds, groups=labels, random_state=random_state)
+
+
+Fit = Callable[[Array, Array], Callable[[Array], Array]]
+
+
+def measure_r2(
+    pair: Pair,
+    fit: Fit,
+    *,
+    folds: int = 5,
+    groups: Array | None = None,
+    random_state: int = 0,
+    interval: bool = True,
+) -> R2:
+    """R² of columns that were checked, by any way to fit."""
+    rng = np.random.default_rng(random_state)
+    x, (y, owner) = numbers(pair.latents)[0], numbers(pair.factors)
+    fold_of = folds_of(pair.n, folds, groups, rng)
+    lost, spread = np.empty_like(y), np.empty_like(y)
+    for fold in range(int(fold_of.max()) + 1):
+        held = fold_of == fold
+        mean = y[~held].mean(axis=0)
+        lost[held] = (y[held] - fit(x[~held], y[~held])(x[held])) ** 2
+        spread[held] = (y[held] - mean) ** 2
+    varies = [i for i, factor in enumerate(pair.factors) if not factor.constant]
+    if not varies:
+        return R2(0.0, {}, None)
+    lost, spread = (np.column_stack([each[:, owner == i].sum(axis=1) for i in varies]) for each in (lost, spread))
+    each = _share(lost.sum(axis=0), spread.sum(axis=0))
+    found = {pair.factors.names[i]: float(value) for i, value in zip(varies, each, strict=True)}
+    span = _bootstrap(lost, spread, groups, rng) if interval else None
+    return R2(float(np.maximum(each, 0.0).mean()), found, span)
+
+
+def numbers(columns: Columns) -> tuple[Array, Array]:
+    """Columns as numbers, text as an indicator for each label; and which column each number belongs to."""
+    parts, owner = [], []
+    for place, column in enumerate(columns):
+        part = column.values[:, None]
+        if column.text:
+            part = (part == np.arange(len(column.labels or ()))).astype(np.float64)
+        parts.append(part)
+        owner += [place] * part.shape[1]
+    return np.hstack(parts), np.array(owner)
+
+
+def linear_fit(x: Array, y: Array) -> Callable[[Array], Array]:
+    """Least squares with an intercept; dependent columns share their weight."""
+    mean, spread = moments_of(x)
+    target = y.mean(axis=0)
+    weights = np.linalg.lstsq((x - mean) / spread, y - target, rcond=1e-10)[0]
+    return lambda rows: np.asarray(((rows - mean) / spread) @ weights + target)
+
+
+def kernel_fit(x: Array, y: Array, alpha: float = 1.0) -> Callable[[Array], Array]:
+    """Kernel ridge regression with a Gaussian kernel exp(-|a - b|²/d) on columns standardised by these rows."""
+    mean, spread = moments_of(x)
+    centre, scale = moments_of(y)
+    inner = plain_kernel_fit((x - mean) / spread, (y - centre) / scale, alpha)
+    return lambda rows: np.asarray(inner((rows - mean) / spread) * scale + centre)
+
+
+def plain_kernel_fit(x: Array, y: Array, alpha: float = 1.0) -> Callable[[Array], Array]:
+    """The same on columns as they are, without an intercept."""
+    gram = _gaussian(x, x)
+    gram[np.diag_indices_from(gram)] += alpha
+    weights = cho_solve(cho_factor(gram, lower=True), y)
+    return lambda rows: np.asarray(_gaussian(rows, x) @ weights)
+
+
+def moments_of(x: Array) -> tuple[Array, Array]:
+    """Means and standard deviations of columns; of constant ones 1."""
+    spread = x.std(axis=0)
+    return x.mean(axis=0), np.where(spread > 0, spread, 1.0)
+
+
+def _gaussian(a: Array, b: Array) -> Array:
+    distances = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1) - 2 * a @ b.T
+    return np.asarray(np.exp(-np.maximum(distances, 0.0) / a.shape[1]))
+
+
+def _share(lost: Array, spread: Array) -> Array:
+    return np.where(spread > 0, 1 - lost / np.where(spread > 0, spread, 1.0), 0.0)
+
+
+def _bootstrap(lost: Array, spread: Array, groups: Array | None, rng: np.random.Generator) -> Interval:
+    if groups is not None:
+        lost, spread = (np.column_stack([np.bincount(groups, column) for column in each.T]) for each in (lost, spread))
+    units = len(lost)
+    draws = []
+    for _ in range(_BOOTSTRAPS):
+        weights = np.bincount(rng.integers(units, size=units), minlength=units)
+        draws.append(float(np.maximum(_share(weights @ lost, weights @ spread), 0.0).mean()))
+    low, high = np.quantile(draws, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
+    return Interval(float(low), float(high), _LEVEL)
+
+
+def _checked(
+    factors: Any, latents: Any, folds: int, groups: Any, discrete_factors: Any, discrete_latents: Any, random_state: int
+) -> tuple[Pair, Array | None]:
+    check_counts(folds=(folds, 2))
+    check_seed(random_state)
+    pair = paired(factors, latents, discrete_factors=discrete_factors, discrete_latents=discrete_latents)
+    return pair, pair.group_codes(groups)

@@ -1,0 +1,181 @@
+"""All scores at once: intervals that cover, chance that is chance, and a verdict that names the right latents."""
+
+import json
+
+import numpy as np
+import pytest
+
+import isorep
+from isorep import structure
+from isorep.structure import readings
+
+from .worlds import rooms
+
+
+@pytest.fixture(scope="module")
+def everything():
+    factors, latents = rooms(200)
+    return isorep.score_factors(latents, factors, slots=1, n_resamples=3, n_null=3)
+
+
+def test_every_score_is_there_with_an_interval_and_its_chance(everything):
+    assert list(everything.scores) == list(structure.OUTPUTS)
+    for score in everything.scores.values():
+        assert score.interval.low <= score.value <= score.interval.high
+        assert score.chance.p_value >= 0.25
+        assert -1 <= score.value <= 1
+    assert everything["explicitness"].chance.mean == pytest.approx(0.5, abs=0.08)
+    assert everything["mcc_held_out"].corrected > 0.9
+    assert everything.ladder.rungs["linear"].held_out.mean < everything.ladder.rungs["linear"].null.mean
+
+
+def test_the_result_is_the_same_again_and_that_of_the_single_scores(everything):
+    factors, latents = rooms(200)
+    again = isorep.score_factors(latents, factors, slots=1, n_resamples=3, n_null=3)
+    one, other = everything.to_dict(), again.to_dict()
+    for part in (one, other):
+        part.pop("seconds")
+    assert one == other
+    assert everything["mig"].value == structure.mig(factors, latents).value
+    assert everything["infoe"].value == structure.infomec(factors, latents).infoe
+    assert everything["dci_completeness"].value == structure.dci(factors, latents).completeness
+    assert everything["sap"].value == structure.sap(factors, latents).value
+    assert everything["linear_r2"].value == structure.linear_r2(factors, latents).value
+    assert everything["kernel_r2"].value == structure.kernel_r2(factors, latents).value
+
+
+def test_it_prints_tabulates_and_serialises(everything, tmp_path):
+    text = str(everything)
+    for words in ("infom", "95 % interval", "verdict: All 4 factors", "shape   captured  z0", "ladder:"):
+        assert words in text
+    found = json.loads(everything.to_json(tmp_path / "r.json"))
+    assert found["schema"] == "isorep.structure/1"
+    assert found["columns"]["factors"][3] == {"name": "hue", "discrete": False, "why": "numbers", "distinct": 200}
+    assert np.array(found["information"]["nmi"]).shape == (4, 4)
+    everything.to_html(tmp_path / "r.html")
+    assert "Which latent knows which factor" in (tmp_path / "r.html").read_text()
+
+
+def scored(latents, factors, **options):
+    return isorep.score_factors(latents, factors, scores="infomec", ladder=False, n_resamples=0, **options)
+
+
+def test_the_verdict_names_what_is_captured_split_mixed_and_lost(rng):
+    s = {name: rng.integers(5, size=800) for name in ("floor", "wall", "hue", "size", "turn")}
+    v = np.column_stack([values - 2.0 for values in s.values()])
+    z = np.column_stack([v[:, 1], v[:, 0], v[:, 0], v[:, 2] + 2.3 * v[:, 3]]) + 0.1 * rng.normal(size=(800, 4))
+    z = np.column_stack([z, rng.normal(size=800), 1e-3 * rng.normal(size=800)])
+    found = scored(z, s)
+    states = {each.name: each.state for each in found.factors}
+    assert states["wall"] == "captured"
+    assert states["floor"] == "split"
+    assert states["turn"] == "lost"
+    assert states["size"] in ("captured", "mixed")
+    assert [each.state for each in found.latents][4:] == ["uninformative", "inactive"]
+    assert {found.latents[1].factor, found.latents[2].factor} == {"floor"}
+    assert found.verdict.answer == "partly"
+    assert "wall z0" in found.verdict.sentence
+    assert "in no latent above chance: turn" in found.verdict.sentence
+    assert any("2 of 6" in each or "1 of 6 latents are inactive: z5" in each for each in found.caveats)
+
+
+def test_the_verdict_of_rotated_and_of_unrelated_latents(rng):
+    s = rng.integers(4, size=(600, 2))
+    turned = (s - 1.5) @ np.array([[1.0, 1.0], [1.0, -1.0]]) + 0.1 * rng.normal(size=(600, 2))
+    found = scored(turned, s)
+    assert {each.state for each in found.factors} == {"mixed and split"}
+    assert found.verdict.answer == "not recovered"
+    unrelated = scored(rng.normal(size=(600, 2)), s)
+    assert {each.state for each in unrelated.factors} == {"lost"}
+    assert str(scored(rng.normal(size=(60, 2)), np.zeros((60, 1), int)).verdict).startswith("No factor varies")
+
+
+@pytest.mark.parametrize(("states", "words"), [(["captured"], "The factor has a"), (["lost"], "The factor has no")])
+def test_a_single_factor_is_spoken_of_as_one(states, words):
+    made = [readings.FactorReading("s0", state, "z0", 1, 0, 1, 1, ("z0",), None, "") for state in states]
+    assert readings.judge(made).sentence.startswith(words)
+
+
+def test_halves_vary_as_much_as_fresh_samples_do():
+    widths, values = [], []
+    for seed in range(16):
+        rng = np.random.default_rng(seed)
+        s = rng.integers(3, size=(200, 2))
+        z = s + 0.7 * rng.normal(size=(200, 2))
+        found = isorep.score_factors(z, s, scores="mig", ladder=False, n_null=0, n_resamples=12, random_state=seed)
+        values.append(found["mig"].value)
+        widths.append(found["mig"].interval.high - found["mig"].interval.low)
+    expected = 2 * 2.2 * np.std(values, ddof=1)  # Student's quantile for 11 degrees of freedom, both sides
+    assert 0.5 < np.mean(widths) / expected < 1.7
+
+
+def test_groups_widen_intervals_and_few_of_them_are_refused(rng):
+    group = np.repeat(np.arange(20), 15)
+    s = rng.integers(3, size=20)[group]
+    z = s[:, None] + rng.normal(size=(20, 1))[group] + 0.1 * rng.normal(size=(300, 1))
+    options = {"scores": "mig", "ladder": False, "n_null": 3, "n_resamples": 8}
+    apart, together = isorep.score_factors(z, s, **options), isorep.score_factors(z, s, groups=group, **options)
+    width = {
+        name: each["mig"].interval.high - each["mig"].interval.low for name, each in (("a", apart), ("t", together))
+    }
+    assert width["t"] > 1.5 * width["a"]
+    assert together["mig"].chance.mean > apart["mig"].chance.mean
+    assert together.settings["groups"] == 20
+    with pytest.raises(isorep.InputError, match="at least 4 are needed to halve"):
+        isorep.score_factors(z, s, groups=group % 3)
+
+
+def test_groups_of_very_unequal_size_leave_out_halves_that_are_too_small(rng):
+    s, z = rng.integers(3, size=(40, 2)), rng.normal(size=(40, 2))
+    group = np.repeat(np.arange(5), [36, 1, 1, 1, 1])
+    found = isorep.score_factors(z, s, groups=group, scores=["mig", "mcc"], ladder=False, n_resamples=4, n_null=1)
+    assert all(np.isfinite(score.value) for score in found.scores.values())
+
+
+def test_degenerate_inputs_have_a_whole_result(rng):
+    s, z = rng.integers(3, size=(40, 2)), rng.normal(size=(40, 2))
+    for factors, latents in (
+        (np.zeros((40, 2), int), z),
+        (s, np.ones((40, 2))),
+        (s[:6], z[:6]),
+        (s[:, :1], z[:, :1]),
+        ({"each": [f"{i}" for i in range(40)]}, z),
+    ):
+        found = isorep.score_factors(latents, factors, n_resamples=2, n_null=1)
+        assert all(np.isfinite(score.value) for score in found.scores.values())
+        assert str(found)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"scores": "beta"}, "scores beta: choose from infomec"),
+        ({"scores": []}, "scores is empty"),
+        ({"scores": "slots"}, "how many columns each has"),
+        ({"slots": 2}, "3 columns, which slots of 2"),
+        ({"n_null": -1}, "n_null is -1"),
+        ({"threshold": "sd"}, "known are range/20"),
+        ({"importance": "x"}, "known are binned"),
+        ({"random_state": "a"}, "random_state is 'a'"),
+        ({"groups": [1, 2]}, "one label a row is needed"),
+    ],
+)
+def test_wrong_calls_are_refused(rng, options, words):
+    with pytest.raises(isorep.InputError, match=words):
+        isorep.score_factors(rng.normal(size=(50, 3)), rng.integers(3, size=(50, 2)), **options)
+
+
+def test_progress_counts_every_stage(rng):
+    seen = []
+    isorep.score_factors(
+        rng.normal(size=(50, 2)),
+        rng.integers(3, size=(50, 2)),
+        scores=["mig", "mcc"],
+        ladder=False,
+        n_resamples=2,
+        n_null=3,
+        progress=lambda *step: seen.append(step),
+    )
+    assert seen[:3] == [("scores", 0, 2), ("scores", 1, 2), ("scores", 2, 2)]
+    assert seen[-1] == ("chance", 3, 3)
+    assert ("intervals", 2, 2) in seen
