@@ -1,11 +1,45 @@
 """Loaders of public data sets in their published files, and simulated data with known factors.
 
-No data are shipped: loaders take a folder, and say which file is missing and where it comes from.
+No data are shipped: loaders take a folder, and say which file is missing and where it comes from. Rendered scenes need
+no files.
 """
 
 from .batches import Simulation, simulate_batches
 from .bbbc021 import Wells, load_bbbc021
+from .catalogue import load, names
+from .download import Downloaded, download
 from .folder import data_folder
+from .images import FactorImages, Sample
+from .mnist import Digits, load_mnist
+from .rooms import Rooms
 from .rxrx3 import Embeddings, load_rxrx3
+from .scenes import RenderedImages
+from .slots import SlotGenerator, SlotTruth, slot_generator
+from .sprites import Sprites
+from .squares import render_squares, square_metric
 
-__all__ = ["Embeddings", "Simulation", "Wells", "data_folder", "load_bbbc021", "load_rxrx3", "simulate_batches"]
+__all__ = [
+    "Digits",
+    "Downloaded",
+    "Embeddings",
+    "FactorImages",
+    "RenderedImages",
+    "Rooms",
+    "Sample",
+    "Simulation",
+    "SlotGenerator",
+    "SlotTruth",
+    "Sprites",
+    "Wells",
+    "data_folder",
+    "download",
+    "load",
+    "load_bbbc021",
+    "load_mnist",
+    "load_rxrx3",
+    "names",
+    "render_squares",
+    "simulate_batches",
+    "slot_generator",
+    "square_metric",
+]

@@ -1,0 +1,158 @@
+"""SmallNORB: fifty toys under 6 lights from 9 elevations and 18 azimuths (LeCun et al. 2004)."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..representation import Array
+from ..storage.registry import guarded
+from ..storage.scratch import spool
+from .images import FactorImages
+from .layouts import SMALLNORB, Once
+from .resizing import SIZE, require_size, resized
+
+PARTS = {
+    "train": "smallnorb-5x46789x9x18x6x2x96x96-training",
+    "test": "smallnorb-5x01235x9x18x6x2x96x96-testing",
+}
+KINDS = ("dat", "cat", "info")
+_ROWS = 24300  # of one part
+_CODES = {0x1E3D4C55: "u1", 0x1E3D4C54: "<i4", 0x1E3D4C51: "<f4", 0x1E3D4C53: "<f8"}
+_BLOCK = 256  # rows read at once
+
+
+@dataclass(frozen=True)
+class PartFiles:
+    """The three files of one part, plain or gzipped: images, categories, and the other factors."""
+
+    dat: Path
+    cat: Path
+    info: Path
+
+
+def read_smallnorb(parts: list[PartFiles], *, camera: int = 0, size: int | None = SIZE) -> FactorImages:
+    """Open the training part, the test part, or both; images of one of the two cameras.
+
+    Factors are category, instance (0 to 9; five in each part), elevation, azimuth (in steps of 20 degrees) and
+    lighting. Images are shrunk from 96 to ``size`` by bicubic resizing; None leaves them. Gzipped images are unpacked
+    when the first one is asked for.
+    """
+    require_size(size)
+    if camera not in (0, 1):
+        raise InputError(f"camera is {camera} and must be 0 or 1")
+    labels = [_classes(part) for part in parts]
+    opened = [_images(part.dat) for part in parts]
+    for part, rows, images in zip(parts, labels, opened, strict=True):
+        if len(rows) != len(images):
+            raise InputError(f"{part.dat.name} has {len(images)} rows and {part.cat.name} has {len(rows)}")
+    classes = np.concatenate(labels)
+    bounds = np.cumsum([0, *map(len, opened)])
+
+    def read(rows: Array) -> Array:
+        found = np.empty((len(rows), 96, 96, 1), np.uint8)
+        owner = np.searchsorted(bounds, rows, side="right") - 1
+        for place, images in enumerate(opened):
+            chosen = np.flatnonzero(owner == place)
+            if len(chosen):
+                found[chosen, ..., 0] = images()[rows[chosen] - bounds[place], camera]
+        return resized(found, size)
+
+    edge = 96 if size is None else size
+    return SMALLNORB.images(classes, read, sizes=SMALLNORB.sizes, image_shape=(edge, edge, 1))
+
+
+class _Images:
+    """The images of a part, in memory or in a scratch file once they are asked for."""
+
+    def __init__(self, path: Path, shape: tuple[int, ...]) -> None:
+        self._shape = shape
+        self._made = Once(lambda: guarded(path, lambda: _spooled(path)))
+
+    def __len__(self) -> int:
+        return self._shape[0]
+
+    def __call__(self) -> Array:
+        found: Array = self._made()
+        return found.reshape(self._shape)
+
+
+def _images(path: Path) -> _Images:
+    def shape() -> tuple[int, ...]:
+        with _stream(path) as stream:
+            dtype, found = _header(stream)
+        if dtype != np.uint8 or len(found) != 4 or found[1:] != (2, 96, 96) or not 1 <= found[0] <= _ROWS:
+            raise InputError(f"{path.name} holds {found} {dtype} where ({_ROWS}, 2, 96, 96) bytes are needed")
+        return found
+
+    return _Images(path, guarded(path, shape))
+
+
+def _classes(part: PartFiles) -> Array:
+    category = guarded(part.cat, lambda: _table(part.cat, 1))
+    info = guarded(part.info, lambda: _table(part.info, 2))
+    if info.shape[1:] != (4,) or len(info) != len(category):
+        raise InputError(f"{part.info.name} holds {info.shape} where ({len(category)}, 4) is needed")
+    found = np.column_stack([category, info]).astype(np.int32)
+    if (found[:, 3] % 2).any():
+        raise InputError(f"{part.info.name} holds odd azimuths, which the data set does not have")
+    found[:, 3] //= 2
+    if found.min() < 0 or (found >= SMALLNORB.sizes).any():
+        raise InputError(f"{part.info.name} or {part.cat.name} holds classes outside of {SMALLNORB.sizes}")
+    return found
+
+
+def _table(path: Path, dimensions: int) -> Array:
+    """A small matrix of integers in memory."""
+    with _stream(path) as stream:
+        dtype, shape = _header(stream)
+        if dtype != np.dtype("<i4") or len(shape) != dimensions or not 1 <= shape[0] <= _ROWS or max(shape) > _ROWS:
+            raise InputError(f"{path.name} holds {shape} {dtype} where {_ROWS} rows of integers are needed")
+        return np.frombuffer(_exactly(stream, 4 * math.prod(shape)), dtype).reshape(shape)
+
+
+def _spooled(path: Path) -> Array:
+    with _stream(path) as stream:
+        _, shape = _header(stream)
+        width = math.prod(shape[1:])
+
+        def blocks() -> Iterator[Array]:
+            for start in range(0, shape[0], _BLOCK):
+                count = min(_BLOCK, shape[0] - start)
+                yield np.frombuffer(_exactly(stream, count * width), np.uint8).reshape(count, width)
+            if stream.read(1):
+                raise InputError(f"{path.name} holds more than its header declares")
+
+        return spool(blocks(), path.stat().st_size, expected_bytes=shape[0] * width)
+
+
+def _stream(path: Path) -> IO[bytes]:
+    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+
+
+def _header(stream: IO[bytes]) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Magic number, number of dimensions, and at least three sizes, all little-endian."""
+    magic, dimensions = struct.unpack("<Ii", _exactly(stream, 8))
+    if magic not in _CODES:
+        raise InputError(f"the magic number {magic:#010x} is none of a matrix")
+    if not 1 <= dimensions <= 4:
+        raise InputError(f"the header declares {dimensions} dimensions")
+    sizes = struct.unpack(f"<{max(3, dimensions)}i", _exactly(stream, 4 * max(3, dimensions)))[:dimensions]
+    if min(sizes) < 1:
+        raise InputError(f"the header declares the impossible shape {sizes}")
+    return np.dtype(_CODES[magic]), tuple(sizes)
+
+
+def _exactly(stream: IO[bytes], size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) != size:
+        raise InputError("the file is truncated")
+    return data
