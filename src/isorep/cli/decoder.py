@@ -1,0 +1,133 @@
+"""``isorep decoder``: how far a decoder is from an isometry, at a sample of latents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from ..decoder import Geometry
+
+
+def command(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A TorchScript file, a program of torch.export.save (.pt2), or code: package.module:factory.",
+        ),
+    ],
+    latents: Annotated[
+        str,
+        typer.Argument(metavar="LATENTS", help="A file of any format, one row a latent. FILE::NAME picks an array."),
+    ],
+    weights: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A safetensors file with the weights of a model given as code.")
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="A second decoder: set measured errors beside what both allow."),
+    ] = None,
+    against_latents: Annotated[
+        str | None, typer.Option(metavar="LATENTS", help="The second decoder's latents of the same examples.")
+    ] = None,
+    against_weights: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="As --weights, for the second decoder.")
+    ] = None,
+    join: Annotated[bool, typer.Option("--join", help="Align both latents by row id.")] = False,
+    mode: Annotated[
+        str,
+        typer.Option(help="exact (all singular values), paper (random directions, from below), or matrix_free."),
+    ] = "exact",
+    samples: Annotated[int, typer.Option(help="Rows to measure at, drawn at random; 0 for all.")] = 1000,
+    directions: Annotated[int, typer.Option(help="Random directions a row.")] = 10,
+    inactive_below: Annotated[
+        float,
+        typer.Option(help="Latents whose columns are nowhere longer than this share of the longest are inactive."),
+    ] = 1e-3,
+    memory: Annotated[float, typer.Option(help="GiB to work in.")] = 1.0,
+    device: Annotated[
+        str | None, typer.Option(help="A torch device; by default where the model's weights are.")
+    ] = None,
+    fail_above: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="Exit 1 if the bi-Lipschitz constant 1 + L is above this, or infinite."),
+    ] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the complete result here.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a report with figures here.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the rows drawn, of directions and of the convexity probe.")] = 0,
+) -> None:
+    """How far is a decoder from an isometry?
+
+    Prints the bi-Lipschitz constant over the latents, what is left of it when the scale is free, and inactive latents.
+    With --against, the rigid error between two models' latents beside the bounds that their decoders give.
+    """
+    if against is not None or against_latents is not None:
+        from .decoder_pair import Given, run
+
+        run(
+            Given(model, latents, weights),
+            against,
+            against_latents,
+            against_weights,
+            join=join,
+            mode=mode,
+            samples=samples,
+            device=device,
+            fail_above=fail_above,
+            json=json,
+            html=html,
+            quiet=quiet,
+            seed=seed,
+        )
+        return
+    from ..decoder import bilipschitz
+    from ..decoder.loading import load_decoder
+    from ..errors import InputError
+    from .console import progress_bar
+    from .outputs import require_outputs
+
+    inputs = [given for given in (model, str(weights) if weights else None) if given and Path(given).exists()]
+    require_outputs([json, html], latents, *inputs)
+    if fail_above is not None and not fail_above >= 1:
+        raise InputError(f"--fail-above takes a constant, which is 1 or more, not {fail_above:g}")
+    if samples < 0:
+        raise InputError(f"--samples takes a number of rows, not {samples}")
+    decoder = load_decoder(model, weights=weights)
+    with progress_bar(quiet) as progress:
+        result = bilipschitz(
+            decoder,
+            latents,
+            mode=mode,
+            n_directions=directions,
+            samples=samples or None,
+            inactive_below=inactive_below,
+            memory=memory * 2**30,
+            device=device,
+            name=model if ":" in model and not inputs else Path(model).name,
+            random_state=seed,
+            progress=progress,
+        )
+    if json is not None:
+        result.to_json(json)
+    if html is not None:
+        result.to_html(html)
+    if not quiet:
+        _print(result)
+    if fail_above is not None and not result.constant <= fail_above:
+        from ..decoder.geometry import shown
+
+        typer.echo(f"isorep: the constant, {shown(result.constant)}, is above the limit {fail_above:g}", err=True)
+        raise typer.Exit(1)
+
+
+def _print(result: Geometry) -> None:
+    data = result.data
+    shape = " x ".join(map(str, data["output_shape"])) or "1"
+    drawn = "" if data["rows_used"] == data["rows"] else f", {data['rows_used']} of them measured"
+    print(f"decoder  {data['decoder']}: {data['latents']} latents to {shape}, {data['dtype']}")
+    print(f"latents  {data['latents_name']}: {data['rows']} rows{drawn}\n")
+    print(result)

@@ -1,0 +1,275 @@
+"""Every criterion over all samples and tolerances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...representation import Array
+from .criterion import UNDECIDED, Criterion, Evidence, Irreducibility, Level, level
+from .elementary import Candidates, Pool, pool, subset_count
+from .frames import Frame
+from .interactions import bends, derivatives, swaps
+from .matroid import FOUND, row_components
+from .sparsity import EXACT, Gap, exact_gap, gap_bound, sparsity_components
+from .supports import containment, shared, splits_by_containment
+from .views import View
+
+MEASURES = {
+    "D": "largest share of an output in a second block, 0 is disjoint",
+    "M": "least outputs that a support has over another's, at least 1",
+    "S": "nonzeros that a misaligned basis has more, at least 1",
+    "H2": "cross-block share, 0 is additive",
+    "H3": "cross-block share, 0 is at most bilinear",
+}
+_FLAT = 1e-9  # a Hessian below this share of the Jacobian over the latents' spread is zero
+_PIECEWISE = 1e-6  # a chord bent by more of its length is no straight line
+_BUDGET = 10  # exact gaps: times the limit of one sample, in all
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """The samples, their frames, and what bounds the work."""
+
+    jacobians: Array
+    frames: tuple[Frame, ...]
+    blocks: tuple[Array, ...]
+    tolerances: tuple[float, ...]
+    noise: float
+    subsets: int
+    cells: int
+    seed: int
+
+    @property
+    def limit(self) -> int:
+        """Subsets of rows to look at in one matrix."""
+        return max(1, min(self.subsets, self.cells // int(self.jacobians.shape[1])))
+
+    def rng(self, stream: int) -> np.random.Generator:
+        """Its own stream for every purpose."""
+        return np.random.default_rng([self.seed, stream])
+
+
+def disjointness(samples: Samples) -> Criterion:
+    """Type D: no output is moved by two blocks."""
+    scores = np.array([shared(each) for each in samples.frames])
+    noises = np.array([each.noise for each in samples.frames])
+    levels = []
+    for tolerance in samples.tolerances:
+        holds = [
+            True if score <= tolerance else None if score <= noise else False
+            for score, noise in zip(scores, noises, strict=True)
+        ]
+        levels.append(level(tolerance, holds, scores, largest=True, method="row norms"))
+    parts = []
+    for number, block in enumerate(samples.blocks):
+        states = []
+        for tolerance in samples.tolerances:
+            found = [row_components(each[:, block], tolerance, samples.noise) for each in samples.jacobians]
+            states.append([None if each.state != FOUND else len(each.subspaces) == 1 for each in found])
+        parts.append(_irreducibility(number, states))
+    return Criterion("D", MEASURES["D"], (Evidence("row norms", tuple(levels)),), tuple(parts))
+
+
+def supports_and_sparsity(samples: Samples) -> tuple[Criterion, Criterion]:
+    """Types M and S, which share the sparsest bases of blocks."""
+    rng, limit, count = samples.rng(1), samples.limit, len(samples.blocks)
+    floor = min(samples.tolerances)
+    left = _BUDGET * samples.subsets
+    margins: list[list[float]] = [[] for _ in samples.tolerances]
+    gaps: list[list[Gap]] = [[] for _ in samples.tolerances]
+    splits_m: list[list[list[bool | None]]] = [[[] for _ in samples.tolerances] for _ in range(count)]
+    splits_s: list[list[list[bool | None]]] = [[[] for _ in samples.tolerances] for _ in range(count)]
+    sampled = False
+    for here in samples.frames:
+        pools: list[Pool] = []
+        whole: Pool | None = None
+        if here.full_rank:
+            for number in range(count):
+                found = pool(here.block(number), limit, rng, floor)
+                assert found is not None
+                pools.append(found)
+                sampled |= not found.complete
+            needed = subset_count(here.values, floor)
+            if needed <= min(limit, left):
+                left -= needed
+                whole = pool(here.values, limit, None, floor)
+        for place, tolerance in enumerate(samples.tolerances):
+            margin, gap, by_m, by_s = _at(here, pools, whole, tolerance, limit, count)
+            margins[place].append(margin)
+            gaps[place].append(gap)
+            for number in range(count):
+                splits_m[number][place].append(by_m[number])
+                splits_s[number][place].append(by_s[number])
+    note = "candidates were drawn at random and a sparser basis may exist: undecided" if sampled else ""
+    by = "sparsest bases (sampled)" if sampled else "sparsest bases"
+    levels_m, levels_s = [], []
+    for place, tolerance in enumerate(samples.tolerances):
+        values = margins[place]
+        holds = [None if sampled or np.isnan(value) else bool(value >= 1) for value in values]
+        levels_m.append(level(tolerance, holds, values, largest=False, method=by, note=note))
+        levels_s.append(_gap_level(tolerance, gaps[place]))
+    return (
+        Criterion(
+            "M",
+            MEASURES["M"],
+            (Evidence("supports", tuple(levels_m), note),),
+            tuple(_irreducibility(number, splits_m[number]) for number in range(count)),
+        ),
+        Criterion(
+            "S",
+            MEASURES["S"],
+            (Evidence("gap", tuple(levels_s)),),
+            tuple(_irreducibility(number, splits_s[number]) for number in range(count)),
+        ),
+    )
+
+
+def interactions(samples: Samples, view: View, rows: Array, order: int, higher: int) -> tuple[Criterion, list[str]]:
+    """Type H_n: by derivatives at the first ``higher`` samples where the decoder has them, and by swaps at all."""
+    name, said = f"H{order}", []
+    ways: list[Evidence] = []
+    irreducible: tuple[Irreducibility, ...] = ()
+    separable: tuple[Irreducibility, ...] = ()
+    chosen = slice(0, higher)
+    if view.derivatives is not None and higher > 0:
+        found = derivatives(
+            view, rows[chosen], samples.frames[chosen], samples.blocks, order, samples.tolerances, samples.rng(order)
+        )
+        flat = _flat(found.sizes, samples.jacobians[chosen], rows, order)
+        bent = bends(view, rows)
+        if flat and bent > max(_PIECEWISE, 100 * view.rounding):
+            what = "all second derivatives vanish" if order == 2 else "all third derivatives vanish"
+            said.append(
+                f"{what} although the decoder is not {'affine' if order == 2 else 'a polynomial'}: it is piecewise "
+                f"smooth ({', '.join(view.kinks) or 'kinks'}), so Type H_{order} is judged by swaps alone"
+            )
+            ways.append(Evidence("derivatives", (), said[-1]))
+        else:
+            ratios = np.zeros(len(found.ratios)) if flat else found.ratios
+            error = 100 * view.noise
+            levels = [
+                level(
+                    tolerance,
+                    [True if each <= tolerance else None if each <= error else False for each in ratios],
+                    ratios,
+                    largest=True,
+                    method="derivatives",
+                )
+                for tolerance in samples.tolerances
+            ]
+            note = f"almost everywhere: the decoder has kinks ({', '.join(view.kinks)})" if view.kinks else ""
+            ways.append(Evidence("derivatives", tuple(levels), note))
+            irreducible = tuple(
+                _from_states(number, found.states[:, :, number]) for number in range(len(samples.blocks))
+            )
+            separable = tuple(
+                _separability(number, found.separations[:, :, number], samples.tolerances)
+                for number in range(len(samples.blocks))
+            )
+    ratios, errors, left_out = swaps(view, rows, samples.blocks, order, samples.rng(10 + order))
+    if left_out:
+        said.append(f"{left_out} pairs of blocks were not swapped")
+    if len(rows) > 1:
+        levels = [
+            level(
+                tolerance,
+                [
+                    True if each <= tolerance else None if each <= error else False
+                    for each, error in zip(ratios, errors, strict=True)
+                ],
+                ratios,
+                largest=True,
+                method="swaps",
+            )
+            for tolerance in samples.tolerances
+        ]
+        ways.append(Evidence("swaps", tuple(levels)))
+    if not irreducible:
+        unknown = "needs derivatives"
+        states = ("not tested",) * len(samples.tolerances)
+        irreducible = tuple(Irreducibility(k, states, 0.0, unknown) for k in range(len(samples.blocks)))
+        separable = irreducible
+    return Criterion(name, MEASURES[name], tuple(ways), irreducible, separable), said
+
+
+def _at(
+    here: Frame, pools: Sequence[Pool], whole: Pool | None, tolerance: float, limit: int, count: int
+) -> tuple[float, Gap, list[bool | None], list[bool | None]]:
+    """One sample at one tolerance: margin, gap, and whether each block is irreducible for M and for S."""
+    if not here.full_rank:  # a direction that moves nothing has the empty support, and is free to be added anywhere
+        return 0.0, Gap(None, 0.0, EXACT), [None] * count, [None] * count
+    if here.noise > tolerance:
+        return np.nan, Gap(None, None, "none"), [None] * count, [None] * count
+    blocks = [each.at(tolerance) for each in pools]
+    margin = containment(blocks)
+    gap = exact_gap(here, whole.at(tolerance), blocks) if whole is not None else gap_bound(here, blocks, limit)
+    by_m = [_opposite(splits_by_containment(each)) for each in blocks]
+    return np.nan if margin is None else float(margin), gap, by_m, [_one_component(each) for each in blocks]
+
+
+def _opposite(value: bool | None) -> bool | None:
+    return None if value is None else not value
+
+
+def _one_component(candidates: Candidates) -> bool | None:
+    found = sparsity_components(candidates)
+    return None if found is None else len(found) == 1
+
+
+def _gap_level(tolerance: float, gaps: Sequence[Gap]) -> Level:
+    values = [np.nan if each.value is None or each.holds is None else each.value for each in gaps]
+    methods = [each.method for each in gaps]
+    exact, bound = methods.count(EXACT), methods.count("bound")
+    method = "exact gap" if exact == len(gaps) else "bound" if exact == 0 and bound else "exact gap and bound"
+    method = "no gap" if exact == bound == 0 else method
+    open_ends = sum(each.holds is None for each in gaps)
+    note = f"exact at {exact} samples, bound at {bound}" if exact and bound else ""
+    if open_ends:
+        note = "; ".join(filter(None, [note, f"{open_ends} samples undecided"]))
+    return level(tolerance, [each.holds for each in gaps], values, largest=False, method=method, note=note)
+
+
+def _irreducibility(block: int, states: Sequence[Sequence[bool | None]]) -> Irreducibility:
+    """From every tolerance's samples: True irreducible, False reducible, None undecided."""
+    names = {True: "irreducible", False: "reducible", None: UNDECIDED}
+    return _from_states(block, np.array([[names[each] for each in row] for row in states], dtype=object))
+
+
+def _from_states(block: int, states: Array) -> Irreducibility:
+    """Irreducible where it is at every decided sample; the worst state of the others otherwise."""
+    verdicts, shares = [], []
+    for row in states:
+        decided = [each for each in row if each != UNDECIDED]
+        worse = [each for each in decided if each != "irreducible"]
+        enough = 2 * len(decided) >= len(row) and decided
+        verdicts.append(("degenerate" if "degenerate" in worse else worse[0]) if worse else UNDECIDED)
+        if enough and not worse:
+            verdicts[-1] = "irreducible"
+        if verdicts[-1] != UNDECIDED:
+            shares.append(float(np.mean([each == "irreducible" for each in row])))
+    return Irreducibility(block, tuple(verdicts), shares[0] if shares else 0.0)
+
+
+def _separability(block: int, sines: Array, tolerances: Sequence[float]) -> Irreducibility:
+    verdicts = []
+    for row, tolerance in zip(sines, tolerances, strict=True):
+        known = row[~np.isnan(row)]
+        if len(known) == 0:
+            verdicts.append("degenerate")
+        else:
+            verdicts.append("separable" if known.min() > tolerance else "not separable")
+    known = sines[0][~np.isnan(sines[0])]
+    if len(known) == 0:
+        return Irreducibility(block, tuple(verdicts), 0.0, "no derivatives of this order")
+    share = float((known > tolerances[0]).mean())
+    return Irreducibility(block, tuple(verdicts), share, f"sine of the least angle {known.min():.3g}")
+
+
+def _flat(sizes: Array, jacobians: Array, rows: Array, order: int) -> bool:
+    """Whether derivatives vanish beside the first ones, over the spread of the latents."""
+    spread = float(np.sqrt((rows - rows.mean(0)).var())) if len(rows) > 1 else 1.0
+    first = float(np.linalg.norm(jacobians, axis=(1, 2)).max(initial=0.0))
+    return bool(sizes.max(initial=0.0) * max(spread, 1e-12) ** (order - 1) <= _FLAT * first)

@@ -1,0 +1,146 @@
+r"""From local to global: the assumptions of the lifting theorem that a sample can speak against.
+
+The source space is simply connected, every slice (all factors but one fixed) is path-connected, :math:`g` is continuous
+and locally injective and :math:`\hat g` is a covering map. A sample never proves any of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+from scipy.spatial.distance import pdist, squareform
+
+from ...representation import Array
+from ..convexity import convexity
+from .result import Check
+from .views import View
+
+NOT_FALSIFIED, FALSIFIED, NOT_TESTED = "not falsified", "falsified", "not tested"
+_ROWS = 800  # points of a spanning tree
+_LEAST = 40  # rows below which nothing is said about connectedness
+_ANCHORS = 8  # slices of every factor
+_PART = 0.05  # of the points must lie beyond a gap
+_GAP = 3.0  # times the length that 95 % of the tree's edges stay below
+_CELLS = 20_000_000
+_COLLISION = 0.01  # of the median least singular value
+
+
+def lifting_checks(
+    latents: Array,
+    blocks: Sequence[Array],
+    smallest: Array,
+    deficient: float,
+    view: View | None,
+    domain: str | None,
+    random_state: int,
+) -> tuple[Check, ...]:
+    """All checks; ``smallest`` holds the least singular value of the Jacobian at each sample."""
+    rng = np.random.default_rng(random_state)
+    rows = latents[rng.permutation(len(latents))[:_ROWS]].astype(np.float64)
+    spread = rows.std(0)
+    scaled = rows / np.where(spread > 0, spread, 1.0)
+    return (
+        _domain(latents, scaled, domain, random_state),
+        _slices(scaled, blocks, domain, rng),
+        _immersion(smallest, deficient),
+        _injective(rows, smallest, view),
+        Check(
+            "covering map",
+            NOT_TESTED,
+            "Whether another decoder is a covering map cannot be seen on a sample; an injective one is.",
+        ),
+    )
+
+
+def gap_between(points: Array) -> float | None:
+    """The longest edge of the spanning tree between two sizeable parts, in typical edges; None with too few points."""
+    if len(points) < _LEAST:
+        return None
+    tree = minimum_spanning_tree(squareform(pdist(points) + 1e-12)).tocoo()
+    typical = float(np.quantile(tree.data, 0.95))
+    largest = 0.0
+    for place in np.argsort(tree.data)[::-1][:10]:
+        lengths = np.where(np.arange(len(tree.data)) == place, 0.0, tree.data)
+        cut = coo_array((lengths, (tree.row, tree.col)), shape=tree.shape)
+        cut.eliminate_zeros()
+        sizes = np.bincount(connected_components(cut, directed=False)[1])
+        if sizes.min() >= _PART * len(points):
+            largest = max(largest, float(tree.data[place]) / typical)
+    return largest
+
+
+def _domain(latents: Array, scaled: Array, domain: str | None, random_state: int) -> Check:
+    name = "simply connected latents"
+    if domain == "convex":
+        return Check(
+            name, NOT_FALSIFIED, "The latents' support was given as convex, and convex sets are simply connected."
+        )
+    gap = gap_between(scaled)
+    if gap is not None and gap > _GAP:
+        return Check(name, FALSIFIED, f"The latents fall into parts that lie {gap:.1f} typical distances apart.")
+    probe = convexity(np.asarray(latents), random_state=random_state)
+    if probe is None:
+        return Check(name, NOT_TESTED, "There are too few latents to tell whether their support is in one piece.")
+    if probe.answer == "holes":
+        return Check(
+            name,
+            NOT_TESTED,
+            "Midpoints of latents lie where no latents are, so the support is not convex; whether its holes can be "
+            "filled by a disc was not computed.",
+        )
+    said = "no holes were seen between latents" if probe.answer == "none seen" else "no gap was seen between latents"
+    return Check(name, NOT_FALSIFIED, f"The latents are in one piece, and {said}.")
+
+
+def _slices(scaled: Array, blocks: Sequence[Array], domain: str | None, rng: np.random.Generator) -> Check:
+    name = "connected slices"
+    if domain == "convex":
+        return Check(name, NOT_FALSIFIED, "Slices of a convex set are convex.")
+    near = max(_LEAST, len(scaled) // 8)
+    if len(blocks) < 2 or len(scaled) < 2 * near:
+        return Check(name, NOT_TESTED, "Slices need two blocks, and more latents than there are.")
+    worst = 0.0
+    for block in blocks:
+        others = np.setdiff1d(np.arange(scaled.shape[1]), block)
+        for anchor in rng.choice(len(scaled), _ANCHORS, replace=False):
+            distances = np.linalg.norm(scaled[:, others] - scaled[anchor, others], axis=1)
+            worst = max(worst, gap_between(scaled[np.argsort(distances)[:near]][:, block]) or 0.0)
+    if worst > _GAP:
+        return Check(name, FALSIFIED, f"A slice falls into parts that lie {worst:.1f} typical distances apart.")
+    return Check(name, NOT_FALSIFIED, f"{_ANCHORS * len(blocks)} slices of near latents each are in one piece.")
+
+
+def _immersion(smallest: Array, deficient: float) -> Check:
+    name = "local injectivity"
+    if deficient > 0:
+        return Check(
+            name, FALSIFIED, f"The Jacobian loses rank at {100 * deficient:.3g} % of the samples, within its error."
+        )
+    return Check(
+        name, NOT_FALSIFIED, f"The least singular value of the Jacobian is {smallest.min():.3g} on the samples."
+    )
+
+
+def _injective(rows: Array, smallest: Array, view: View | None) -> Check:
+    name = "no collisions"
+    if view is None:
+        return Check(name, NOT_TESTED, "Collisions need the decoder itself.")
+    rows = rows[: max(2, min(len(rows), _CELLS // view.width))]
+    if len(rows) < 2:
+        return Check(name, NOT_TESTED, "Collisions need two latents.")
+    apart, there = pdist(rows), pdist(view.outputs(rows))
+    moved = apart > 0
+    stretch = there[moved] / apart[moved]
+    limit = _COLLISION * float(np.median(smallest))
+    found = int((stretch < limit).sum())
+    if found:
+        return Check(
+            name,
+            FALSIFIED,
+            f"{found} pairs of distant latents have nearly the same output, so the decoder is not injective; the "
+            "theorem allows that only where it is still a covering map.",
+        )
+    return Check(name, NOT_FALSIFIED, f"No two of {len(rows)} latents share an output.")

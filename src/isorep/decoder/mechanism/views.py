@@ -1,0 +1,196 @@
+"""A decoder as the criteria see it: outputs and derivatives as float64 arrays, whatever it was written in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError
+from ...representation import Array
+from ..jacobians import jacobian
+from ..latents import Latents
+from ..preparing import Ready, prepared
+
+PRECISION = {"float64": 1e-13, "float32": 1e-6}
+"""Relative error of a Jacobian's entries in each precision."""
+_DIFFERENCES = 1e-8  # of a Jacobian by central differences
+_MEMORY = 2**28  # bytes for a block of higher derivatives
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Functions of rows (r, d): ``outputs`` (r, n), ``jacobians`` (r, n, d), higher derivatives where there are any.
+
+    ``noise`` is the relative error of Jacobian entries, ``rounding`` that of outputs, and ``source`` says where the
+    Jacobians come from.
+    """
+
+    d: int
+    width: int
+    outputs: Callable[[Array], Array]
+    jacobians: Callable[[Array], Array]
+    derivatives: Callable[[Array, int], Array] | None
+    noise: float
+    rounding: float
+    kinks: tuple[str, ...]
+    notes: tuple[str, ...]
+    source: str
+
+    def rebased(self, basis: Array) -> View:
+        """The same decoder as a function of coordinates y, with latents z = basis y."""
+        higher = self.derivatives
+
+        def derivatives(rows: Array, order: int) -> Array:
+            assert higher is not None
+            found = higher(rows @ basis.T, order)
+            for axis in range(2, 2 + order):
+                found = np.moveaxis(np.tensordot(found, basis, (axis, 0)), -1, axis)
+            return found
+
+        return View(
+            self.d,
+            self.width,
+            lambda rows: self.outputs(rows @ basis.T),
+            lambda rows: self.jacobians(rows @ basis.T) @ basis,
+            None if higher is None else derivatives,
+            self.noise,
+            self.rounding,
+            self.kinks,
+            self.notes,
+            self.source,
+        )
+
+    def rows_at_once(self, order: int) -> int:
+        """How many rows of derivatives of an order fit into a block."""
+        return max(1, int(_MEMORY // (32 * self.width * self.d**order)))
+
+
+@contextmanager
+def viewed(decoder: Any, latents: Latents) -> Iterator[View]:
+    """A torch decoder, a numpy function with a method ``jacobian``, or a numpy function alone."""
+    if not callable(decoder):
+        raise InputError(f"the decoder is a {type(decoder).__name__}: pass a torch module or a function of a batch")
+    if not _takes_tensors(decoder, latents):
+        yield _numpy_view(decoder, latents)
+        return
+    with prepared(decoder, latents.rows(slice(0, 2)), latents.row_shape, None, latents.double) as ready:
+        yield _torch_view(decoder, latents, ready)
+
+
+def _takes_tensors(decoder: Any, latents: Latents) -> bool:
+    """Whether torch can differentiate it: it then returns a tensor that remembers where it came from."""
+    try:
+        import torch
+    except ModuleNotFoundError:
+        return False
+    if isinstance(decoder, torch.nn.Module):
+        return True
+    if callable(getattr(decoder, "jacobian", None)):
+        return False
+    for dtype in (torch.float64, torch.float32):
+        rows = torch.tensor(np.array(latents.rows(slice(0, 2))), dtype=dtype).reshape(-1, *latents.row_shape)
+        try:
+            found = decoder(rows.requires_grad_())
+        except Exception:  # numpy functions refuse such a tensor, each in its own words
+            continue
+        if isinstance(found, torch.Tensor):
+            return True
+    try:
+        return not isinstance(decoder(np.array(latents.rows(slice(0, 2)))), np.ndarray)
+    except Exception:  # then the torch side says what is wrong with it
+        return True
+
+
+def _torch_view(decoder: Any, latents: Latents, ready: Ready) -> View:
+    import torch
+
+    def outputs(rows: Array) -> Array:
+        parts = [ready.function(ready.tensor(part)).cpu().double().numpy() for part in _parts(rows, 4096)]
+        return np.concatenate(parts)
+
+    def jacobians(rows: Array) -> Array:
+        return jacobian(decoder, np.asarray(rows).reshape(-1, *latents.row_shape)).astype(np.float64)
+
+    def derivatives(rows: Array, order: int) -> Array:
+        function: Callable[[Any], Any] = ready.function
+        for _ in range(order):
+            function = _differentiated(function, ready.d)
+        return np.asarray(function(ready.tensor(rows)).cpu().double().numpy())
+
+    precision = str(ready.dtype).removeprefix("torch.")
+    return View(
+        ready.d,
+        ready.outputs,
+        outputs,
+        jacobians,
+        derivatives,
+        PRECISION[precision],
+        float(torch.finfo(ready.dtype).eps),
+        ready.kinks,
+        ready.notes,
+        f"automatic differentiation in {precision}",
+    )
+
+
+def _differentiated(function: Callable[[Any], Any], d: int) -> Callable[[Any], Any]:
+    """The derivative along every latent, on a new last axis; one product serves all rows."""
+    import torch
+
+    def derivative(rows: Any) -> Any:
+        axes = torch.eye(d, dtype=rows.dtype, device=rows.device)[:, None].expand(-1, len(rows), -1)
+        pushed = torch.func.vmap(lambda axis: torch.func.jvp(function, (rows,), (axis,))[1])(axes)
+        return pushed.movedim(0, -1)
+
+    return derivative
+
+
+def _numpy_view(decoder: Any, latents: Latents) -> View:
+    def outputs(rows: Array) -> Array:
+        shaped = np.asarray(rows, dtype=np.float64).reshape(-1, *latents.row_shape)
+        found = np.asarray(decoder(shaped), dtype=np.float64)
+        if found.ndim == 0 or len(found) != len(shaped):
+            raise InputError(f"the decoder maps {len(shaped)} rows to shape {found.shape}: it must keep the rows")
+        return found.reshape(len(shaped), -1)
+
+    sample = np.asarray(latents.rows(slice(0, 1)), dtype=np.float64)
+    first = outputs(sample)
+    if not np.isfinite(first).all():
+        raise InputError("the decoder's output is not finite at the first row")
+    width = first.shape[1]
+    exact = getattr(decoder, "jacobian", None)
+
+    def differences(rows: Array) -> Array:
+        rows = np.asarray(rows, dtype=np.float64)
+        step = 6e-6 * np.maximum(1.0, np.abs(rows).max(initial=0.0))
+        columns = []
+        for axis in range(rows.shape[1]):
+            move = np.zeros(rows.shape[1])
+            move[axis] = step
+            columns.append((outputs(rows + move) - outputs(rows - move)) / (2 * step))
+        return np.stack(columns, axis=-1)
+
+    def exactly(rows: Array) -> Array:
+        found = np.asarray(exact(np.asarray(rows).reshape(-1, *latents.row_shape)), dtype=np.float64)  # type: ignore[misc]
+        return found.reshape(len(rows), width, -1)
+
+    has = callable(exact)
+    return View(
+        latents.d,
+        width,
+        outputs,
+        exactly if has else differences,
+        None,
+        PRECISION["float64"] if has else _DIFFERENCES,
+        float(np.finfo(np.float64).eps),
+        (),
+        (),
+        "the decoder's own jacobian" if has else "central differences",
+    )
+
+
+def _parts(rows: Array, size: int) -> list[Array]:
+    return [rows[start : start + size] for start in range(0, len(rows), size)]

@@ -1,0 +1,202 @@
+"""``isorep.decoder.pair``: two decoders and their latents, what is measured beside what the theory promises."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..comparison import Comparison, compare
+from ..comparison.settings import check_counts, check_seed
+from ..errors import InputError
+from ..representation import Array, Representation, match_rows
+from ..rows import Progress
+from .bilipschitz import bilipschitz
+from .chords import Chords, chords, paired_outputs
+from .conditioning import conditioning
+from .geometry import Geometry
+from .latents import Latents, as_latents
+from .pair_bounds import pair_bounds
+from .pair_judging import assumptions_of, caveats_of, findings_of, sentence_of
+from .pair_result import DecoderPair, DecoderSide
+from .rigid_error import rigid_errors
+
+PAIRED_ROWS = 1000
+"""Rows whose distances are compared pair by pair."""
+
+
+def pair(
+    first: Any,
+    first_latents: Any,
+    second: Any,
+    second_latents: Any,
+    *,
+    names: tuple[str, str] = ("first", "second"),
+    join: bool = False,
+    mode: str = "exact",
+    samples: int | None = None,
+    folds: int = 5,
+    n_null: int = 20,
+    c_d: float | None = None,
+    device: Any = None,
+    random_state: int = 0,
+    progress: Progress | None = None,
+) -> DecoderPair:
+    r"""Two models side by side: the rigid error that is measured, and the error that Theorem 1 allows.
+
+    For latents :math:`x_i` of the first model and :math:`y_i` of the second, of the same examples, the best rigid
+    motion *without a scale* leaves :math:`\|y_i-Tx_i\|`. Beside it stand the certificates from the rows alone, and the
+    bounds from the decoders: from the largest local constants, with and without a term for outputs that differ.
+
+    Parameters
+    ----------
+    first, second : torch modules or functions
+        The decoders, as for :func:`jacobian`. No encoder is needed.
+    first_latents, second_latents : arrays, tensors, Representations or paths
+        Their latents: paired rows. Where widths differ the narrower side is padded with zeros.
+    names : pair of str
+        What to call the two models.
+    join : bool
+        Align latents by row id instead of refusing another order or other rows.
+    mode, samples, device
+        As for :func:`bilipschitz`.
+    folds, n_null : int
+        As for :func:`isorep.compare`.
+    c_d : float, optional
+        As for :func:`bounds`.
+    random_state : int
+        Seed of folds, null and of the rows whose distances are compared.
+    progress : callable, optional
+        Called with a stage's name, the steps done and the steps in all.
+
+    Returns
+    -------
+    DecoderPair
+
+    Examples
+    --------
+    >>> import torch, isorep
+    >>> z = torch.rand(200, 2, generator=torch.manual_seed(0)) - 0.5
+    >>> turn = torch.tensor([[0.0, 1.0], [-1.0, 0.0]])
+    >>> found = isorep.decoder.pair(lambda x: x + 0.01 * x**2, z, lambda y: y @ turn.T, (z + 0.01 * z**2) @ turn)
+    >>> found.violated, found.in_sample.rms <= found.bounds["equal_outputs"].rms.value
+    (False, True)
+    """
+    check_counts(folds=(folds, 2), n_null=(n_null, 0))
+    check_seed(random_state)
+    sides = _paired(
+        as_latents(first_latents, f"{names[0]} latents"), as_latents(second_latents, f"{names[1]} latents"), join
+    )
+    geometries = [
+        bilipschitz(
+            decoder,
+            latents,
+            mode=mode,
+            samples=samples,
+            device=device,
+            name=name,
+            random_state=random_state,
+            progress=progress,
+        )
+        for decoder, latents, name in zip((first, second), sides, names, strict=True)
+    ]
+    x, y = (np.asarray(side.rows(slice(None)), dtype=np.float64) for side in sides)
+    compared = _compared(x, y, names, folds, n_null, random_state, progress)
+    unit = compared.diameter.value
+    errors = rigid_errors(x, y, unit, folds, random_state)
+    rows = _some_rows(len(x), random_state)
+    u, v, apart = paired_outputs((first, second), sides, rows, device)
+    seen = (chords(x[rows], u), chords(y[rows], v))
+    ties = pair_bounds(geometries, (x, y), rows, seen, apart, compared, c_d)
+    ica = conditioning(x, y, compared.worst_case["rigid"].upper * unit if compared.worst_case else None, random_state)
+    assumptions = assumptions_of(geometries, seen, apart)
+    findings = findings_of(ties, compared, errors, assumptions)
+    sources = zip(names, sides, geometries, seen, (compared.reverse.diameter, compared.diameter), strict=True)
+    described = [_side(*each) for each in sources]
+    return DecoderPair(
+        first=described[0],
+        second=described[1],
+        unit=unit,
+        held_out=errors.held_out,
+        in_sample=errors.in_sample,
+        scaled_held_out=compared.rungs["rigid"].held_out,
+        scaled_in_sample=compared.rungs["rigid"].in_sample,
+        linear=compared.rungs["linear"].held_out,
+        null=compared.rungs["rigid"].null,
+        certificate=None if compared.worst_case is None else compared.worst_case["rigid"],
+        scaled_certificate=None if compared.worst_case is None else compared.worst_case["rigid_with_scale"],
+        mismatch=apart,
+        bounds=ties,
+        ica=ica,
+        assumptions=assumptions,
+        findings=findings,
+        sentence=sentence_of(ties, errors, findings, names),
+        caveats=caveats_of(geometries, compared, apart, len(rows), len(x), names),
+        settings={
+            "join": bool(join),
+            "mode": mode,
+            "samples": samples,
+            "folds": int(folds),
+            "n_null": int(n_null),
+            "c_d": c_d,
+            "paired_rows": len(rows),
+            "random_state": int(random_state),
+        },
+    )
+
+
+def _paired(first: Latents, second: Latents, join: bool) -> tuple[Latents, Latents]:
+    """Both sides reduced to their common rows."""
+    a, b = (Representation(side.values, side.ids, side.name) for side in (first, second))
+    match = match_rows(a, b, join=join)
+    if match.source_rows is not None:
+        first = first.chosen(match.source_rows)
+    if match.target_rows is not None:
+        second = second.chosen(match.target_rows)
+    if first.n < 3:
+        raise InputError(f"there are {first.n} rows: at least 3 are needed")
+    return first, second
+
+
+def _compared(
+    x: Array, y: Array, names: tuple[str, str], folds: int, n_null: int, seed: int, progress: Progress | None
+) -> Comparison:
+    """The ladder; what it warns of is among its caveats."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return compare(
+            Representation(x, name=names[0]),
+            Representation(y, name=names[1]),
+            rungs=("rigid", "linear"),
+            folds=folds,
+            n_null=n_null,
+            n_boot=0,
+            diameter="exact" if len(x) <= 20_000 else "auto",
+            worst_case=True,
+            random_state=seed,
+            progress=progress,
+        )
+
+
+def _some_rows(n: int, seed: int) -> Array:
+    if n <= PAIRED_ROWS:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(seed).choice(n, PAIRED_ROWS, replace=False))
+
+
+def _side(name: str, latents: Latents, geometry: Geometry, seen: Chords, size: Any) -> DecoderSide:
+    return DecoderSide(
+        name=name,
+        rows=latents.n,
+        latents=latents.d,
+        outputs=int(geometry.data["outputs"]),
+        constant=geometry.constant,
+        mean_constant=geometry.mean_constant,
+        similarity_constant=geometry.similarity_constant,
+        largest=float(np.max(geometry.largest)),
+        smallest=float(np.min(geometry.smallest)),
+        chord_largest=seen.largest,
+        chord_smallest=seen.smallest,
+        diameter=float(size.value),
+    )

@@ -1,0 +1,202 @@
+r"""The stitching map :math:`h=g_2^{-1}\circ g_1` of two decoders: how much it can change a distance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+
+
+@dataclass(frozen=True)
+class Stitching:
+    r"""How the distances of two sides are tied: ``lowest`` :math:`\le\|y-y'\|/\|x-x'\|\le` ``highest``.
+
+    ``inverse`` is :math:`\beta`, by which a difference of outputs moves a latent of the target at most, and
+    ``shrunk`` :math:`1/\alpha_2`, its counterpart for distances that get shorter; ``inverse_source`` and
+    ``shrunk_source`` are the same for the source. ``constants`` are those of the two decoders, ``alike`` where one
+    constant stood for both, ``sampled`` where they come from a sample of latents.
+    """
+
+    lowest: float
+    highest: float
+    inverse: float = 1.0
+    shrunk: float = 1.0
+    inverse_source: float = 1.0
+    shrunk_source: float = 1.0
+    constants: tuple[float, float] | None = None
+    alike: bool = False
+    sampled: bool = False
+    mismatch: float = 0.0
+    mismatch_rms: float = 0.0
+    measured_defect: float | None = None
+
+    @property
+    def constant(self) -> float | None:
+        """The bi-Lipschitz constant of the stitching map; None where a defect was measured."""
+        if self.measured_defect is not None:
+            return None
+        return max(self.highest, _over(1.0, self.lowest), 1.0)
+
+    def square_distortion(self, spread: float, diameter: float) -> float | None:
+        r"""By how much squared distances may change in the root mean square over pairs; None where nothing is known.
+
+        With :math:`M=m_i+m_j`, :math:`d_Y\le ad_X+\beta M` gives
+        :math:`d_Y^2-d_X^2\le(a^2-1)d_X^2+2a\beta d_XM+\beta^2M^2`, and the other side likewise without the last
+        term. ``spread`` is :math:`(\mathbb E\,d_X^4)^{1/4}`.
+        """
+        if self.measured_defect is not None or (self.mismatch_rms > 0 and self.mismatch == 0):
+            return None
+        relative = max(self.highest**2 - 1, 1 - self.lowest**2, 0.0) * spread**2
+        if self.mismatch_rms == 0:
+            return relative
+        mixed = max(self.highest * self.inverse, self.lowest * self.shrunk)
+        return relative + 4 * self.mismatch_rms * (mixed * diameter + self.inverse**2 * self.mismatch)
+
+    def distortion(self, source: float, target: float | None) -> float:
+        """By how much a distance may change at most, given the diameters: the smaller of two readings."""
+        return self._smaller(source, target, self.mismatch)
+
+    def mean_distortion(self, source: float, target: float | None) -> float:
+        """The same in the root mean square over pairs: the mismatch by its root mean square."""
+        return self._smaller(source, target, self.mismatch_rms)
+
+    def without_mismatch(self) -> Stitching:
+        """As if outputs were equal."""
+        return replace(self, mismatch=0.0, mismatch_rms=0.0)
+
+    def _smaller(self, source: float, target: float | None, mismatch: float) -> float:
+        if self.measured_defect is not None:
+            return self.measured_defect * source
+        forward = _distortion(self.lowest, self.highest, source, self.inverse, self.shrunk, mismatch)
+        if target is None:
+            return forward
+        lowest, highest = _over(1.0, self.highest), _over(1.0, self.lowest)
+        return min(forward, _distortion(lowest, highest, target, self.inverse_source, self.shrunk_source, mismatch))
+
+
+def _distortion(lowest: float, highest: float, size: float, inverse: float, shrunk: float, mismatch: float) -> float:
+    relative = max(highest - 1, 1 - lowest, 0.0)
+    by_mismatch = 2 * max(inverse, shrunk) * mismatch if mismatch > 0 else 0.0
+    return relative * size + by_mismatch
+
+
+def stitched(
+    first: Any,
+    second: Any,
+    constant: float | Sequence[float] | None,
+    excess: float | Sequence[float] | None,
+    defect: float | None,
+    mismatch: float,
+    mismatch_rms: float | None,
+) -> Stitching:
+    """The stitching map of what was given: geometries, constants, excesses or a measured defect, and only one."""
+    given = [
+        name
+        for name, value in (("a geometry", first), ("constant", constant), ("excess", excess), ("defect", defect))
+        if value is not None
+    ]
+    if len(given) != 1:
+        said = f"{' and '.join(given)} were given" if given else "none was given"
+        raise InputError(f"exactly one of a geometry, constant=, excess= and defect= is needed: {said}")
+    largest = not_negative("mismatch", mismatch)
+    mean = largest if mismatch_rms is None else not_negative("mismatch_rms", mismatch_rms)
+    if largest and mean > largest * (1 + 1e-12):
+        raise InputError(f"mismatch_rms is {mean:g} and exceeds the largest mismatch, {largest:g}")
+    if defect is not None:
+        if largest or mean:
+            raise InputError("a measured defect holds the mismatch of outputs already: leave mismatch= out")
+        return Stitching(0.0, math.inf, measured_defect=not_negative("defect", defect))
+    if first is not None:
+        tie = _of_geometries(first, second)
+    else:
+        tie = _of_constants(_constants(constant) if constant is not None else _excesses(excess))
+    return replace(tie, mismatch=largest, mismatch_rms=mean)
+
+
+def _of_geometries(first: Any, second: Any) -> Stitching:
+    second = first if second is None else second
+    ends = []
+    for side in (first, second):
+        try:
+            low, high = float(np.min(side.smallest)), float(np.max(side.largest))
+        except (AttributeError, TypeError, ValueError):
+            raise InputError(
+                f"a geometry as isorep.decoder.bilipschitz returns it is needed, not {type(side).__name__}; numbers "
+                "go in constant= or excess="
+            ) from None
+        if not 0 <= low <= high:
+            raise InputError(f"singular values from {low:g} to {high:g} are no geometry")
+        ends.append((low, high))
+    (low1, high1), (low2, high2) = ends
+    return Stitching(
+        lowest=_over(low1, high2),
+        highest=_over(high1, low2),
+        inverse=_over(1.0, low2),
+        shrunk=_over(1.0, high2),
+        inverse_source=_over(1.0, low1),
+        shrunk_source=_over(1.0, high1),
+        constants=(max(high1, _over(1.0, low1)), max(high2, _over(1.0, low2))),
+        alike=first is second,
+        sampled=True,
+    )
+
+
+def _of_constants(pair: tuple[float, float]) -> Stitching:
+    first, second = pair
+    product = first * second
+    return Stitching(
+        lowest=1 / product,
+        highest=product,
+        inverse=second,
+        shrunk=second,
+        inverse_source=first,
+        shrunk_source=first,
+        constants=pair,
+        alike=first == second,
+    )
+
+
+def _constants(value: Any) -> tuple[float, float]:
+    pair = _pair("constant", value)
+    for number in pair:
+        if number < 1:
+            raise InputError(
+                f"constant is {number:g} and a bi-Lipschitz constant 1 + L is at least 1: L itself goes in excess="
+            )
+    return pair
+
+
+def _excesses(value: Any) -> tuple[float, float]:
+    first, second = _pair("excess", value)
+    return 1 + not_negative("excess", first), 1 + not_negative("excess", second)
+
+
+def _pair(name: str, value: Any) -> tuple[float, float]:
+    values = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else [value, value]
+    try:
+        numbers = [float(number) for number in values]
+    except (TypeError, ValueError):
+        numbers = []
+    if len(numbers) != 2 or any(math.isnan(number) for number in numbers):
+        raise InputError(f"{name} is {value!r} and must be a number, or two of them")
+    return numbers[0], numbers[1]
+
+
+def not_negative(name: str, value: Any) -> float:
+    """A number from 0 on, infinity included."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not number >= 0:
+        raise InputError(f"{name} is {value!r} and must be a number from 0 on")
+    return number
+
+
+def _over(numerator: float, denominator: float) -> float:
+    return numerator / denominator if denominator > 0 else math.inf
