@@ -1,0 +1,300 @@
+"""The loop over steps that one model and many share."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..rows import Progress, no_progress
+from .backend import torch
+from .batched import Alone, Movers, Stacked
+from .checkpoints import Checkpoint, fitting, part_of
+from .history import Log
+from .recipe import Recipe
+from .sampling import MEASURE, NOISE, Order, Rows, generator, mixed, stacked
+
+_MEASURED_ROWS = 4096  # rows of a validation pass at once where a step takes all
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What the caller wants to be asked or told."""
+
+    prepare: Callable[..., Any] | None = None
+    evaluate: Callable[..., dict[str, Any]] | None = None
+    evaluate_every: int | Callable[[int], bool] | None = None
+    progress: Progress | None = None
+
+    def due(self, step: int, last: bool) -> bool:
+        """Whether to evaluate after so many steps."""
+        if self.evaluate is None:
+            return False
+        if callable(self.evaluate_every):
+            return bool(self.evaluate_every(step)) or last
+        return last or (self.evaluate_every is not None and step % self.evaluate_every == 0)
+
+    def for_one_of(self, place: int, count: int) -> Hooks:
+        """The same, with progress over all of several trainings."""
+        told = self.progress
+        if told is None:
+            return self
+        return replace(self, progress=lambda stage, done, total: told(stage, place * total + done, count * total))
+
+
+class Loop:
+    """One training: the models that still run, their logs, and the step."""
+
+    def __init__(
+        self,
+        engine: Alone | Stacked,
+        seeds: list[int],
+        rows: Rows,
+        validation: Rows | None,
+        recipe: Recipe,
+        hooks: Hooks,
+        loss: Callable[..., Any],
+        device: str,
+    ) -> None:
+        self._engine, self._seeds, self._rows, self._held_out = engine, seeds, rows, validation
+        self._recipe, self._hooks, self._device = recipe, hooks, device
+        self._tell = hooks.progress or no_progress
+        self._loss_name = f"{getattr(loss, '__module__', '')}.{getattr(loss, '__qualname__', type(loss).__name__)}"
+        self._order = Order(rows.count, recipe.batch)
+        self._total = recipe.all_steps(rows.count)
+        self._every = recipe.record_every or recipe.steps_an_epoch(rows.count)
+        self._movers = Movers(engine, recipe)
+        self._restores = recipe.stop is not None and recipe.stop.restore
+        if recipe.stop is not None and recipe.stop.on == "validation" and validation is None:
+            raise InputError("early stopping on validation needs validation rows")
+        self._step = 0
+        self._alive = list(seeds)
+        self._logs = {seed: Log() for seed in seeds}
+        self._ended: dict[int, dict[str, Any]] = {}  # weights of models that have left
+        self._best: dict[str, Any] = {name: value.clone() for name, value in engine.state().items()}
+        self._sums: dict[str, Any] = {}
+        self._spent = 0.0
+
+    def run(self, path: str | Path | None, seconds: float) -> list[tuple[Log, Any]]:
+        """All steps that are left; log and model of every seed."""
+        keeper = None if path is None else Checkpoint(path, self._belongs(), seconds)
+        if keeper is not None:
+            self._resume(keeper)
+        self._began = time.perf_counter() - self._spent
+        if self._step == 0:
+            self._evaluate(False)
+        with torch.random.fork_rng():
+            while self._alive and self._step < self._total:
+                self._advance()
+                if keeper is not None and keeper.due():
+                    self._keep(keeper)
+        for place, seed in enumerate(self._alive):
+            self._logs[seed].ended = "done"
+            self._ended[seed] = self._engine.weights()[place] if not self._restores else self._best_of(place)
+        self._alive = []
+        if keeper is not None:
+            self._keep(keeper)
+        return [(self._logs[seed], module) for seed, module in zip(self._seeds, self._modules(), strict=True)]
+
+    def _advance(self) -> None:
+        """One step, and a record where one is due."""
+        engine, step = self._engine, self._step
+        engine.training(True)
+        if not engine.together:
+            torch.manual_seed(mixed(self._alive[0], NOISE, step))  # for dropout
+        generators = [generator(seed, NOISE, step, self._device) for seed in self._alive] if self._draws else []
+        batch, shared = self._batch(step, generators)
+        values, parts = engine.losses(batch, generators, shared)
+        if values.shape != (len(self._alive),):
+            raise InputError("a loss returns one number for a batch")
+        values.sum().backward()
+        rate = self._movers.step(self._recipe.schedule.at(step, self._total))
+        for name, value in {"loss": values.detach(), **parts}.items():
+            self._sums[name] = self._sums[name] + value if name in self._sums else value.clone()
+        self._step += 1
+        last = self._step == self._total
+        if self._step % self._every == 0 or last:
+            self._record(rate)
+        if self._alive:
+            self._evaluate(last)
+
+    @property
+    def _draws(self) -> bool:
+        return self._hooks.prepare is not None or self._engine.random
+
+    def _batch(self, step: int, generators: list[Any]) -> tuple[Any, bool]:
+        """The rows of a step, and whether all models share them."""
+        prepare = self._hooks.prepare
+        if self._order.whole and prepare is None:
+            return self._rows.tensors, True
+        if self._order.whole:
+            found = [self._rows.tensors for _ in self._alive]
+        else:
+            places = self._order.at(self._alive, step).to(self._device)
+            if prepare is None:
+                return self._rows[places if self._engine.together else places[0]], False
+            found = [self._rows[each] for each in places]
+        if prepare is not None:
+            found = [prepare(batch, each) for batch, each in zip(found, generators, strict=True)]
+        return (stacked(found) if self._engine.together else found[0]), False
+
+    def _record(self, rate: float) -> None:
+        """Losses since the last record; models that are to stop leave."""
+        since = (self._step - 1) % self._every + 1
+        means = {name: (value / since).tolist() for name, value in self._sums.items()}
+        self._sums = {}
+        held_out = None if self._held_out is None else self._measure(self._held_out)
+        seconds = time.perf_counter() - self._began
+        self._tell("training", self._step, self._total)
+        leaving = []
+        better = []
+        for place, seed in enumerate(self._alive):
+            log, training = self._logs[seed], means["loss"][place]
+            validation = None if held_out is None else held_out[place]
+            parts = {name: values[place] for name, values in means.items() if name != "loss"}
+            log.record(self._step, training, validation, rate, seconds, parts)
+            stop = self._recipe.stop
+            watched = validation if stop is not None and stop.on == "validation" else training
+            if watched is None or not math.isfinite(watched) or not math.isfinite(training):
+                log.ended = "diverged"
+            elif stop is not None:
+                if log.improved(watched, stop.min_delta):
+                    better.append(place)
+                elif log.waited >= stop.patience:
+                    log.ended = "early"
+            if log.ended is not None:
+                leaving.append(place)
+        if self._restores and better:
+            self._remember(better)
+        if leaving:
+            self._leave(leaving)
+
+    def _measure(self, rows: Rows) -> list[float]:
+        """Loss over validation rows, in evaluation mode, with the same random numbers each time."""
+        size = self._recipe.batch or _MEASURED_ROWS
+        self._engine.training(False)
+        generators = [generator(seed, MEASURE, 0, self._device) for seed in self._alive]
+        total: Any = 0.0
+        with torch.no_grad():
+            for start in range(0, rows.count, size):
+                part = slice(start, min(start + size, rows.count))
+                batch, shared = rows[part], True
+                if self._hooks.prepare is not None:
+                    found = [self._hooks.prepare(batch, each) for each in generators]
+                    batch, shared = (stacked(found) if self._engine.together else found[0]), False
+                total = total + self._engine.losses(batch, generators, shared)[0] * (part.stop - part.start)
+        return list((total / rows.count).tolist())
+
+    def _evaluate(self, last: bool) -> None:
+        if not self._hooks.due(self._step, last) or self._hooks.evaluate is None:
+            return
+        self._engine.training(False)
+        with torch.no_grad():
+            for seed, module in zip(self._alive, self._engine.modules(), strict=True):
+                self._logs[seed].evaluation(self._step, self._hooks.evaluate(module.eval(), self._step))
+
+    def _remember(self, places: list[int]) -> None:
+        """Weights of models that are better than before."""
+        for name, value in self._engine.state().items():
+            if self._engine.together:
+                self._best[name][places] = value[places]
+            else:
+                self._best[name] = value.clone()
+
+    def _best_of(self, place: int) -> dict[str, Any]:
+        return {name: (value[place] if self._engine.together else value).clone() for name, value in self._best.items()}
+
+    def _leave(self, leaving: list[int]) -> None:
+        """Keep the weights of models that stop, and go on without them."""
+        weights = self._engine.weights()
+        for place in leaving:
+            seed = self._alive[place]
+            stopped_early = self._logs[seed].ended == "early"
+            self._ended[seed] = self._best_of(place) if self._restores and stopped_early else weights[place]
+        kept = [place for place in range(len(self._alive)) if place not in leaving]
+        if kept and isinstance(self._engine, Stacked):
+            count = len(self._alive)
+            self._engine.keep(kept)
+            self._movers = self._movers.taken(self._engine, self._recipe, kept, count)
+            self._best = {name: value[kept] for name, value in self._best.items()}
+        self._alive = [self._alive[place] for place in kept]
+
+    def _modules(self) -> list[Any]:
+        """The models of all seeds, with the weights they ended with."""
+        if isinstance(self._engine, Alone):
+            self._engine.load(self._ended[self._seeds[0]])
+            return [self._engine.module]
+        return [self._engine.module_with(self._ended[seed]) for seed in self._seeds]
+
+    # Checkpoints ----------------------------------------------------------------------------------------------------
+
+    def _belongs(self) -> dict[str, Any]:
+        shapes = {name: [list(value.shape), str(value.dtype)] for name, value in self._engine.state().items()}
+        return {
+            "recipe": self._recipe.facts(),
+            "seeds": self._seeds,
+            "model": shapes,
+            "loss": self._loss_name,
+            "data": self._rows.fingerprint(),
+            "validation": None if self._held_out is None else self._held_out.fingerprint(),
+            "program": "together" if self._engine.together else "alone",
+        }
+
+    def _keep(self, keeper: Checkpoint) -> None:
+        facts = {
+            "step": self._step,
+            "alive": self._alive,
+            "logs": [self._logs[seed].facts() for seed in self._seeds],
+            "seconds": time.perf_counter() - self._began,
+        }
+        tensors = {f"sum.{name}": value for name, value in self._sums.items()}
+        if self._alive:
+            tensors |= {f"model.{name}": value for name, value in self._engine.state().items()}
+            tensors |= {f"optimiser.{name}": value for name, value in self._movers.state().items()}
+            if self._restores:
+                tensors |= {f"best.{name}": value for name, value in self._best.items()}
+        for seed, weights in self._ended.items():
+            tensors |= {f"ended.{seed}.{name}": value for name, value in weights.items()}
+        keeper.save(facts, tensors)
+
+    def _resume(self, keeper: Checkpoint) -> None:
+        found = keeper.load()
+        if found is None:
+            return
+        try:
+            self._restore(*found)
+        except (InputError, KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
+            raise keeper.damaged(error) from None
+
+    def _restore(self, facts: dict[str, Any], tensors: dict[str, Any]) -> None:
+        step, alive, logs = facts["step"], facts["alive"], facts["logs"]
+        if isinstance(step, bool) or not isinstance(step, int) or not 0 < step <= self._total:
+            raise InputError("its step is out of range")
+        if [seed for seed in self._seeds if seed in alive] != alive or len(logs) != len(self._seeds):
+            raise InputError("its models are others")
+        self._logs = {seed: Log.from_facts(log) for seed, log in zip(self._seeds, logs, strict=True)}
+        if any((self._logs[seed].ended is None) != (seed in alive) for seed in self._seeds):
+            raise InputError("its logs do not say which models run")
+        self._step, self._spent = step, float(facts["seconds"])
+        full = self._engine.state()
+        one = {name: value[0] for name, value in full.items()} if self._engine.together else full
+        for seed in self._seeds:
+            if seed not in alive:
+                self._ended[seed] = fitting(part_of(tensors, f"ended.{seed}."), one, self._device)
+        self._alive = list(alive)
+        if not alive:
+            return
+        count = len(alive) if self._engine.together else None
+        self._engine.load(fitting(part_of(tensors, "model."), full, self._device, count))
+        self._movers = Movers(self._engine, self._recipe)
+        self._movers.load({name: value.to(self._device) for name, value in part_of(tensors, "optimiser.").items()})
+        if self._restores:
+            self._best = fitting(part_of(tensors, "best."), full, self._device, count)
+        self._sums = {name: value.to(self._device) for name, value in part_of(tensors, "sum.").items()}
+        between = step % self._every != 0 and step < self._total
+        if any(value.shape != (len(alive),) for value in self._sums.values()) or ("loss" in self._sums) != between:
+            raise InputError("its sums do not fit")

@@ -1,0 +1,153 @@
+"""Encoders and decoders of images: the published convolutions with a style decoder, and small dense ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from ..errors import InputError
+from .backend import nn, torch
+
+Shape = tuple[int, int, int]
+"""Channels, height and width."""
+
+KINDS = ("published", "light", "dense")
+SHRINKS = 16  # how much smaller the published convolutions make an image, in each direction
+_KERNELS, _STRIDES = (3, 3, 4), (1, 1, 2)
+_STAGES = (1, 2, 4, 8)  # channels of each stage, in widths
+_LIGHT = 8
+_DENSE = (256, 256)
+
+
+def make_networks(kind: str, shape: Shape, *, outputs: int, latents: int) -> tuple[Any, Any]:
+    """An encoder from images to ``outputs`` numbers, and a decoder from ``latents`` numbers to logits of pixels.
+
+    Parameters
+    ----------
+    kind : {"published", "light", "dense"}
+        Twelve blocks of convolutions with 32 to 256 channels and a style decoder; the same with a quarter of the
+        channels; or fully connected layers with two hidden ones of 256, which suit images of 32 x 32 on a laptop.
+    shape : tuple of int
+        Channels, height and width.
+    outputs, latents : int
+        Numbers that the encoder gives, and that the decoder takes.
+    """
+    if len(shape) != 3 or min(shape) < 1:
+        raise InputError(f"images have channels, height and width, not the shape {tuple(shape)}")
+    if kind == "dense":
+        return DenseEncoder(shape, outputs), DenseDecoder(latents, shape)
+    if kind not in KINDS:
+        raise InputError(f"there is no network {kind!r}; there are {', '.join(KINDS)}")
+    width = 32 if kind == "published" else _LIGHT
+    return ConvEncoder(shape, outputs, width), StyleDecoder(latents, shape, width)
+
+
+class ConvEncoder(nn.Module):
+    """Twelve blocks (convolution, affine instance norm, LeakyReLU 0.2), then two hidden layers and a linear head."""
+
+    def __init__(self, shape: Shape, outputs: int, width: int = 32) -> None:
+        super().__init__()
+        channels, height, low = _start_of(shape)
+        blocks: list[Any] = []
+        for stage in _STAGES:
+            for kernel, stride in zip(_KERNELS, _STRIDES, strict=True):
+                blocks += [
+                    nn.Conv2d(channels, stage * width, kernel, stride, padding=1, bias=False),
+                    nn.InstanceNorm2d(stage * width, eps=1e-6, affine=True),
+                    nn.LeakyReLU(0.2),
+                ]
+                channels = stage * width
+        self.blocks = nn.Sequential(*blocks)
+        self.head = dense((channels * height * low, 8 * width, 8 * width, outputs))
+
+    def forward(self, images: Any) -> Any:
+        """Images to numbers."""
+        return self.head(self.blocks(images).flatten(1))
+
+
+class StyleDecoder(nn.Module):
+    """A learnt constant that twelve blocks enlarge; the latents say how to scale and shift every channel of a block.
+
+    A block is a transposed convolution, LeakyReLU 0.2, an instance norm and x * scale(w) + shift(w), where w are two
+    hidden layers of the latents, and scale and shift are rectified linear functions of w.
+    """
+
+    def __init__(self, latents: int, shape: Shape, width: int = 32) -> None:
+        super().__init__()
+        _, height, low = _start_of(shape)
+        channels = _STAGES[-1] * width
+        self.mapping = nn.Sequential(dense((latents, 8 * width, 8 * width)), nn.ReLU())
+        self.constant = nn.Parameter(torch.full((channels, height, low), 0.1))
+        blocks = []
+        for stage in reversed(_STAGES):
+            for kernel, stride in zip(_KERNELS, _STRIDES, strict=True):
+                blocks.append(_StyleBlock(channels, stage * width, kernel, stride, 8 * width))
+                channels = stage * width
+        self.blocks = nn.ModuleList(blocks)
+        self.last = nn.Conv2d(channels, shape[0], 3, padding=1, bias=False)
+
+    def forward(self, latents: Any) -> Any:
+        """Latents to logits of pixels."""
+        style = self.mapping(latents)
+        drawn = self.constant.expand(len(latents), *self.constant.shape)
+        for block in self.blocks:
+            drawn = block(drawn, style)
+        return self.last(drawn)
+
+
+class DenseEncoder(nn.Module):
+    """Fully connected layers with ReLU between them."""
+
+    def __init__(self, shape: Shape, outputs: int, hidden: Sequence[int] = _DENSE) -> None:
+        super().__init__()
+        self.layers = dense((shape[0] * shape[1] * shape[2], *hidden, outputs))
+
+    def forward(self, images: Any) -> Any:
+        """Images to numbers."""
+        return self.layers(images.flatten(1))
+
+
+class DenseDecoder(nn.Module):
+    """Fully connected layers with ReLU between them, to the logits of an image."""
+
+    def __init__(self, latents: int, shape: Shape, hidden: Sequence[int] = _DENSE) -> None:
+        super().__init__()
+        self.shape = tuple(shape)
+        self.layers = dense((latents, *reversed(hidden), shape[0] * shape[1] * shape[2]))
+
+    def forward(self, latents: Any) -> Any:
+        """Latents to logits of pixels."""
+        return self.layers(latents).reshape(-1, *self.shape)
+
+
+def dense(widths: Sequence[int]) -> Any:
+    """Linear layers with ReLU between them."""
+    layers: list[Any] = []
+    for wide, narrow in pairwise(widths):
+        layers += [nn.Linear(wide, narrow), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+class _StyleBlock(nn.Module):
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, style: int) -> None:
+        super().__init__()
+        self.convolution = nn.ConvTranspose2d(inputs, outputs, kernel, stride, padding=1, bias=False)
+        self.norm = nn.InstanceNorm2d(outputs, eps=1e-6)
+        self.style = nn.Linear(style, 2 * outputs)
+
+    def forward(self, drawn: Any, style: Any) -> Any:
+        drawn = self.norm(nn.functional.leaky_relu(self.convolution(drawn), 0.2))
+        scale, shift = torch.relu(self.style(style))[..., None, None].chunk(2, dim=1)
+        return drawn * scale + shift
+
+
+def _start_of(shape: Shape) -> tuple[int, int, int]:
+    """Channels, and the height and width that are left after the convolutions."""
+    channels, height, width = shape
+    if height % SHRINKS or width % SHRINKS or min(height, width) < 2 * SHRINKS:
+        raise InputError(
+            f"the published convolutions need images whose sides are multiples of {SHRINKS} from {2 * SHRINKS} on, "
+            f"not {height} x {width}: resize them, or take the dense network"
+        )
+    return channels, height // SHRINKS, width // SHRINKS
