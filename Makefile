@@ -48,6 +48,10 @@ bench: .venv/bench.stamp
 	$(BIN)/python benchmarks/similarity.py
 	$(BIN)/python benchmarks/translate.py
 	$(BIN)/python benchmarks/deconfound.py
+	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/decoder.py
+	$(BIN)/python benchmarks/structure.py
+	$(BIN)/python benchmarks/scenes.py
 	$(BIN)/python benchmarks/ica.py
 
 clean:
@@ -65,15 +69,15 @@ clean:
 
 .venv/dev.stamp: .venv/isorep.stamp
 	@echo "installing the development tools into .venv (once)"
-	$(PIP) --editable '.[io,bio,dask,torch,plot,dev]'
+	$(PIP) --editable '.[io,bio,dask,torch,plot,images,dev]'
 	@touch $@
 
 .venv/bench.stamp: .venv/isorep.stamp
 	@echo "installing the peers to compare with into .venv (once)"
-	$(PIP) --editable '.[io,bio,dask,torch,bench]'
+	$(PIP) --editable '.[io,bio,dask,torch,images,bench]'
 	@touch $@
 
 .venv/docs.stamp: .venv/dev.stamp
 	@echo "installing the documentation tools into .venv (once)"
-	$(PIP) --editable '.[io,bio,dask,torch,plot,dev,docs]'
+	$(PIP) --editable '.[io,bio,dask,torch,plot,images,dev,docs]'
 	@touch $@

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import similarity
+    from . import datasets, decoder, disentangling, similarity, structure
     from .alignment import ICAAlignment, Identity, Linear, Rigid, SignedPermutation
     from .comparison import Comparison, Ensemble, compare, compare_many, diameter, worst_case
     from .deconfounding import Deconfounding, deconfound
+    from .disentangling import Disentanglement, disentangle
     from .errors import InputError
     from .ica import ICA, GaussianityWarning, Stability, Whitening, stability
     from .moments import Moments
     from .representation import Representation
     from .storage import read, write
+    from .structure import FactorScores, score_factors
     from .translation import DriftWarning, Translation, Translator, translate
 
 _HOMES = {
@@ -46,20 +48,26 @@ _HOMES = {
     "worst_case": "comparison",
     "deconfound": "deconfounding",
     "Deconfounding": "deconfounding",
+    "disentangle": "disentangling",
+    "Disentanglement": "disentangling",
+    "score_factors": "structure",
+    "FactorScores": "structure",
     "translate": "translation",
     "Translation": "translation",
     "Translator": "translation",
     "DriftWarning": "translation",
 }
 
-_ROOMS = ("similarity",)
+_ROOMS = ("datasets", "decoder", "disentangling", "similarity", "structure")
 
 __all__ = [
     "ICA",
     "Comparison",
     "Deconfounding",
+    "Disentanglement",
     "DriftWarning",
     "Ensemble",
+    "FactorScores",
     "GaussianityWarning",
     "ICAAlignment",
     "Identity",
@@ -76,11 +84,17 @@ __all__ = [
     "__version__",
     "compare",
     "compare_many",
+    "datasets",
+    "decoder",
     "deconfound",
     "diameter",
+    "disentangle",
+    "disentangling",
     "read",
+    "score_factors",
     "similarity",
     "stability",
+    "structure",
     "translate",
     "worst_case",
     "write",

@@ -10,7 +10,21 @@ from typing import Annotated, NoReturn
 import typer
 
 from .._version import __version__
-from . import compare, deconfound, demo, doctor, ica, report, reproduce, similarity, translate
+from . import (
+    compare,
+    datasets,
+    decoder,
+    deconfound,
+    demo,
+    disentangle,
+    doctor,
+    ica,
+    report,
+    reproduce,
+    similarity,
+    structure,
+    translate,
+)
 
 app = typer.Typer(
     name="isorep",
@@ -41,8 +55,12 @@ app.command("compare")(compare.command)
 app.command("similarity")(similarity.command)
 app.add_typer(ica.app, name="ica")
 app.add_typer(translate.app, name="translate")
+app.command("structure")(structure.command)
+app.command("decoder")(decoder.command)
 app.command("deconfound")(deconfound.command)
+app.command("disentangle")(disentangle.command)
 app.command("reproduce")(reproduce.command)
+app.add_typer(datasets.app, name="datasets")
 app.command("demo")(demo.command)
 app.command("report")(report.command)
 app.command("doctor")(doctor.command)

@@ -11,7 +11,9 @@ from .outputs import require_outputs
 
 
 def command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The experiment: deconfounding.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The experiment: deconfounding, disentanglement or warmup.")
+    ],
     scale: Annotated[
         str, typer.Option(help="smoke (seconds), laptop (at most half an hour) or paper (the full protocol).")
     ] = "laptop",
@@ -21,6 +23,9 @@ def command(
     out: Annotated[
         Path | None,
         typer.Option(help="Keep units, config, metrics, table and figures here; by default isorep-NAME-SCALE."),
+    ] = None,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the scale; repeatable.")
     ] = None,
     json: Annotated[Path | None, typer.Option(help="Write the complete result here, too.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a report with figures here.")] = None,
@@ -46,7 +51,14 @@ def command(
     try:
         with progress_bar(quiet) as progress:
             result = reproduce(
-                name, scale=scale, data=data, out=out, random_state=seed, progress=progress, started=started
+                name,
+                scale=scale,
+                data=data,
+                out=out,
+                random_state=seed,
+                settings=_pairs(changes or []),
+                progress=progress,
+                started=started,
             )
     except KeyboardInterrupt:
         if folder is None:
@@ -60,3 +72,15 @@ def command(
     if not quiet:
         print(result)
         print(f"wrote {result.folder}: config.json, metrics.json, table.txt, units, figures")
+
+
+def _pairs(changes: list[str]) -> dict[str, str]:
+    from ..errors import InputError
+
+    found = {}
+    for change in changes:
+        name, equals, value = change.partition("=")
+        if not equals or not name.strip():
+            raise InputError(f"--set takes KEY=VALUE, not {change!r}")
+        found[name.strip()] = value.strip()
+    return found

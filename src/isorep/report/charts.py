@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from .figures import IntervalRow, Line, intervals, lines
+from .matrices import cells_figure, picture_figure
 from .parts import Cell, Column, Figure, Key, Table
 from .rungs import on_both
 from .values import Node, fixed
 
 MOST_MARKS, MOST_LINES, MOST_POINTS, MOST_TICKS = 60, 8, 400, 40
-COLOURS = 5
+COLOURS = 7
 LARGEST = 1e12
 
 
 def chart_figure(node: Node) -> Figure | None:
     """The figure of a chart, or nothing where it holds no values to draw."""
+    if node["cells"]:
+        return cells_figure(node, _name(node))
+    if node["picture"].text():
+        return picture_figure(node, _name(node))
     return _rows_figure(node) if node["marks"] else _lines_figure(node)
 
 
@@ -40,7 +45,7 @@ def _rows_figure(node: Node) -> Figure | None:
     if not rows:
         return None
     axis = node["axes"].nodes(2)[0].text() if node["axes"].nodes(2) else ""
-    legend = [Key("dot", "s0", "value"), Key("whisker", "s0", "standard error")]
+    legend = [Key("dot", "s0", "value"), Key("whisker", "s0", node["whisker"].text("standard error"))]
     if any(row.band for row in rows):
         legend.append(Key("tick", "s0", node["bound"].text("bound")))
     table = Table(
@@ -85,7 +90,10 @@ def _lines_figure(node: Node) -> Figure | None:
         texts = [label.text() for label in line["labels"].nodes(len(points))]
         labels = tuple((*texts, *("" for _ in points))[: len(points)])
         dotted = line["dotted"].raw is True
-        drawn.append(Line(line["name"].text("unnamed"), _colour(line), tuple(points), labels, dotted=dotted))
+        spans = line["spans"].points(MOST_POINTS)
+        fits = len(spans) == len(points) and all(-LARGEST < low <= high < LARGEST for low, high in spans)
+        name, kept = line["name"].text("unnamed"), tuple(spans) if fits else ()
+        drawn.append(Line(name, _colour(line), tuple(points), labels, dotted=dotted, spans=kept))
     if not drawn:
         return None
     named = [each.text() for each in node["axes"].nodes(2)]

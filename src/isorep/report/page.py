@@ -28,6 +28,12 @@ ASSEMBLERS = {
     "isorep.layers/1": "layers",
     "isorep.translate/1": "translate",
     "isorep.deconfound/1": "deconfound",
+    "isorep.disentangle/1": "disentangle",
+    "isorep.structure/1": "structure",
+    "isorep.decoder/1": "decoder",
+    "isorep.decoder_pair/1": "decoder_pair",
+    "isorep.decoder_layers/1": "decoder_layers",
+    "isorep.mechanisms/1": "mechanisms",
     "isorep.reproduction/1": "reproduction",
 }
 """The module of this room that assembles each schema: its ``assemble(Node) -> Page``."""

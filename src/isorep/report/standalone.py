@@ -16,10 +16,10 @@ from .values import Node
 FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"
 HEAD, FOOT, MARGIN = 34.0, 30.0, 12.0
 """Pixels above the plot for the title, below it for the legend, and around both."""
-SERIES = ("s0", "s1", "s2", "s3", "s4")
+SERIES = ("s0", "s1", "s2", "s3", "s4", "s5", "s6")
 _MARKS = re.compile(
     r"text|\.(tick|axis-title|strong|grid|axis|zero|dot|ring|whisker|stem|band|chance|band\+\.chance|line|dots|large|medium"
-    r"|small|hollow)"
+    r"|small|hollow|ground|cell|[np]\d+)"
 )
 """The last part of the selectors that figures need."""
 
@@ -73,7 +73,21 @@ def _spelt(selector: str, body: str, light: dict[str, str]) -> list[str]:
 
 
 def _filled(body: str, light: dict[str, str]) -> str:
-    return re.sub(r"var\(--([a-z0-9]+)\)", lambda found: light.get(found[1], found[0]), body)
+    spelt = re.sub(r"var\(--([a-z0-9]+)\)", lambda found: light.get(found[1], found[0]), body)
+    return re.sub(r"color-mix\([^,]*,(#[0-9a-f]+) (\d+)%,(#[0-9a-f]+)\)", _mixed, spelt)
+
+
+def _mixed(found: re.Match[str]) -> str:
+    """A mixture of two colours as one: drawing programs mix none."""
+    share = int(found[2]) / 100
+    first, second = (_parts(found[place]) for place in (1, 3))
+    mixed = (round(share * a + (1 - share) * b) for a, b in zip(first, second, strict=True))
+    return "#" + "".join(f"{part:02x}" for part in mixed)
+
+
+def _parts(colour: str) -> list[int]:
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
+    return [int(digits[place : place + 2], 16) for place in (0, 2, 4)]
 
 
 def _legend(keys: tuple[Key, ...], y: float) -> Markup:

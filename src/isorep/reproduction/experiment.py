@@ -35,12 +35,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class Run:
-    """What every unit is given: the preset of the scale, the data folder and the seed."""
+    """What every unit is given: the preset of the scale, the data folder and the seed.
+
+    ``scratch`` is a folder for the state of long work within the unit; it is removed when the unit is finished.
+    """
 
     preset: Any
     data: Path | None
     seed: int
     progress: Progress = no_progress
+    scratch: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -79,18 +83,24 @@ class Mark:
 
 @dataclass(frozen=True)
 class Line:
-    """A series of points with labels; ``dotted`` ones have no line through them."""
+    """A series of points with labels; ``dotted`` ones have no line through them, ``spans`` are their intervals."""
 
     name: str
     points: tuple[tuple[float, float], ...]
     labels: tuple[str, ...]
     series: int = 0
     dotted: bool = False
+    spans: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure as plain numbers: ``marks`` are rows of values, ``lines`` are series over a common x; one of the two."""
+    """A figure as plain numbers: ``marks`` are rows of values, ``lines`` are series over a common x.
+
+    Or ``cells`` are a matrix from 0 to 1 whose ``sides`` name its rows and columns, or ``picture`` is a PNG image in
+    base64 of so many ``pixels``; one of the four. ``bound`` and ``whisker`` say what the ticks and the intervals of
+    marks are.
+    """
 
     name: str
     title: str
@@ -100,6 +110,11 @@ class Chart:
     lines: tuple[Line, ...] = ()
     ticks: tuple[tuple[float, str], ...] = ()
     bound: str = ""
+    whisker: str = "standard error"
+    cells: tuple[tuple[float | None, ...], ...] = ()
+    sides: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    picture: str = ""
+    pixels: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)

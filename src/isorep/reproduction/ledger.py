@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +46,16 @@ class Ledger:
     def keep(self, key: str, record: dict[str, Any]) -> None:
         """Write a finished unit, completely or not at all."""
         write_text(self._path(key), finite_json(record))
+
+    @contextmanager
+    def scratch(self, key: str) -> Iterator[Path]:
+        """A folder for the state of a unit: it stays when the unit is interrupted, and goes when it is finished."""
+        folder = self.folder / "state" / file_name(key)
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
+        shutil.rmtree(folder)
+        if not any(folder.parent.iterdir()):
+            folder.parent.rmdir()
 
     def write(self, name: str, text: str) -> Path:
         """Write one of the files that a run ends with."""

@@ -9,6 +9,8 @@ from .experiment import Experiment
 
 EXPERIMENTS = {
     "deconfounding": "deconfounding",
+    "disentanglement": "disentanglement",
+    "warmup": "warmup",
 }
 """Name of an experiment -> the module of this room whose ``EXPERIMENT`` it is."""
 

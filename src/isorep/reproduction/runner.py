@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from ..ica.summary import plain, versions
 from ..rows import Progress, no_progress
 from .experiment import SCALES, Experiment, Plan, Run, Unit
 from .ledger import Ledger, file_name
+from .overrides import overridden
 from .registry import experiment_named
 from .result import Reproduction, Timing
 
@@ -27,6 +28,7 @@ def reproduce(
     data: str | Path | None = None,
     out: str | Path | None = None,
     random_state: int = 0,
+    settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     started: Callable[[Path, int, int], None] | None = None,
 ) -> Reproduction:
@@ -46,13 +48,16 @@ def reproduce(
         done again; a run with other settings is refused.
     random_state : int
         The seed that all others are derived from.
+    settings : mapping, optional
+        Other values for fields of the scale's preset, such as ``{"models": "all"}``; text is read as the kind of value
+        that it replaces.
     progress : callable, optional
         ``progress(stage, done, total)``.
     started : callable, optional
         ``started(folder, finished, all)``: called when the folder is open, with the number of units.
     """
     experiment = experiment_named(name)
-    preset = _preset(experiment, scale)
+    preset = overridden(_preset(experiment, scale), settings or {})
     if not isinstance(random_state, int) or not 0 <= random_state < 2**31:
         raise InputError(f"the seed is {random_state}: it must be a whole number from 0 to {2**31 - 1}")
     report = progress or no_progress
@@ -69,8 +74,9 @@ def reproduce(
     for place, unit in enumerate(plan.units):
         report("experiment", place, len(plan.units))
         if records[unit.key] is None:
-            record = _do(experiment, unit, run)
-            ledger.keep(unit.key, record)
+            with ledger.scratch(unit.key) as scratch:
+                record = _do(experiment, unit, replace(run, scratch=scratch))
+                ledger.keep(unit.key, record)
             records[unit.key] = record
     report("experiment", len(plan.units), len(plan.units))
     kept = {key: record for key, record in records.items() if record is not None}

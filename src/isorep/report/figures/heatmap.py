@@ -21,8 +21,12 @@ def heatmap(
     axes: tuple[str, str],
     width: float,
     left: float = 48.0,
+    signed: bool = True,
 ) -> Drawing:
-    """Cells from -1 to 1, row 0 at the top; cells of one shade are one element. ``left`` is the room for row names."""
+    """Cells from -1 to 1, row 0 at the top; cells of one shade are one element. ``left`` is the room for row names.
+
+    Where no cell can be negative (not ``signed``), the legend begins at 0.
+    """
     top, right, bottom = 30.0, 8.0, 92.0
     cell = min((width - left - right) / max(len(columns), 1), LARGEST_CELL)
     height = top + cell * len(rows) + bottom
@@ -34,7 +38,7 @@ def heatmap(
         tag("rect", class_="ground", x=left, y=top, width=cell * len(columns), height=cell * len(rows)),
         *_cells(values, left, top, cell),
         *_names([clipped(name, left - 6) for name in rows], [clipped(name, 60) for name in columns], left, top, cell),
-        _legend(left, foot + 52),
+        _legend(left, foot + 52, signed),
     ]
     series = tuple(
         Series(
@@ -79,14 +83,15 @@ def _names(rows: Sequence[str], columns: Sequence[str], left: float, top: float,
     return drawn
 
 
-def _legend(left: float, y: float) -> Markup:
+def _legend(left: float, y: float, signed: bool = True) -> Markup:
     each = 9.0
-    shades = [f"n{shade}" for shade in range(SHADES, 0, -1)] + ["p0"] + [f"p{shade}" for shade in range(1, SHADES + 1)]
+    negative = [f"n{shade}" for shade in range(SHADES, 0, -1)] if signed else []
+    shades = [*negative, "p0", *(f"p{shade}" for shade in range(1, SHADES + 1))]
     drawn = [
         tag("rect", class_=f"cell {shade}", x=left + place * each, y=y, width=each + 0.1, height=9)
         for place, shade in enumerate(shades)
     ]
-    for place, text in ((0.0, "−1"), (0.5, "0"), (1.0, "1")):
+    for place, text in ((0.0, "−1"), (0.5, "0"), (1.0, "1")) if signed else ((0.0, "0"), (1.0, "1")):
         x = left + each * (0.5 + place * (len(shades) - 1))
         drawn.append(tag("text", text, class_="tick", x=x, y=y + 24, text_anchor="middle"))
     return group(drawn, class_="scale-bar")

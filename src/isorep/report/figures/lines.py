@@ -15,13 +15,17 @@ FEW = 60
 
 @dataclass(frozen=True)
 class Line:
-    """One series: x, y and a label for each point; ``dotted`` ones have no line through them."""
+    """One series: x, y and a label for each point; ``dotted`` ones have no line through them.
+
+    ``spans`` are intervals of y, one for each point, or none.
+    """
 
     name: str
     series: str
     points: tuple[tuple[float, float], ...]
     labels: tuple[str, ...]
     dotted: bool = False
+    spans: tuple[tuple[float, float], ...] = ()
 
 
 def lines(
@@ -38,7 +42,8 @@ def lines(
     frame = Frame(width, height, left=52, right=14, top=30, bottom=44)
     every = [point for line in series for point in line.points]
     x_low, x_high = extent([x for x, _ in every])
-    y_low, y_high = y_range or extent([y for _, y in every])
+    ends = [end for line in series for span in line.spans for end in span]
+    y_low, y_high = y_range or extent([*(y for _, y in every), *ends])
     across = spanning(x_low, x_high, *frame.across, margin=0.015)
     upward = _upward(y_low, y_high, frame, log)
     drawn = [frame.x_axis(across, axes[0], ticks=ticks), frame.y_axis(upward, axes[1])]
@@ -47,7 +52,8 @@ def lines(
     marks = []
     for line in series:
         points = [(across(x), upward(y)) for x, y in line.points]
-        drawn.append(_draw(line, points))
+        whiskers = [(x, upward(low), upward(high)) for (x, _), (low, high) in zip(points, line.spans, strict=False)]
+        drawn.append(_draw(line, points, whiskers))
         marks.append(Series(line.name, tuple(points), line.labels))
     return Drawing(width, height, Markup("").join(drawn), tuple(marks), reach=40)
 
@@ -58,9 +64,12 @@ def _upward(low: float, high: float, frame: Frame, log: bool) -> Scale:
     return spanning(low, high, *frame.upward)
 
 
-def _draw(line: Line, points: list[tuple[float, float]]) -> Markup:
+def _draw(line: Line, points: list[tuple[float, float]], whiskers: list[tuple[float, float, float]]) -> Markup:
     size = "large" if len(points) <= FEW else "small"
     drawn = [] if line.dotted or not points else [polyline(points, "line")]
+    if whiskers:
+        paths = "".join(f"M{x - 4:.1f} {low:.1f}h8m-4 0V{high:.1f}m-4 0h8" for x, low, high in whiskers)
+        drawn.append(tag("path", class_="whisker", d=paths))
     if line.dotted or len(points) <= FEW:
         drawn.append(dots(points, size))
     return group(drawn, class_=line.series)

@@ -1,0 +1,83 @@
+"""``isorep disentangle``: independent components of an autoencoder that is trained on your own images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    images: Annotated[
+        str,
+        typer.Argument(metavar="IMAGES", help="A folder of images, an .npy or an .npz file; FILE::KEY names a part."),
+    ],
+    latents: Annotated[int, typer.Option(help="More than there may be factors.")] = 16,
+    size: Annotated[int, typer.Option(help="Side of the squares that images are made.")] = 32,
+    network: Annotated[str, typer.Option(help="dense, light or published.")] = "dense",
+    steps: Annotated[int, typer.Option(help="Steps of each training.")] = 2000,
+    batch: Annotated[int, typer.Option(help="Images of a step.")] = 64,
+    weight_decay: Annotated[float, typer.Option(help="More makes the decoder better conditioned.")] = 0.1,
+    seeds: Annotated[int, typer.Option(help="Trainings, to see which components come back.")] = 3,
+    most: Annotated[int, typer.Option(help="Images at most, drawn at random.")] = 50_000,
+    model: Annotated[
+        Path | None, typer.Option(help="Write autoencoder and unmixing to this .safetensors file.")
+    ] = None,
+    sheet: Annotated[Path | None, typer.Option(help="Write the traversals to this .png file.")] = None,
+    checkpoints: Annotated[
+        Path | None, typer.Option(help="Keep trainings in this folder: the same command goes on from there.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="Where networks are trained.")] = "cpu",
+    json: Annotated[Path | None, typer.Option(help="Write the complete result here.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a report with figures here.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    seed: Annotated[int, typer.Option(help="The seed that all others are derived from.")] = 0,
+) -> None:
+    """Train autoencoders on images, unmix their latents by ICA, and see which components come back.
+
+    Prints the components of the first training with their correlations in the others, and the verdict.
+    """
+    from .. import disentangle
+    from ..errors import InputError
+    from ..storage.models import require_model_path
+    from .console import progress_bar
+    from .outputs import require_outputs
+
+    require_outputs([model, sheet, json, html], images)
+    if model is not None:
+        require_model_path(model)
+    if sheet is not None and sheet.suffix.lower() != ".png":
+        raise InputError(f"{sheet} will hold the traversals, so its name must end in .png")
+    with progress_bar(quiet) as progress:
+        result = disentangle(
+            images,
+            latents=latents,
+            size=size,
+            network=network,
+            steps=steps,
+            batch=batch,
+            weight_decay=weight_decay,
+            n_seeds=seeds,
+            most=most,
+            checkpoints=checkpoints,
+            device=device,
+            random_state=seed,
+            progress=progress,
+        )
+    if model is not None:
+        result.save(model)
+    if sheet is not None:
+        result.save_sheet(sheet)
+    if json is not None:
+        result.to_json(json)
+    if html is not None:
+        result.to_html(html)
+    if not quiet:
+        found = result.data
+        print(
+            f"data  {found['name']}: {found['images']} images of {found['height']} x {found['width']} x "
+            f"{found['channels']}, {found['held_out']} of them held out\n"
+        )
+        print("components of the first training, those that move images most first")
+        print(result)

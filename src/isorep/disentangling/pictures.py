@@ -1,0 +1,214 @@
+"""Images from whatever the user has: a folder of image files, an array file, or an array."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, MissingFileError, missing_extra
+from ..representation import Array
+from ..rows import Progress, no_progress
+from ..storage import npy, npz
+from ..storage.registry import guarded, split_key
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+FEWEST = 64
+_MOST_PIXELS = 2**26  # of one image file
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """Images as bytes of shape (n, channels, size, size), in the order of their names or rows."""
+
+    values: Array
+    name: str
+    files: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def as_pictures(
+    given: Any,
+    *,
+    size: int = 32,
+    key: str | None = None,
+    most: int | None = None,
+    fewest: int = FEWEST,
+    channels: int | None = None,
+    random_state: int = 0,
+    progress: Progress | None = None,
+) -> Pictures:
+    """Take images, make them square by cutting the longer side on both ends, and resize them.
+
+    Parameters
+    ----------
+    given : path or array
+        A folder of PNG, JPEG, BMP, GIF, TIFF or WebP files, also in its subfolders; an ``.npy`` or ``.npz`` file; or an
+        array. Arrays have the shape (n, height, width) or (n, height, width, channels), with bytes or numbers in
+        [0, 1].
+    size : int
+        Side of the images that are made.
+    key : str, optional
+        The array of an npz file; also ``FILE::KEY``.
+    most : int, optional
+        Take so many at most, drawn at random.
+    fewest : int
+        Refuse fewer than so many; more than one must not all be alike.
+    channels : int, optional
+        1 or 3; by default those that the images have, where colours that are all grey are one channel.
+    random_state : int
+        Of the draw.
+    progress : callable, optional
+        ``progress("reading images", done, total)``.
+    """
+    if isinstance(size, bool) or not isinstance(size, int) or not 4 <= size <= 256:
+        raise InputError(f"size is {size!r}: images are made 4 to 256 pixels wide")
+    rng = np.random.default_rng(random_state)
+    if isinstance(given, str | Path):
+        path, named = split_key(given, key)
+        if path.is_dir():
+            return _checked(_folder(path, size, most, fewest, rng, progress or no_progress), fewest, channels)
+        if not path.exists():
+            raise MissingFileError(f"{path} does not exist")
+        stored = guarded(path, lambda: _stored(path, named))
+        return _checked(_array(stored, path.name, size, most, rng), fewest, channels)
+    return _checked(_array(given, "images", size, most, rng), fewest, channels)
+
+
+def _stored(path: Path, key: str | None) -> Array:
+    """The array of a file; nothing is unpickled."""
+    if path.suffix == ".npy":
+        if key is not None:
+            raise InputError(f"an npy file holds one array without names, so {key!r} cannot be found in it")
+        with path.open("rb") as file:
+            header = npy.read_header(file)
+        return npy.map_array(path, header, 0, path.stat().st_size)
+    if path.suffix == ".npz":
+        return npz.array(path, key or "images")
+    raise InputError(f"{path.name} is no folder of images, and no .npy or .npz file")
+
+
+def _array(given: Any, name: str, size: int, most: int | None, rng: np.random.Generator) -> Pictures:
+    try:
+        values = np.asanyarray(given)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} cannot be taken as an array: {error}") from None
+    if values.dtype.kind not in "uif":
+        raise InputError(f"{name} holds {values.dtype} where bytes or numbers in [0, 1] are needed")
+    if values.ndim == 3:
+        values = values[..., None]
+    if values.ndim != 4 or values.shape[-1] not in (1, 3, 4) or min(values.shape) < 1:
+        raise InputError(
+            f"{name} has the shape {np.shape(given)} where (n, height, width) or (n, height, width, channels) with 1, "
+            "3 or 4 channels is needed"
+        )
+    rows = _chosen(len(values), most, rng)
+    notes = []
+    if values.shape[-1] == 4:
+        notes.append("the fourth channel, transparency, was left out")
+    values = values[..., :3][rows] if len(rows) < len(values) else values[..., :3]
+    return Pictures(_resized(np.asarray(values), size, name), name, notes=tuple(notes))
+
+
+def _folder(path: Path, size: int, most: int | None, fewest: int, rng: np.random.Generator, tell: Progress) -> Pictures:
+    image = _pillow()
+    found = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+    if not found:
+        raise InputError(f"{path} holds no images ({', '.join(SUFFIXES)})")
+    chosen = [found[place] for place in _chosen(len(found), most, rng)]
+    _require_enough(len(chosen), fewest, str(path))
+    values = np.empty((len(chosen), size, size, 3), np.uint8)
+    for place, file in enumerate(chosen):
+        values[place] = _read(image, file, size)
+        if place % 100 == 0:
+            tell("reading images", place, len(chosen))
+    tell("reading images", len(chosen), len(chosen))
+    names = tuple(str(file.relative_to(path)) for file in chosen)
+    return Pictures(values, path.name or str(path), names)
+
+
+def _read(image: Any, file: Path, size: int) -> Array:
+    """One file as a square; its size is known before anything is unpacked."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of metadata that are not used
+            with image.open(file, formats=_FORMATS) as picture:
+                width, height = picture.size
+                if width * height > _MOST_PIXELS or min(width, height) < 1:
+                    raise InputError(f"{file} is {width} x {height} pixels, too large to be read")
+                side = min(width, height)
+                left, top = (width - side) // 2, (height - side) // 2
+                square = picture.convert("RGB").crop((left, top, left + side, top + side))
+                return np.asarray(square.resize((size, size), image.Resampling.BICUBIC, reducing_gap=3.0))
+    except InputError:
+        raise
+    except (OSError, ValueError, SyntaxError, image.DecompressionBombError) as error:
+        raise InputError(f"{file} cannot be read as an image: {error}") from None
+
+
+def _resized(values: Array, size: int, name: str) -> Array:
+    """Squares of the wanted size; floating-point numbers are checked first."""
+    if values.dtype.kind == "f":
+        if not np.isfinite(values).all():
+            raise InputError(f"{name} holds values that are not finite")
+        low, high = float(values.min()), float(values.max())
+        if low < 0 or high > 1:
+            raise InputError(f"{name} holds numbers from {low:g} to {high:g}: scale them to [0, 1], or give bytes")
+        values = np.rint(values * 255).astype(np.uint8)
+    elif values.min() < 0 or values.max() > 255:
+        raise InputError(f"{name} holds whole numbers from {values.min()} to {values.max()}: give bytes, 0 to 255")
+    values = values.astype(np.uint8)
+    side = min(values.shape[1:3])
+    top, left = (values.shape[1] - side) // 2, (values.shape[2] - side) // 2
+    values = values[:, top : top + side, left : left + side]
+    if side == size:
+        return values
+    image = _pillow()
+    made = np.empty((len(values), size, size, values.shape[-1]), np.uint8)
+    for place, each in enumerate(values):
+        squeezed = each[..., 0] if each.shape[-1] == 1 else each
+        small = image.fromarray(squeezed).resize((size, size), image.Resampling.BICUBIC, reducing_gap=3.0)
+        made[place] = np.asarray(small).reshape(size, size, -1)
+    return made
+
+
+def _checked(found: Pictures, fewest: int, channels: int | None) -> Pictures:
+    """Channels first, as many as wanted; too few images, or images that are all alike, are refused."""
+    values = found.values
+    _require_enough(len(values), fewest, found.name)
+    if fewest > 1 and bool((values == values[:1]).all()):
+        raise InputError(f"all images of {found.name} are alike: there is nothing to learn")
+    grey = values.shape[-1] == 1 or bool((values == values[..., :1]).all())
+    if channels == 1 and not grey:
+        raise InputError(f"{found.name} has colours where grey images are needed")
+    if grey:
+        values = values[..., :1] if channels != 3 else np.repeat(values[..., :1], 3, axis=-1)
+    return replace(found, values=np.ascontiguousarray(np.moveaxis(values, -1, 1)))
+
+
+def _require_enough(count: int, fewest: int, name: str) -> None:
+    if count < fewest:
+        raise InputError(f"{name} holds {count} images: at least {fewest} are needed to train on")
+
+
+def _chosen(count: int, most: int | None, rng: np.random.Generator) -> Array:
+    if most is not None and most < 1:
+        raise InputError(f"most is {most}: it must be at least 1")
+    if most is None or count <= most:
+        return np.arange(count)
+    return np.sort(rng.choice(count, most, replace=False))
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ModuleNotFoundError:
+        raise missing_extra("pillow", "images", "reading and resizing images") from None
+    return Image

@@ -1,0 +1,185 @@
+"""What :func:`isorep.disentangle` found, as small frozen records that print, tabulate and serialise."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._version import __version__
+from ..comparison import Ensemble
+from ..files import replacing, require_writable
+from ..ica.summary import plain, versions
+from ..representation import Array
+from ..results import Written, aligned
+from .pictures import as_pictures
+from .sheets import Sheet
+from .traversals import decoded, encoded
+from .unmixing import Unmixing
+
+SCHEMA = "isorep.disentangle/1"
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training.
+
+    Attributes
+    ----------
+    seed : int
+    loss : float
+        Mean cross-entropy per pixel at the end.
+    lost : float
+        Squared error of held-out reconstructions, as a share of the variance of the pixels.
+    directions : int
+        Directions of the latents that the decoder responds to.
+    constant, condition : float
+        Bi-Lipschitz constant of the decoder up to scale, and median condition number, among these.
+    activity : tuple of float
+        How far each direction moves images, of the most active.
+    converged : bool
+        Whether ICA did.
+    """
+
+    seed: int
+    loss: float
+    lost: float
+    directions: int
+    constant: float
+    condition: float
+    activity: tuple[float, ...]
+    converged: bool
+
+
+@dataclass(frozen=True)
+class Component:
+    """A component of the first training: its correlation with its partner in each other one, and if it came back."""
+
+    name: str
+    correlations: tuple[float, ...]
+    comes_back: bool | None
+    gaussian: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Disentanglement(Written):
+    """The result of :func:`isorep.disentangle`.
+
+    Attributes
+    ----------
+    module : torch.nn.Module
+        The first autoencoder.
+    unmixing : Unmixing
+        From its latents to components.
+    trainings : tuple of Training
+    components : tuple of Component
+        Those that move images most first.
+    sheet : Sheet
+        Traversals of the components, ``rows`` says of which.
+    ensemble : Ensemble or None
+        How far the latents of all trainings agree, by :func:`isorep.compare_many`.
+    """
+
+    module: Any = field(repr=False)
+    unmixing: Unmixing = field(repr=False)
+    trainings: tuple[Training, ...]
+    components: tuple[Component, ...]
+    sheet: Sheet = field(repr=False)
+    rows: tuple[int, ...]
+    ensemble: Ensemble | None = field(repr=False)
+    data: dict[str, Any]
+    settings: dict[str, Any]
+    caveats: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def verdict(self) -> str:
+        """Which components come back, in a sentence."""
+        count = len(self.components)
+        if self.ensemble is None:
+            return f"{count} components from a single training."
+        back = sum(component.comes_back is True for component in self.components)
+        others = len(self.trainings) - 1
+        trainings = {1: "the other training", 2: "both other trainings"}.get(others, f"all {others} other trainings")
+        if back == count:
+            return f"All {count} components come back in {trainings}."
+        return f"{back or 'None'} of {count} components {'comes' if back == 1 else 'come'} back in {trainings}."
+
+    def transform(self, images: Any) -> Array:
+        """The components of images, in the order of ``unmixing``: c0, c1, ..."""
+        pictures = as_pictures(images, size=self.data["height"], fewest=1, channels=self.data["channels"])
+        return self.unmixing.transform(encoded(self.module, pictures.values))
+
+    def draw(self, components: Any) -> Array:
+        """Images in [0, 1] of shape (n, channels, size, size) for components."""
+        return decoded(self.module, self.unmixing.inverse_transform(np.atleast_2d(np.asarray(components))))
+
+    def save(self, path: str | Path) -> None:
+        """Write autoencoder and unmixing to a ``.safetensors`` file: arrays and JSON, nothing to unpickle."""
+        from .saving import save
+
+        save(self, path)
+
+    def save_sheet(self, path: str | Path) -> None:
+        """Write the traversals as a PNG file."""
+        path = Path(path)
+        require_writable(path)
+        with replacing(path) as temporary:
+            temporary.write_bytes(self.sheet.png)
+
+    def table(self) -> str:
+        """The components as text."""
+        rows = [("component", "comes back", "correlations", "")]
+        for component in self.components:
+            said = {True: "yes", False: "no", None: "-"}[component.comes_back]
+            shared = " ".join(f"{value:.2f}" for value in component.correlations) or "-"
+            rows.append((component.name, said, shared, "near-Gaussian" if component.gaussian else ""))
+        return aligned(rows, left=(0, 1, 3))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the network, as plain data with a versioned schema."""
+        found: dict[str, Any] = plain(
+            {
+                "schema": SCHEMA,
+                "isorep": __version__,
+                "versions": versions(),
+                "data": self.data,
+                "verdict": self.verdict,
+                "components": [asdict(component) for component in self.components],
+                "trainings": [asdict(training) for training in self.trainings],
+                "agreement": None if self.ensemble is None else _agreement(self.ensemble),
+                "rows": list(self.rows),
+                "settings": self.settings,
+                "seconds": self.seconds,
+                "caveats": list(self.caveats),
+            }
+        )
+        return found | {"sheet": self.sheet.to_dict()}
+
+    def __str__(self) -> str:
+        first = self.trainings[0]
+        lines = [self.table(), "", f"verdict: {self.verdict}"]
+        lines.append(
+            f"decoder: responds to {first.directions} of {len(first.activity)} directions, constant "
+            f"{first.constant:.3g} up to scale among these; reconstructions lose {first.lost:.1%} of the variance"
+        )
+        if self.ensemble is not None:
+            lines.append(f"latents of all trainings: {self.ensemble.verdict.sentence}")
+        lines += [f"note: {caveat}" for caveat in self.caveats]
+        return "\n".join(lines)
+
+
+def _agreement(ensemble: Ensemble) -> dict[str, Any]:
+    return {
+        "sentence": ensemble.verdict.sentence,
+        "rungs": {
+            name: {
+                "mean": rung.mean,
+                "worst": rung.max,
+                "null": None if rung.null is None else float(np.nanmean(rung.null)),
+            }
+            for name, rung in ensemble.rungs.items()
+        },
+    }

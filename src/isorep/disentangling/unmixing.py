@@ -1,0 +1,175 @@
+"""From the latents of an autoencoder to independent components: with which whitening, and in which directions."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..ica import ICA
+from ..representation import Array
+from ..rows import refuse_non_finite
+
+KINDS = ("pruned", "scaled", "published", "whitened")
+SCALE = 3.0
+"""Root mean square of latents before ICA that does not whiten; below about 1 its fixed point stops at once."""
+SHARE = 1 / 20
+"""A direction is active if it moves images by more than this share of what the most active one does."""
+_SWEEPS = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Unmixing:
+    """An affine map from latents to components, and back.
+
+    Attributes
+    ----------
+    kind : str
+    mean : (d,) array
+    matrix : (k, d) array
+        Components are ``(latents - mean) @ matrix.T``.
+    back : (d, k) array
+        Latents are ``components @ back.T + mean``; directions that were pruned stay at their mean.
+    converged : bool
+    conditioning : (k, k) array or None
+        Second variation of the contrast in the plane of two components (see :class:`isorep.ICA`); None without
+        whitening.
+    gaussian : (k,) array of bool or None
+        Components that cannot be told from Gaussian ones.
+    activity : (d,) array or None
+        How far each direction moves images, the most active first; of the pruned kind.
+    """
+
+    kind: str
+    mean: Array
+    matrix: Array
+    back: Array
+    converged: bool
+    conditioning: Array | None = field(default=None, repr=False)
+    gaussian: Array | None = field(default=None, repr=False)
+    activity: Array | None = field(default=None, repr=False)
+
+    @property
+    def components(self) -> int:
+        """How many there are."""
+        return len(self.matrix)
+
+    def transform(self, latents: Any) -> Array:
+        """Latents to components."""
+        return np.asarray((np.asarray(latents, dtype=np.float64) - self.mean) @ self.matrix.T)
+
+    def inverse_transform(self, components: Any) -> Array:
+        """Components back to latents."""
+        return np.asarray(np.asarray(components, dtype=np.float64) @ self.back.T + self.mean)
+
+
+def unmix(latents: Any, kind: str = "pruned", *, response: Array | None = None, random_state: int = 0) -> Unmixing:
+    r"""Independent components of latents.
+
+    Parameters
+    ----------
+    latents : (n, d) array
+        One row an image.
+    kind : {"pruned", "scaled", "published", "whitened"}
+        ``published`` neither centres nor whitens: the fixed point of ICA on latents as they are, all dimensions kept.
+        What it finds depends on their scale. ``scaled`` does the same to centred latents with a root mean square of 3.
+        ``whitened`` whitens all directions that vary at all, which gives inactive ones the weight of active ones.
+        ``pruned`` keeps the directions that the decoder responds to, and whitens these.
+    response : (d, d) array, optional
+        For ``pruned``: the mean of :math:`J^\top J` over Jacobians of the decoder, from :func:`decoder_response`.
+    random_state : int
+        Start of the search.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from isorep.disentangling import unmix
+    >>> rng = np.random.default_rng(0)
+    >>> factors = rng.uniform(-1, 1, size=(4000, 2))
+    >>> latents = np.column_stack([factors @ [[1, 0.5], [-0.5, 1]], 0.01 * rng.normal(size=4000)])
+    >>> found = unmix(latents, response=np.eye(3))
+    >>> found.components
+    2
+    >>> bool(np.abs(np.corrcoef(factors.T, found.transform(latents).T)[:2, 2:]).max(axis=1).min() > 0.99)
+    True
+    """
+    values = np.asarray(latents)
+    if values.ndim != 2 or min(values.shape) < 1 or len(values) < 2 or values.dtype.kind not in "fiu":
+        raise InputError(f"latents are numbers in rows and columns, not {values.dtype} of the shape {values.shape}")
+    values = values.astype(np.float64)
+    refuse_non_finite(values, "latents")
+    if kind not in KINDS:
+        raise InputError(f"there is no way {kind!r} to unmix; there are {', '.join(KINDS)}")
+    mean = values.mean(0)
+    scale = float(np.sqrt(np.mean((values - mean) ** 2)))
+    if scale == 0:
+        raise InputError("all rows of the latents are alike: there is nothing to unmix")
+    if kind == "published":
+        found = _fitted(ICA(whiten=None, random_state=random_state, max_iter=_SWEEPS), values)
+        return Unmixing(kind, np.zeros_like(mean), found.components_, found.mixing_, bool(found.converged_))
+    if kind == "scaled":
+        factor = SCALE / scale
+        found = _fitted(ICA(whiten=None, random_state=random_state, max_iter=_SWEEPS), (values - mean) * factor)
+        return Unmixing(kind, mean, factor * found.components_, found.mixing_ / factor, bool(found.converged_))
+    if kind == "whitened":
+        found = _fitted(ICA(random_state=random_state), values)
+        return _whitened(kind, found, mean, np.eye(len(mean)), np.eye(len(mean)))
+    if response is None:
+        raise InputError("pruning needs the response of the decoder: see decoder_response")
+    onto, back, activity = active_directions(values, response)
+    found = _fitted(ICA(random_state=random_state), (values - mean) @ onto.T)
+    return _whitened(kind, found, mean, onto, back, activity)
+
+
+def decoder_response(jacobians: Any) -> Array:
+    r"""How a decoder moves its output with each pair of latents: the mean of :math:`J^\top J` over samples."""
+    values = np.asarray(jacobians)
+    if values.ndim != 3 or min(values.shape) < 1:
+        raise InputError(f"Jacobians have samples, outputs and latents, not the shape {values.shape}")
+    flat = values.reshape(-1, values.shape[2]).astype(np.float64)
+    return np.asarray(flat.T @ flat / len(values))
+
+
+def active_directions(latents: Array, response: Array, share: float = SHARE) -> tuple[Array, Array, Array]:
+    r"""White coordinates in the directions that move images, the way back, and how far every direction moves them.
+
+    With the covariance :math:`\Sigma` of latents and the response M of the decoder, the eigenvalues of
+    :math:`\Sigma^{1/2}M\Sigma^{1/2}` are the variances of the images along white directions, to first order. They do
+    not change when latents are mixed or rescaled and the decoder makes up for it.
+    """
+    if response.shape != 2 * (latents.shape[1],):
+        raise InputError(f"the response has the shape {response.shape} and there are {latents.shape[1]} latents")
+    spread, axes = np.linalg.eigh(np.cov(latents, rowvar=False).reshape(response.shape))
+    there = spread > spread[-1] * 1e-12
+    roots = np.sqrt(spread[there])
+    half = axes[:, there] * roots
+    moved, turned = np.linalg.eigh(half.T @ response @ half)
+    activity = np.sqrt(np.maximum(moved[::-1], 0.0))
+    if not activity[0] > 0:
+        raise InputError("the decoder responds to no direction of the latents")
+    kept = int((activity > share * activity[0]).sum())
+    chosen = turned[:, ::-1][:, :kept]
+    onto = chosen.T @ (axes[:, there] / roots).T
+    return onto, half @ chosen, np.pad(activity, (0, latents.shape[1] - len(activity)))
+
+
+def _fitted(ica: ICA, values: Array) -> ICA:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what they say is in the result
+        return ica.fit(values)
+
+
+def _whitened(kind: str, ica: ICA, mean: Array, onto: Array, back: Array, activity: Array | None = None) -> Unmixing:
+    return Unmixing(
+        kind,
+        mean,
+        ica.components_ @ onto,
+        back @ ica.mixing_,
+        bool(ica.converged_),
+        ica.conditioning_,
+        ica.gaussian_,
+        activity,
+    )

@@ -1,0 +1,243 @@
+"""What was found, in sentences made by rule from the numbers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from ..experiment import Outcome
+from .published import DATA
+from .reading import Chosen, Reading
+from .testing import COMPARABLE, OURS, Test, compared, quantile, specialists_with_ica, tests
+
+WAYS_IN_WORDS = (
+    "ICA in the tables: published, neither centred nor whitened; rescaled, the same on centred latents of a fixed root "
+    "mean square; whitened, at full rank; pruned, whitened in the directions that the decoder responds to. Rotated: "
+    "turned at random. PCA: leading principal components of the pixels. Untrained: the encoder before training."
+)
+_FEW = 4  # points from which a rank correlation is told
+
+
+def verdict(reading: Reading) -> tuple[str, bool | None]:
+    """Whether AE + ICA is ahead of the AE, the other models and every control, in every scene."""
+    said, everything, anything, short = [], True, False, set()
+    for scene in reading.scenes:
+        found = tests(reading, scene)
+        ahead = [test for test in found if test.answer == "ahead"]
+        others = [test for test in found if test.answer != "ahead"]
+        anything |= any(test.name == "AE" for test in ahead)
+        everything &= bool(found) and not others
+        short |= {test.name for test in others}
+        ours = reading.held_out(scene, *OURS)
+        words = f"In {DATA.get(scene, scene)} it has InfoM {_mean(ours, 'InfoM')} at InfoE {_mean(ours, 'InfoE')}"
+        if ahead:
+            words += f", ahead of {_listed([_told(test) for test in ahead])}"
+        if others:
+            words += f"; {_listed([f'{_answer(test)} {_told(test)}' for test in others])}"
+        said.append(words)
+    if everything:
+        head = "AE + ICA is ahead of the AE, of the other models and of every control"
+    elif anything:
+        head = f"AE + ICA is ahead of the AE, and not of {_listed(sorted(short))} everywhere"
+    else:
+        head = "AE + ICA is not ahead of the AE"
+    return ". ".join([head, *said]) + ".", True if everything else None if anything else False
+
+
+def findings(reading: Reading) -> tuple[str, ...]:
+    """A sentence or two on each question."""
+    found: list[str] = []
+    for scene in reading.scenes:
+        found += [*_whitening(reading, scene), *_rivals(reading, scene), *_selection(reading, scene)]
+    return (*found, *_constants(reading), *_factors(reading), *_planes(reading), WAYS_IN_WORDS)
+
+
+def _whitening(reading: Reading, scene: str) -> list[str]:
+    """Unwhitened, whitened, or pruned and whitened."""
+    ways = ("published", "scaled", "whitened", "pruned")
+    means = {way: reading.held_out(scene, "ae", way) for way in ways}
+    if not all(chosen.scores for chosen in means.values()):
+        return []
+    modular = {way: chosen.mean("InfoM").value or 0.0 for way, chosen in means.items()}
+    best, second = sorted(modular, key=lambda way: -modular[way])[:2]
+    margin = compared(second, means[best], means[second])
+    words = {
+        "published": "unwhitened as published",
+        "scaled": "unwhitened and rescaled",
+        "whitened": "whitened at full rank",
+        "pruned": "pruned and whitened",
+    }
+    told = _listed([f"{words[way]} {_mean(means[way], 'InfoM')}" for way in ways])
+    won = f"{words[best]} wins" if margin.answer != "not shown" else f"{words[best]} and {words[second]} are level"
+    points = [point for each in reading.last_points(scene).values() for point in each]
+    gaps = [_gap(point) for point in points]
+    kept = [point["geometry"]["directions"] for point in points]
+    latents = len(points[0]["geometry"]["activity"])
+    difference = (means["pruned"].mean("InfoE").value or 0.0) - (means["scaled"].mean("InfoE").value or 0.0)
+    return [
+        f"{DATA.get(scene, scene)}, inactive latents: InfoM {told}; {won}. The decoder responds to "
+        f"{_range(kept)} of {latents} directions, the weakest of these {np.median(gaps):.0f} times as much "
+        f"as the strongest of the others (median): whitening at full rank lifts those others to the variance of the "
+        f"rest, and pruning removes them first. Pruning changes InfoE by {_signed(difference)} and InfoC by "
+        f"{_signed((means['pruned'].mean('InfoC').value or 0.0) - (means['scaled'].mean('InfoC').value or 0.0))}."
+    ]
+
+
+def _rivals(reading: Reading, scene: str) -> list[str]:
+    found = specialists_with_ica(reading, scene)
+    if not found:
+        return []
+    told = _listed([f"{_answer(test)} {_told(test)}" for test in found])
+    return [f"{DATA.get(scene, scene)}, the other models with ICA of their own: AE + ICA is {told}."]
+
+
+def _selection(reading: Reading, scene: str) -> list[str]:
+    """What labels are worth."""
+    way = OURS[1]
+    published, honest = reading.as_published(scene, *OURS), reading.held_out(scene, *OURS)
+    blind = reading.least_constant(scene, way)
+    if not (published.scores and honest.scores):
+        return []
+    words = (
+        f"{DATA.get(scene, scene)}, selection: AE + ICA has InfoM {_mean(published, 'InfoM')} where setting and step "
+        f"are chosen and scored on the same images, {_mean(honest, 'InfoM')} where other replicates choose and new "
+        "images are scored"
+    )
+    if blind.scores and blind.choice is not None:
+        words += (
+            f", and {_mean(blind, 'InfoM')} where no label is looked at and the best conditioned decoder is taken "
+            f"({blind.choice[0]})"
+        )
+    return [words + "."]
+
+
+def _constants(reading: Reading) -> list[str]:
+    """Whether the measured constant says where ICA works."""
+    said, pooled = [], []
+    for scene in reading.scenes:
+        pairs = _pairs(reading, scene)
+        pooled += pairs
+        if len(pairs) >= _FEW:
+            said.append(f"{_rank(pairs):+.2f} over {len(pairs)} runs in {DATA.get(scene, scene)}".replace("-", "−"))
+    if len(reading.scenes) > 1 and len(pooled) >= _FEW:
+        said.append(f"{_rank(pooled):+.2f} over all of them".replace("-", "−"))
+    if not said:
+        return []
+    return [
+        "Rank correlation of the decoder's bi-Lipschitz constant among active directions with InfoM of AE + ICA "
+        f"(rescaled; the theory expects it to be negative): {_listed(said)}."
+    ]
+
+
+def _factors(reading: Reading) -> list[str]:
+    """Whether factors that move the pixels little are those that are not recovered."""
+    said = []
+    for scene in reading.scenes:
+        generators = reading.generators(scene)
+        points = [point for each in reading.last_points(scene).values() for point in each]
+        if not generators or not points:
+            continue
+        names = list(generators[0]["stretch"])
+        stretch = {name: float(np.mean([each["stretch"][name] for each in generators])) for name in names}
+        best = {
+            name: float(np.mean([point["conditions"]["pruned"]["held_out"]["best"][name] for point in points]))
+            for name in names
+        }
+        rank = _rank([(stretch[name], best[name]) for name in names])
+        told = _listed([f"{name} {stretch[name]:.2g} and {best[name]:.2f}" for name in names])
+        constants = [each["similarity"] for each in generators if each["similarity"] is not None]
+        constant = f"{np.mean(constants):.1f}" if constants else "infinite"
+        said.append(
+            f"{DATA.get(scene, scene)}, factors: how far a standard deviation of each moves the pixels, and the "
+            f"information that the best component has of it: {told}; rank correlation {rank:+.2f}. The generator's "
+            f"own constant, up to scale, is {constant}.".replace("correlation -", "correlation −")
+        )
+    return said
+
+
+def _planes(reading: Reading) -> list[str]:
+    """Whether planes that may turn hold components that tell of the same factors."""
+    firm, overlap, ranks = [], [], []
+    for scene in reading.scenes:
+        for points in reading.last_points(scene).values():
+            for point in points:
+                found = point["conditions"]["pruned"].get("planes")
+                if found is not None:
+                    firm += found["curvature"]
+                    overlap += found["overlap"]
+                    ranks += [] if found["spearman"] is None else [found["spearman"]]
+    if len(ranks) < 2:
+        return []
+    pooled = _rank(list(zip(firm, overlap, strict=True)))
+    error = float(np.std(ranks, ddof=1) / math.sqrt(len(ranks)))
+    mean = float(np.mean(ranks))
+    says = "say" if mean < -quantile(len(ranks)) * error else "do not say"
+    return [
+        f"Planes: rank correlation of the contrast's curvature in the plane of two components with how far both tell "
+        f"of the same factors is {_signed(mean)} ± {error:.2f} within runs ({len(ranks)} of them), and "
+        f"{_signed(pooled)} over all planes. Near-Gaussian planes {says} which factors stay mixed."
+    ]
+
+
+def _pairs(reading: Reading, scene: str) -> list[tuple[float, float]]:
+    found = []
+    for points in reading.last_points(scene).values():
+        for point in points:
+            constant = point["geometry"]["active"]["similarity"]
+            if constant is not None and math.isfinite(constant):
+                found.append((float(constant), float(point["conditions"][OURS[1]]["held_out"]["InfoM"])))
+    return found
+
+
+def _gap(point: Outcome) -> float:
+    """How many times as much the weakest active direction moves images as the strongest inactive one."""
+    activity, kept = point["geometry"]["activity"], int(point["geometry"]["directions"])
+    if kept >= len(activity) or not activity[kept]:
+        return math.inf
+    return float(activity[kept - 1] / activity[kept])
+
+
+def _range(numbers: list[int]) -> str:
+    return f"{min(numbers)}" if min(numbers) == max(numbers) else f"{min(numbers)} to {max(numbers)}"
+
+
+def _rank(pairs: list[tuple[float, float]]) -> float:
+    x, y = zip(*pairs, strict=True)
+    if len(set(x)) < 2 or len(set(y)) < 2:
+        return 0.0
+    return float(spearmanr(x, y).statistic)
+
+
+def _told(test: Test) -> str:
+    explicit = f", InfoE {_signed(test.explicitness)}" if abs(test.explicitness) > COMPARABLE else ""
+    return f"{test.name} ({_value(test.difference, test.error, signed=True)}{explicit})"
+
+
+def _answer(test: Test) -> str:
+    return {
+        "behind": "behind",
+        "not shown": "not shown to differ from",
+        "ahead, but less explicit": "ahead at less InfoE of",
+    }.get(test.answer, test.answer + " of")
+
+
+def _mean(chosen: Chosen, measure: str) -> str:
+    mean = chosen.mean(measure)
+    return _value(mean.value, mean.error)
+
+
+def _value(value: float | None, error: float | None, signed: bool = False) -> str:
+    if value is None:
+        return "unknown"
+    told = _signed(value) if signed else f"{value:.2f}"
+    return told if error is None else f"{told} ± {error:.2f}"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "−")
+
+
+def _listed(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else "nothing"

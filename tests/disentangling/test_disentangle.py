@@ -1,0 +1,140 @@
+"""``isorep.disentangle`` end to end: factors are found, come back, are saved and loaded; wrong calls are refused."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import isorep
+from isorep.cli.main import app
+from isorep.disentangling import load
+
+from .conftest import bars
+
+torch = pytest.importorskip("torch")
+
+
+def test_the_factors_of_simple_images_are_components_that_come_back(found):
+    result, images, factors = found
+    assert len(result.components) == 3
+    assert all(component.comes_back for component in result.components)
+    assert result.verdict == "All 3 components come back in the other training."
+    shared = np.abs(np.corrcoef(factors.T, result.transform(images).T)[:3, 3:])
+    assert shared.max(1).min() > 0.95
+    assert result.trainings[0].lost < 0.1
+    assert result.trainings[0].constant < 5
+    for words in ("verdict: All 3", "responds to 3 of 6", "latents of all trainings", "note: 300 images are few"):
+        assert words in str(result)
+
+
+def test_components_are_drawn(found):
+    result, images, _ = found
+    again = result.draw(result.transform(images[:10]))
+    assert again.shape == (10, 1, 8, 8)
+    assert np.abs(again[:, 0] - images[:10]).mean() < 0.1
+
+
+def test_the_result_is_plain_data(found):
+    result, _, _ = found
+    plain = json.loads(result.to_json())
+    assert plain["schema"] == "isorep.disentangle/1"
+    assert plain["data"] == {
+        "name": "images",
+        "images": 300,
+        "trained_on": 270,
+        "held_out": 30,
+        "channels": 1,
+        "height": 8,
+        "width": 8,
+    }
+    assert set(plain["agreement"]["rungs"]) == {"identity", "signed_permutation", "rigid", "linear", "ica"}
+    assert len(plain["trainings"]) == 2
+
+
+def test_what_is_saved_comes_back(found, tmp_path):
+    result, images, _ = found
+    result.save(tmp_path / "model.safetensors")
+    loaded = load(tmp_path / "model.safetensors")
+    assert np.allclose(loaded.transform(images), result.transform(images))
+    assert np.allclose(loaded.draw(np.zeros(3)), result.draw(np.zeros(3)))
+    result.save_sheet(tmp_path / "sheet.png")
+    assert (tmp_path / "sheet.png").read_bytes() == result.sheet.png
+    with pytest.raises(isorep.InputError, match=r"must end in .safetensors"):
+        result.save(tmp_path / "model.pt")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"latents": 7},
+        {"latents": 10**9},
+        {"height": 10**6, "width": 10**6},
+        {"channels": 2},
+        {"network": "evil"},
+        {"network": None},
+        {"components": -1},
+        {"format": "something else"},
+    ],
+)
+def test_files_that_lie_are_refused(found, tmp_path, change):
+    from safetensors import safe_open
+    from safetensors.numpy import save_file
+
+    result, _, _ = found
+    path = tmp_path / "model.safetensors"
+    result.save(path)
+    with safe_open(path, "numpy") as file:
+        facts = json.loads(file.metadata()["isorep"])
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    save_file(arrays, path, metadata={"isorep": json.dumps(facts | change)})
+    with pytest.raises(isorep.InputError, match="is not a model that isorep saved"):
+        load(path)
+
+
+def test_the_same_call_gives_the_same_and_goes_on_from_checkpoints(tmp_path):
+    images, _ = bars(80)
+    asked = {"latents": 4, "size": 8, "steps": 5, "batch": 16, "n_seeds": 1, "checkpoints": tmp_path / "kept"}
+    one, two = isorep.disentangle(images, **asked), isorep.disentangle(images, **asked)
+    assert np.array_equal(one.transform(images), two.transform(images))
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["training-0.safetensors"]
+    assert one.ensemble is None
+    assert "components from a single training" in one.verdict
+    assert "raise n_seeds" in str(one)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"latents": 1}, "latents"),
+        ({"n_seeds": 0}, "n_seeds"),
+        ({"held_out": 1.0}, "held_out is 1.0"),
+        ({"weight_decay": float("nan")}, "weight_decay is nan"),
+        ({"network": "resnet"}, "there is no network 'resnet'"),
+        ({"network": "published"}, "sides are multiples of 16"),
+        ({"size": 3}, "size is 3"),
+        ({"random_state": -1}, "random_state"),
+        ({"device": "abacus"}, "device"),
+    ],
+)
+def test_calls_that_make_no_sense_are_refused(settings, words):
+    with pytest.raises(isorep.InputError, match=words):
+        isorep.disentangle(bars(70)[0], **{"size": 8, "steps": 1} | settings)
+
+
+def test_the_command(tmp_path):
+    np.savez(tmp_path / "bars.npz", images=(255 * bars(80)[0]).astype(np.uint8))
+    given = ["disentangle", str(tmp_path / "bars.npz"), "--size", "8", "--steps", "4", "--seeds", "2"]
+    given += ["--latents", "4"]
+    outputs = {"--json": "a.json", "--html": "a.html", "--model": "a.safetensors", "--sheet": "a.png"}
+    for option, name in outputs.items():
+        given += [option, str(tmp_path / name)]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 0, done.output
+    assert "data  bars.npz: 80 images of 8 x 8 x 1, 8 of them held out" in done.output
+    assert "verdict:" in done.output
+    for name in outputs.values():
+        assert (tmp_path / name).stat().st_size > 100, name
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    wrong = CliRunner().invoke(app, [*given[:8], "--sheet", str(tmp_path / "a.jpg")])
+    assert "must end in .png" in str(wrong.exception)

@@ -1,0 +1,125 @@
+"""Images from folders, files and arrays: what is taken, how it is cut, and what is refused."""
+
+import struct
+import zlib
+
+import numpy as np
+import pytest
+
+import isorep
+from isorep.disentangling import as_pictures
+
+from .conftest import bars
+
+pillow = pytest.importorskip("PIL.Image")
+
+
+def write(folder, count=70, width=12, height=8, suffix=".png"):
+    """Coloured images, wider than high; each has one colour of its own in the middle and black ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for place in range(count):
+        pixels = np.zeros((height, width, 3), np.uint8)
+        pixels[:, 2:-2] = (place, 255 - place, 128)
+        pillow.fromarray(pixels).save(folder / f"{place:03}{suffix}")
+    return folder
+
+
+def test_a_folder_is_read_in_order_and_cut_to_the_middle(tmp_path):
+    write(tmp_path / "some", 40)
+    write(tmp_path / "some" / "more", 40)
+    (tmp_path / "some" / "notes.txt").write_text("not an image")
+    found = as_pictures(tmp_path / "some", size=4)
+    assert found.values.shape == (80, 3, 4, 4)
+    assert found.values.dtype == np.uint8
+    assert found.files[0] == "000.png"
+    assert found.files[40] == "more/000.png"
+    assert (found.values[7, 0] == 7).all()
+    assert found.name == "some"
+
+
+def test_grey_colours_are_one_channel(tmp_path):
+    for place in range(64):
+        pillow.new("RGB", (8, 8), (place, place, place)).save(tmp_path / f"{place}.bmp")
+    assert as_pictures(tmp_path, size=8).values.shape == (64, 1, 8, 8)
+    assert as_pictures(tmp_path, size=8, channels=3).values.shape == (64, 3, 8, 8)
+
+
+def test_so_many_at_most_drawn_alike_each_time():
+    images, _ = bars(200)
+    one, two = (as_pictures(images, size=8, most=100, random_state=3).values for _ in range(2))
+    assert one.shape == (100, 1, 8, 8)
+    assert np.array_equal(one, two)
+
+
+def test_bytes_and_numbers_are_the_same_and_files_as_arrays(tmp_path):
+    images, _ = bars(70)
+    as_bytes = np.rint(images * 255).astype(np.uint8)
+    plain = as_pictures(images, size=8).values
+    assert np.array_equal(plain, as_pictures(as_bytes, size=8).values)
+    np.save(tmp_path / "a.npy", as_bytes[..., None])
+    np.savez(tmp_path / "a.npz", other=as_bytes)
+    assert np.array_equal(plain, as_pictures(tmp_path / "a.npy", size=8).values)
+    assert np.array_equal(plain, as_pictures(f"{tmp_path / 'a.npz'}::other", size=8).values)
+    assert as_pictures(images, size=4).values.shape == (70, 1, 4, 4)
+    coloured = np.stack([as_bytes, as_bytes // 2, as_bytes, as_bytes], axis=-1)
+    found = as_pictures(coloured, size=8)
+    assert found.values.shape == (70, 3, 8, 8)
+    assert found.notes == ("the fourth channel, transparency, was left out",)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (np.full((70, 8, 8), np.nan), "not finite"),
+        (np.linspace(0, 7, 70 * 64).reshape(70, 8, 8), "from 0 to 7: scale them"),
+        (np.arange(70 * 64).reshape(70, 8, 8), "from 0 to 4479: give bytes"),
+        (np.array([["a"]], dtype=object), "holds object"),
+        (np.zeros((70, 8)), "has the shape"),
+        (np.zeros((70, 8, 8, 2)), "has the shape"),
+        (np.zeros((0, 8, 8)), "has the shape"),
+        (np.random.default_rng(0).random((5, 8, 8)), "holds 5 images: at least 64"),
+        (np.zeros((70, 8, 8)), "are alike"),
+        ([[1], [1, 2]], "cannot be taken as an array"),
+    ],
+)
+def test_arrays_that_are_no_images_are_refused(values, words):
+    with pytest.raises(isorep.InputError, match=words):
+        as_pictures(values, size=8)
+
+
+def test_folders_and_files_that_are_no_images_are_refused(tmp_path):
+    with pytest.raises(isorep.InputError, match="does not exist"):
+        as_pictures(tmp_path / "nowhere")
+    with pytest.raises(isorep.InputError, match="holds no images"):
+        as_pictures(tmp_path)
+    write(tmp_path / "few", 3)
+    with pytest.raises(isorep.InputError, match="holds 3 images: at least 64"):
+        as_pictures(tmp_path / "few")
+    write(tmp_path / "broken", 70)
+    (tmp_path / "broken" / "035.png").write_bytes((tmp_path / "broken" / "035.png").read_bytes()[:40])
+    with pytest.raises(isorep.InputError, match=r"035.png cannot be read as an image"):
+        as_pictures(tmp_path / "broken")
+    (tmp_path / "broken" / "035.png").write_bytes(b"#!/bin/sh\necho\n")
+    with pytest.raises(isorep.InputError, match=r"035.png cannot be read as an image"):
+        as_pictures(tmp_path / "broken")
+    (tmp_path / "text.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(isorep.InputError, match="is no folder of images"):
+        as_pictures(tmp_path / "text.csv")
+    np.save(tmp_path / "pickled.npy", np.array([{}, {}], dtype=object), allow_pickle=True)
+    with pytest.raises(isorep.InputError):
+        as_pictures(tmp_path / "pickled.npy")
+
+
+def test_an_image_that_would_fill_the_memory_is_refused_before_it_is_unpacked(tmp_path):
+    write(tmp_path, 70)
+    header = struct.pack(">IIBBBBB", 20_000, 20_000, 1, 0, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(b"")), (b"IEND", b""))
+    (tmp_path / "000.png").write_bytes(
+        b"\x89PNG\r\n\x1a\n"
+        + b"".join(
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+            for kind, data in chunks
+        )
+    )
+    with pytest.raises(isorep.InputError, match=r"000.png"):
+        as_pictures(tmp_path)
