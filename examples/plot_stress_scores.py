@@ -32,7 +32,8 @@ image = axes.imshow(moved.T, cmap="RdBu", vmin=-1, vmax=1, aspect="auto")
 for i in range(len(rows)):
     for j in range(len(columns)):
         large = abs(moved[i, j]) > found.tolerance
-        axes.text(i, j, f"{moved[i, j]:+.2f}" if large else "·", ha="center", va="center", fontsize=7)
+        ink = "white" if abs(moved[i, j]) > 0.55 else "black"
+        axes.text(i, j, f"{moved[i, j]:+.2f}" if large else "·", color=ink, ha="center", va="center", fontsize=7)
 axes.axvline(harmless - 0.5, color="black", linewidth=1)
 axes.set_xticks(range(len(rows)), [name.replace("_", " ") for name in rows], rotation=40, ha="right")
 axes.set_yticks(range(len(columns)), [f"{name} ({found.baseline[name]:.2f})" for name in columns])

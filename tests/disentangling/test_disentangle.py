@@ -31,8 +31,8 @@ def test_the_factors_of_simple_images_are_components_that_come_back(found):
 def test_components_are_drawn(found):
     result, images, _ = found
     again = result.draw(result.transform(images[:10]))
-    assert again.shape == (10, 1, 8, 8)
-    assert np.abs(again[:, 0] - images[:10]).mean() < 0.1
+    assert again.shape == (10, 8, 8, 1)
+    assert np.abs(again[..., 0] - images[:10]).mean() < 0.1
 
 
 def test_the_result_is_plain_data(found):

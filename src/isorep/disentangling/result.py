@@ -113,8 +113,9 @@ class Disentanglement(Written):
         return self.unmixing.transform(encoded(self.module, pictures.values))
 
     def draw(self, components: Any) -> Array:
-        """Images in [0, 1] of shape (n, channels, size, size) for components."""
-        return decoded(self.module, self.unmixing.inverse_transform(np.atleast_2d(np.asarray(components))))
+        """Images in [0, 1] of shape (n, size, size, channels) for components."""
+        drawn = decoded(self.module, self.unmixing.inverse_transform(np.atleast_2d(np.asarray(components))))
+        return drawn.transpose(0, 2, 3, 1)
 
     def save(self, path: str | Path) -> None:
         """Write autoencoder and unmixing to a ``.safetensors`` file: arrays and JSON, nothing to unpickle."""

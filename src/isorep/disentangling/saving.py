@@ -44,8 +44,9 @@ class Disentangler:
         return self.unmixing.transform(encoded(self.module, pictures.values))
 
     def draw(self, components: Any) -> Array:
-        """Images in [0, 1] for components."""
-        return decoded(self.module, self.unmixing.inverse_transform(np.atleast_2d(np.asarray(components))))
+        """Images in [0, 1] of shape (n, size, size, channels) for components."""
+        drawn = decoded(self.module, self.unmixing.inverse_transform(np.atleast_2d(np.asarray(components))))
+        return drawn.transpose(0, 2, 3, 1)
 
 
 def save(result: Disentanglement, path: str | Path) -> None:
