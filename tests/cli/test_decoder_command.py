@@ -18,6 +18,14 @@ def stretch():
         layer.weight[0, 0], layer.weight[1, 1], layer.weight[2, 2] = 2.0, 1.0, 0.5
     return layer
 
+def leaves():
+    raise SystemExit(0)
+
+def late(z):
+    if len(z) > 2:
+        raise ValueError("too many rows\\nfor this")
+    return z
+
 def flat(z):
     return z * torch.tensor([1.0, 0.0, 1.0])
 """
@@ -85,6 +93,13 @@ def test_wrong_calls_end_in_one_sentence(isorep_command, work, tmp_path):
         ((f"{work}:stretch", "z.npy", "--json", "z.npy"), "is an input"),
         ((f"{work}:stretch", "z.npy", "--device", "nowhere"), "cannot use the device"),
         ((f"{work}:stretch", "z.npy", "--memory", "0"), "memory"),
+        ((f"{work}:stretch", "z.npy", "--memory", "inf"), "memory"),
+        ((f"{work}:stretch", "z.npy", "--seed", "-1"), "random_state is -1"),
+        ((f"{work}:stretch", "z.npy", "--join"), "--join is for a pair"),
+        ((f"{work}:stretch", "z.npy", "--against-weights", "w"), "--against-weights is for a pair"),
+        ((f"{work}:stretch", "z.npy", "--against", f"{work}:stretch", "--directions", "5"), "--directions is for"),
+        ((f"{work}:leaves", "z.npy"), "fails: SystemExit"),
+        ((f"{work}:late", "z.npy"), "fails on a batch of 60 rows: too many rows"),
     ):
         done = isorep_command("decoder", *arguments)
         assert done.code == 2, arguments

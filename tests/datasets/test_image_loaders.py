@@ -72,6 +72,9 @@ def test_mpi3d_has_no_labels_and_takes_another_grid_only_by_name(tmp_path, compr
         load("mpi3d_toy", tmp_path, sizes=(2, 2, 2, 1, 1, 3, 2))
     with pytest.raises(isorep.InputError, match="7 positive integers"):
         load("mpi3d_toy", tmp_path, sizes=(24,))
+    for sizes in (24, (2.0, 1, 2, 1, 1, 3, 2)):
+        with pytest.raises(isorep.InputError, match="7 positive integers"):
+            load("mpi3d_toy", tmp_path, sizes=sizes)
     found = load("mpi3d_toy", tmp_path, sizes=(2, 1, 2, 1, 1, 3, 2))
     assert found.factor_values is None
     assert found.factor_sizes == (2, 1, 2, 1, 1, 3, 2)
@@ -263,6 +266,7 @@ def test_unknown_names_and_options_are_refused(tmp_path):
     for options, said in (
         ({"camera": 2}, "0 or 1"),
         ({"size": 0}, "between 1 and 1024"),
+        ({"size": 32.5}, "between 1 and 1024"),
         ({"part": "x"}, "train, test"),
     ):
         with pytest.raises(isorep.InputError, match=said):

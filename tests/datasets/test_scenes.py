@@ -196,3 +196,27 @@ def test_values_that_cannot_be_rendered_are_refused():
     for wrong in ({"size": 2}, {"count": 0}, {"composition": "under"}, {"colour": "red"}):
         with pytest.raises(isorep.InputError, match=r"drawn|there are"):
             Sprites(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: Rooms(size=33.0), "4 to 512"),
+        (lambda: Sprites(count=1.5), "1 to 16"),
+        (lambda: Rooms().draw(2.5), "must be a whole number"),
+        (lambda: Rooms().draw(2, seed=-1), "seed is -1"),
+        (lambda: Rooms().grid([1.5] * 6), "positive integers"),
+        (lambda: Rooms().render("abc"), "rows of numbers"),
+        (lambda: Rooms().render([0, 0, 0, 1, 0, 0], dtype=np.uint8), "float32 or float64, not as uint8"),
+        (lambda: Rooms().draw(9, correlation="x"), "rows of numbers"),
+        (lambda: Rooms().draw(9, correlation=[[1, 0], [0]]), "rows of numbers"),
+        (lambda: Rooms().draw(9, correlation={("scale",): 0.5}), "a correlation is given as"),
+        (lambda: Rooms().draw(9, correlation={("scale", "shape"): "x"}), "a correlation is given as"),
+        (lambda: Rooms().draw(9).sample(2.5), "cannot be drawn"),
+        (lambda: Rooms().draw(9).sample(2, seed=-1), "seed is -1"),
+        (lambda: Rooms().draw(9).split(float("nan")), "share between 0 and 1"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_refused(call, words):
+    with pytest.raises(isorep.InputError, match=words):
+        call()

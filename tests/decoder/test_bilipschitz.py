@@ -193,6 +193,7 @@ def test_results_print_tabulate_and_serialise(rng, tmp_path):
         {"samples": 0},
         {"names": ["a"]},
         {"inactive_below": 1},
+        {"random_state": -1},
     ],
 )
 def test_wrong_settings_are_refused(wrong):
@@ -212,3 +213,39 @@ def test_the_probe_tells_solid_clouds_from_hollow_ones_and_says_when_it_cannot(r
     assert convexity(normal[:10]) is None
     assert convexity(np.zeros((50, 3))) is None
     assert convexity(normal) == convexity(normal)
+
+
+def test_rows_that_occur_twice_are_no_holes(rng):
+    box = rng.uniform(size=(150, 2))
+    assert convexity(np.concatenate([box, box])) == convexity(box)
+
+
+def test_filled_boxes_of_few_dimensions_are_seldom_called_hollow():
+    answers = [
+        convexity(np.random.default_rng(seed).uniform(size=shape), random_state=seed).answer
+        for seed in range(12)
+        for shape in ((100, 1), (50, 2))
+    ]
+    assert answers.count("holes") <= 1
+
+
+def test_a_constant_decoder_is_called_constant():
+    found = bilipschitz(lambda z: 0 * z, np.ones((3, 2)))
+    assert found.inactive == ("z0", "z1")
+    assert "does not move with any latent" in found.verdict[1]
+
+
+def test_one_output_and_one_inactive_latent_are_spoken_of_as_one(rng):
+    z = rng.standard_normal((5, 2))
+    assert "There is 1 output for 2 latents, so at least 1 direction is always lost." in str(
+        bilipschitz(lambda z: z.sum(1), z)
+    )
+    assert "1 of 2 latents is inactive (z1)" in str(bilipschitz(lambda z: z[:, :1] * z.new_ones(2), z))
+
+
+def test_the_columns_of_a_data_frame_name_the_latents(rng):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(rng.standard_normal((5, 2)), columns=["size", "place"])
+    stretch = torch.tensor([1.0, 0.0], dtype=torch.float64)
+    assert bilipschitz(lambda z: z * stretch, frame).inactive == ("place",)
+    assert bilipschitz(lambda z: z * stretch, frame, names=["a", "b"]).inactive == ("b",)

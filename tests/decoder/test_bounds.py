@@ -409,3 +409,33 @@ def test_dead_and_infinite_decoders_are_a_normal_case():
 def test_wrong_calls_are_refused_in_one_sentence(call, words):
     with pytest.raises(isorep.InputError, match=words):
         bounds(**call)
+
+
+@pytest.mark.parametrize("dimension", [1, 64, 65, 300])
+def test_an_isometry_leaves_no_error_in_any_dimension(dimension):
+    found = bounds(excess=0, dimension=dimension)
+    assert (found.sup.value, found.rms.value, found.sup.vacuous) == (0, 0, False)
+
+
+@pytest.mark.parametrize("constant", [1e80, 1e160, 1e300, math.inf])
+def test_constants_of_any_size_have_bounds(constant):
+    found = bounds(constant=constant, dimension=3, spread=0.5, target_diameter=1.0, mismatch=0.1)
+    assert found.sup.vacuous
+    assert not math.isnan(found.sup.value + found.rms.value)
+    assert bounds(defect=constant, dimension=3).rms.vacuous
+
+
+@pytest.mark.parametrize("wrong", [{"dimension": math.nan}, {"dimension": 2.5}, {"radii": (1.0,)}, {"radii": 1.0}])
+def test_sizes_that_are_none_are_refused(wrong):
+    with pytest.raises(isorep.InputError, match=next(iter(wrong))):
+        bounds(**{"excess": 0.1, "dimension": 2, **wrong})
+
+
+@pytest.mark.parametrize("dimension", [0, -1, 2.5, True])
+def test_the_constant_wants_a_dimension(dimension):
+    with pytest.raises(isorep.InputError, match="whole number from 1 on"):
+        isometric_constant(dimension)
+
+
+def test_constants_come_in_arrays_too():
+    assert bounds(constant=np.array([1.1, 1.2]), dimension=np.int64(3)).constant == pytest.approx(1.32)

@@ -192,7 +192,9 @@ def test_memory_limits_the_rows_and_directions_that_are_worked_on_at_once(rng):
         (lambda z: z - z.mean(0), "depends on the other rows"),
         (lambda z: z + torch.randn_like(z), "draws at random"),
         (lambda z: 2 * z.detach(), "no gradient reaches its input"),
-        (lambda z: (z, z), "returns a tuple where a tensor is needed"),
+        (lambda z: (z, z), r"of type tuple where a tensor is needed: wrap it, as in lambda z: decoder\(z\)\[0\]"),
+        (lambda z: {"x": z}, r"decoder\(z\)\[.name.\]"),
+        (lambda z: z if len(z) < 3 else 1 / 0, "fails on a batch of 4 rows: division by zero"),
         (lambda z: z.sum(), "maps 2 rows to shape"),
         (lambda z: z[:, :0], "returns no numbers"),
         (lambda z: z.to(torch.complex64), "complex64 numbers"),
@@ -290,3 +292,15 @@ def test_any_linear_map(d, outputs, seed):
     np.testing.assert_allclose(largest, wanted[0], rtol=1e-6)
     if outputs >= d:
         np.testing.assert_allclose(smallest, wanted[-1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("memory", [0, np.inf, np.nan, None])
+def test_memory_is_a_finite_number_of_bytes(memory):
+    with pytest.raises(isorep.InputError, match="number of bytes"):
+        jacobian(lambda z: z, np.zeros((2, 2)), memory=memory)
+
+
+def test_steps_that_return_several_tensors_count_for_planning():
+    norm = torch.nn.Sequential(torch.nn.Linear(3, 50), torch.nn.GroupNorm(2, 50))
+    with opened(norm, np.ones((2, 3), np.float32), "auto", 2**20, None) as found:
+        assert found.ready.held >= 100

@@ -232,3 +232,20 @@ def test_it_prints_and_serialises(found, tmp_path):
     assert "closest layer" in str(found)
     found.to_html(tmp_path / "layers.html")
     assert "How rigid the rest is" in (tmp_path / "layers.html").read_text()
+
+
+def test_the_rest_of_a_layer_does_not_end_at_itself():
+    inputs = torch.randn(30, 5, dtype=torch.float64)
+    with pytest.raises(isorep.InputError, match="nothing between"):
+        layers(network(0), network(1), inputs, ["2"], to="2")
+    assert [layer.name for layer in layers(network(0), network(1), inputs, ["2", "2"], n_null=0).layers] == ["2"]
+
+
+def test_half_precision_is_computed_in_single():
+    halves = [network(seed).half() for seed in (0, 1)]
+    inputs = torch.randn(30, 5)
+    found = layers(*halves, inputs, ["0"], n_null=0)
+    full = layers(*(network(seed).half().float() for seed in (0, 1)), inputs, ["0"], n_null=0)
+    assert found.layers[0].constant == full.layers[0].constant
+    assert halves[0][0].weight.dtype == torch.float16
+    assert any("half precision" in caveat for caveat in found.caveats)

@@ -193,3 +193,8 @@ def test_lemmas_refuse_what_makes_no_sense():
             call()
     assert ica_constant(0.5, 2.0, 4, contrast="cube") == pytest.approx((3 * 4 * 2 + 2 * 8) / 0.5)
     assert ica_constant(-0.1, 2.0, 4) == math.inf
+
+
+def test_an_error_of_any_size_has_a_bound():
+    found = isorep.decoder.theorem2(1e200, dimension=np.int64(4), radius=2.0, eigenvalue=0.5, gamma=1.0)
+    assert found.bound.value == math.inf

@@ -243,6 +243,12 @@ class Needs:
         pass
 
 number = 3
+
+def breaks():
+    raise RuntimeError("no such size\\nat all")
+
+def leaves():
+    raise SystemExit(0)
 """
 
 
@@ -252,6 +258,7 @@ def code(tmp_path, monkeypatch):
     name = f"codes_{tmp_path.name}".replace("-", "_")
     (tmp_path / f"{name}.py").write_text(CODE)
     (tmp_path / f"{name}_broken.py").write_text("1 / 0")
+    (tmp_path / f"{name}_leaves.py").write_text("raise SystemExit(0)")
     return name
 
 
@@ -274,8 +281,11 @@ def test_code_that_cannot_be_used_is_refused(code, tmp_path, models):
         ("no_such_module_here:x", {}, "there is no module"),
         (f"{code}:missing", {}, "has no 'missing'"),
         (f"{code}_broken:x", {}, "ZeroDivisionError"),
+        (f"{code}_leaves:x", {}, "cannot be imported: SystemExit"),
+        (f"{code}:breaks", {}, "fails: RuntimeError: no such size$"),
+        (f"{code}:leaves", {}, "fails: SystemExit: 0"),
         (f"{code}:Needs", {}, "without arguments"),
-        (f"{code}:number", {}, "is a int"),
+        (f"{code}:number", {}, "is of type int"),
         (f"{code}:make", {"weights": tmp_path / "w.safetensors"}, "damaged"),
         (f"{code}:make", {"weights": tmp_path / "w.pt"}, "not a safetensors file"),
         (f"{code}:make", {"weights": tmp_path / "none.safetensors"}, "does not exist"),

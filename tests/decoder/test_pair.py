@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -189,3 +190,37 @@ def test_the_command_sets_two_decoders_side_by_side(square, tmp_path, monkeypatc
         CliRunner().invoke(app, [*call, "--against-latents", "b.npy", "--fail-above", "1.0", "--quiet"]).exit_code == 1
     )
     assert CliRunner().invoke(app, call).exit_code != 0
+
+
+def test_equal_models_violate_nothing(square):
+    few = square[:60]
+    for found in (pair(_same, few, _same, few, n_null=0), pair(_same, few, lambda z: z / 3, 3 * few, n_null=0)):
+        assert found.bounds["scaled"].rms.value == 0
+        assert not found.violated
+
+
+def test_rounding_of_single_precision_violates_nothing(square):
+    single = square[:60].float()
+    found = pair(_same, single, lambda z: z - 5, single + 5, n_null=0)
+    assert found.bounds["equal_outputs"].sup.value == 0 < found.in_sample.sup
+    assert not found.violated
+
+
+def test_every_bound_is_held_against_what_is_measured(square, tmp_path):
+    found = pair(_same, square[:60], _same, square[:60].flip(0), n_null=0)
+    answers = {finding.name: finding.answer for finding in found.findings if finding.source == "equal_outputs"}
+    assert answers["theorem_1"] == answers["sup_polynomial"] == answers["rms"] == "violated"
+    assert answers["rms_diameter_free"] == "violated"
+    assert answers["sup_trivial"] == "vacuous"
+    found.to_html(tmp_path / "pair.html")
+    rows = re.findall(r"<tr>.*?</tr>", (tmp_path / "pair.html").read_text(), re.DOTALL)
+    assert [row for row in rows if "polynomial" in row and "equal outputs" in row and "violated" in row]
+
+
+def test_an_error_says_whose_it_is(square):
+    with pytest.raises(isorep.InputError, match="seed 1: the decoder fails"):
+        pair(_same, square, lambda z: z @ torch.zeros(3, 3), square, names=("seed 0", "seed 1"))
+
+
+def _same(latents):
+    return 1 * latents

@@ -41,7 +41,8 @@ def test_the_rule_can_be_overruled():
     assert [column.discrete for column in as_columns(data, "factors", [True, True, True])] == [True] * 3
     assert as_columns(data, "factors", True)[1].why == "as told"
     with pytest.raises(isorep.InputError, match="holds text, which cannot be continuous"):
-        as_columns(data, "factors", ["a", "b"])
+        as_columns(data, "factors", [True, True, False])
+    assert [column.discrete for column in as_columns(data, "factors", ["a"])] == [True, False, True]
 
 
 class Tensor:
@@ -68,7 +69,6 @@ def test_arrays_frames_mappings_representations_and_tensors_are_the_same():
         assert np.array_equal(as_columns(data, "latents").matrix, expected)
     assert as_columns(frame, "latents").names == ("a", "b", "c", "d")
     assert as_columns(z, "latents").names == ("z0", "z1", "z2", "z3")
-    assert as_columns(frame, "latents").ids is None  # an index that only counts names nothing
     assert np.array_equal(as_columns(Tensor(z), "latents").matrix, expected)
 
 
@@ -214,3 +214,51 @@ def test_files_score_as_arrays_do(table):
     one = isorep.score_factors(folder / "z.csv", folder / "f.csv", **options)
     other = isorep.score_factors(z[::-1], frame.drop(columns="id").iloc[::-1].reset_index(drop=True), **options)
     assert json.loads(one.to_json())["scores"] == json.loads(other.to_json())["scores"]
+
+
+def test_a_shuffled_index_is_joined_with_one_that_counts(rng):
+    pandas = pytest.importorskip("pandas")
+    factors = pandas.DataFrame({"size": rng.normal(size=50)})
+    latents = pandas.DataFrame({"z": factors["size"].to_numpy()})
+    for one, other in ((factors.sample(frac=1, random_state=0), latents), (factors, latents.sample(frac=1))):
+        assert isorep.structure.mcc(one, other).value > 0.999
+    part = factors[factors["size"] > 0]  # an index with gaps beside one that counts: in order
+    assert isorep.structure.mcc(part, latents.iloc[part.index].reset_index(drop=True)).value > 0.999
+    with pytest.raises(isorep.InputError, match="with no ids to join by"):
+        isorep.structure.mcc(factors, latents.iloc[:-1])
+
+
+def test_whole_numbers_that_float64_would_merge_keep_apart():
+    for values in (2**60 + np.arange(40) % 4, np.arange(40, dtype=np.uint64) % 4 + 2**63):
+        column = as_columns({"id": values}, "factors")[0]
+        assert column.discrete
+        assert np.array_equal(column.values, np.arange(40) % 4)
+    for values in ([0, 2**62], np.array([2**70, 1], dtype=object)):
+        with pytest.raises(isorep.InputError, match="give them as text"):
+            as_columns({"id": values}, "factors")
+
+
+def test_numbers_too_large_are_refused_and_those_too_small_are_nothing(rng):
+    s = rng.normal(size=(40, 2))
+    for scale in (1e125, 1e200):
+        with pytest.raises(isorep.InputError, match=r"column 'z0' of latents holds .* beyond 1e\+120: rescale it"):
+            isorep.structure.mcc(s, s * scale)
+    assert isorep.structure.infomec(s, s * 1e-310).infom == 0
+    for a, b in ((1e110, 1e-110), (1e119, 1e119), (1e-110, 1e-110)):
+        found = isorep.score_factors(s * a, s * b, n_resamples=0, n_null=0)
+        assert [round(found[name].value, 6) for name in ("mcc", "linear_r2", "infoe")] == [1, 1, 1]
+        assert min(found["dci_disentanglement"].value, found["sap"].value) > 0.9
+
+
+def test_decimals_are_numbers_dates_are_refused_and_long_digits_are_labels(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    from datetime import date
+    from decimal import Decimal
+
+    table = {"d": [Decimal("1.5"), Decimal("2.5")] * 4, "day": [date(2020, 1, 1)] * 8}
+    parquet.write_table(pyarrow.table(table), tmp_path / "f.parquet")
+    assert as_columns(f"{tmp_path}/f.parquet::d", "factors")[0].values.tolist() == [1.5, 2.5] * 4
+    with pytest.raises(isorep.InputError, match=r"column 'day' holds .*, neither numbers nor labels"):
+        as_columns(tmp_path / "f.parquet", "factors")
+    (tmp_path / "f.csv").write_text("id2,x\n" + "".join(f"1234567890123456789{i % 2},{i}\n" for i in range(8)))
+    assert as_columns(tmp_path / "f.csv", "factors")[0].labels == ("12345678901234567890", "12345678901234567891")

@@ -179,3 +179,21 @@ def test_progress_counts_every_stage(rng):
     assert seen[:3] == [("scores", 0, 2), ("scores", 1, 2), ("scores", 2, 2)]
     assert seen[-1] == ("chance", 3, 3)
     assert ("intervals", 2, 2) in seen
+
+
+def test_ids_among_factors_and_missing_intervals_are_said_aloud(rng):
+    latents, factors = rng.normal(size=(60, 2)), {"row": np.arange(60), "size": rng.normal(size=60)}
+    found = isorep.score_factors(latents, factors, scores="mcc", ladder=False, n_null=0, n_resamples=2)
+    assert any(caveat.startswith("row differs in every row") for caveat in found.caveats)
+    groups = np.r_[np.zeros(56), 1, 2, 3, 4]
+    found = isorep.score_factors(latents, factors, scores="mcc", ladder=False, n_null=0, groups=groups, n_resamples=2)
+    assert found["mcc"].interval is None
+    assert any("have no interval" in caveat for caveat in found.caveats)
+
+
+def test_one_captured_factor_of_several_is_spoken_of_as_one():
+    found = [
+        readings.FactorReading(name, state, "z0", 1.0, 0.0, 1.0, 1.0, ("z0",), None, "")
+        for name, state in (("a", "captured"), ("b", "lost"))
+    ]
+    assert str(readings.judge(found)).startswith("1 of 2 factors has a latent of its own (a z0);")

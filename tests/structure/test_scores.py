@@ -285,3 +285,19 @@ def test_wrong_calls_are_refused_with_a_sentence(call, words):
     rng = np.random.default_rng(0)
     with pytest.raises(isorep.InputError, match=words.replace("(", r"\(").replace("[", r"\[")):
         call(rng.integers(3, size=(60, 2)), rng.normal(size=(60, 3)))
+
+
+def test_a_latent_that_is_constant_on_the_rows_to_learn_from_spoils_nothing(rng):
+    s = rng.normal(size=(60, 2))
+    latents = np.column_stack([s, np.append(np.full(59, 0.1), 1e9)])  # the mean of 59 times 0.1 rounds
+    assert isorep.structure.linear_r2(s, latents).value > 0.99
+    assert isorep.structure.explicitness(s, latents).value > 0.99
+    assert isorep.structure.mcc(s, latents, after="linear").held_out > 0.99
+
+
+@pytest.mark.parametrize("importance", ["binned", "trees", "lasso"])
+def test_the_unit_of_a_continuous_factor_does_not_matter_to_dci(rng, importance):
+    s = rng.normal(size=(80, 2))
+    one, other = (isorep.structure.dci(s * unit, s, importance=importance) for unit in (1.0, 2.0**-120))
+    assert min(one.disentanglement, other.disentanglement) > 0.9
+    assert np.isclose(one.informativeness, other.informativeness, atol=0.02)

@@ -33,7 +33,9 @@ def read_dsprites(path: Path) -> FactorImages:
 def _open(path: Path) -> FactorImages:
     header = npz.peek(path, "imgs")
     if header.dtype != np.uint8 or len(header.shape) != 3 or header.shape[1:] != (64, 64) or header.fortran_order:
-        raise InputError(f"{path.name} holds imgs {header.shape} {header.dtype} where (n, 64, 64) uint8 is needed")
+        raise InputError(
+            f"{path.name} holds imgs {header.shape} {header.dtype} where (n, 64, 64) uint8 in C order is needed"
+        )
     DSPRITES.require_rows(header.shape[0], path)
     wanted = (header.shape[0], len(DSPRITES.sizes))
     classes = _table(path, "latents_classes", "iu", wanted)
@@ -48,7 +50,7 @@ def _open(path: Path) -> FactorImages:
         bits = np.unpackbits(np.asarray(packed()[rows]), axis=1)
         return (bits * np.uint8(255)).reshape(-1, 64, 64, 1)
 
-    return DSPRITES.images(classes.astype(np.int32), read, values=values, sizes=DSPRITES.sizes)
+    return DSPRITES.images(classes.astype(np.int32), read, values=values.astype(np.float64), sizes=DSPRITES.sizes)
 
 
 def _table(path: Path, name: str, kinds: str, wanted: tuple[int, int]) -> Array:

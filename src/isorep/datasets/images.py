@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
+from .checks import is_seed, is_whole
 
 Reader = Callable[[Array], Array]
 
@@ -65,8 +66,9 @@ class FactorImages:
 
     def sample(self, n: int, seed: int = 0) -> Sample:
         """``n`` different images chosen at random, with their factors; the same for the same seed."""
-        if not 1 <= n <= len(self):
+        if not is_whole(n, 1, len(self)):
             raise InputError(f"{self.name} has {len(self)} images, so {n} different ones cannot be drawn from it")
+        _require_seed(seed)
         rows = np.random.default_rng(seed).permutation(len(self))[:n]
         values = None if self.factor_values is None else self.factor_values[rows]
         return Sample(rows, self.images(rows), self.factors[rows], values)
@@ -83,6 +85,9 @@ class FactorImages:
 
     def split(self, held_out: float = 0.1, seed: int = 0) -> tuple[Self, Self]:
         """Training images, and a share of the images that is held out, both in random order."""
+        _require_seed(seed)
+        if not 0 < held_out < 1:
+            raise InputError(f"held_out is {held_out} and must be a share between 0 and 1")
         aside = round(held_out * len(self))
         if not 0 < aside < len(self):
             raise InputError(f"held_out is {held_out}, which leaves one side of {len(self)} images empty")
@@ -122,6 +127,11 @@ class Sample:
     def floats(self) -> Array:
         """The images as float32 in [0, 1], channels first."""
         return as_floats(self.images)
+
+
+def _require_seed(seed: Any) -> None:
+    if not is_seed(seed):
+        raise InputError(f"seed is {seed!r} and must be a whole number from 0 on")
 
 
 def as_floats(images: Array) -> Array:

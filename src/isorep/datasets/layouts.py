@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
+from .checks import are_whole
 from .images import FactorImages, Reader, grid_classes
 
 
@@ -32,7 +33,7 @@ class Layout:
 
     def classes(self, n: int, sizes: Sequence[int] | None, path: Path) -> Array:
         """The classes of files without labels, whose rows must be the whole grid: the published one, or ``sizes``."""
-        if sizes is not None and (len(sizes) != len(self.sizes) or min(sizes) < 1):
+        if sizes is not None and not are_whole(sizes, len(self.sizes)):
             raise InputError(f"sizes must be {len(self.sizes)} positive integers, one a factor of {self.name}")
         chosen = self.sizes if sizes is None else tuple(int(size) for size in sizes)
         if math.prod(chosen) != n:

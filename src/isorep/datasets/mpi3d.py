@@ -34,8 +34,8 @@ def read_mpi3d(path: Path, variant: str, *, sizes: Sequence[int] | None = None) 
         raise InputError(f"{path.name} holds images {header.shape} {header.dtype} where (n, 64, 64, 3) uint8 is needed")
     if header.fortran_order:
         raise InputError(f"{path.name} holds images in Fortran order: save them in C order")
-    chosen = layout.sizes if sizes is None else tuple(sizes)
     classes = layout.classes(header.shape[0], sizes, path)
+    chosen = layout.sizes if sizes is None else tuple(int(size) for size in sizes)
     images = Once(lambda: guarded(path, lambda: npz.array(path, "images")))
 
     def read(rows: Array) -> Array:

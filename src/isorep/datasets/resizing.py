@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
+from .checks import is_whole
 
 SIZE = 64
 
@@ -31,8 +32,10 @@ def resized(images: Array, size: int | None) -> Array:
 
 def require_size(size: int | None) -> None:
     """Refuse a size that is no image."""
-    if size is not None and not 1 <= size <= 1024:
-        raise InputError(f"size is {size} and must lie between 1 and 1024, or be None for the size in the files")
+    if size is not None and not is_whole(size, 1, 1024):
+        raise InputError(
+            f"size is {size!r} and must be a whole number between 1 and 1024, or be None for the size in the files"
+        )
 
 
 @lru_cache(maxsize=16)

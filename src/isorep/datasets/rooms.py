@@ -17,6 +17,7 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from . import solids
+from .checks import is_whole
 from .scenes import Factor, Scene, hue_arc, ramp, turn
 from .solids import CAMERA_DISTANCE, CAMERA_HEIGHT, LIGHT, Rays, shade
 
@@ -76,7 +77,7 @@ class Rooms(Scene):
     channels: int = field(default=3, init=False)
 
     def __post_init__(self) -> None:
-        if not 4 <= self.size <= 512 or not 1 <= self.antialias <= 8:
+        if not is_whole(self.size, 4, 512) or not is_whole(self.antialias, 1, 8):
             raise InputError(f"size is {self.size} and antialias {self.antialias}: 4 to 512 and 1 to 8 are drawn")
         if self.shadow not in SHADOWS or self.colour not in COLOURS:
             raise InputError(

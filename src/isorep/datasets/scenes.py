@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from ..rows import map_blocks
+from .checks import are_whole, is_seed, is_whole
 from .images import FactorImages, grid_classes
 
 Correlation = Mapping[tuple[str, str], float] | Sequence[Sequence[float]] | Array
@@ -78,7 +79,10 @@ class Scene(ABC):
 
     def render(self, values: Any, *, dtype: Any = np.float32) -> Array:
         """Images of shape (rows, size, size, channels) in [0, 1] for any values of the factors, one row an image."""
-        return self._blocks(self._checked(values), np.dtype(dtype), lambda block: block)
+        kind = np.dtype(dtype)
+        if kind not in (np.float32, np.float64):
+            raise InputError(f"images are rendered as float32 or float64, not as {kind}")
+        return self._blocks(self._checked(values), kind, lambda block: block)
 
     def _blocks(self, values: Array, dtype: np.dtype[Any], finish: Callable[[Array], Array]) -> Array:
         """Draw blocks of images on all cores, and finish each before it is put in its place."""
@@ -154,8 +158,10 @@ class Scene(ABC):
         :math:`\Phi(z)` of normal variables with correlation :math:`2 \sin(\pi r / 6)`, which gives uniform values
         the correlation r. On a grid, and for choices, it comes out a little smaller.
         """
-        if n < 1:
-            raise InputError(f"n is {n} and must be at least 1")
+        if not is_whole(n, 1):
+            raise InputError(f"n is {n!r} and must be a whole number of at least 1")
+        if not is_seed(seed):
+            raise InputError(f"seed is {seed!r} and must be a whole number from 0 on")
         shares = self._shares(n, seed, correlation)
         if not continuous:
             chosen = self._sizes(sizes)
@@ -183,13 +189,16 @@ class Scene(ABC):
         """A root of the normal variables' correlation matrix."""
         wanted = np.eye(len(self.factors))
         if isinstance(correlation, Mapping):
-            for (first, second), value in correlation.items():
+            for pair, value in correlation.items():
+                if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(value, int | float | np.number):
+                    raise InputError(f"a correlation is given as {{('x', 'y'): 0.8}}, not as {{{pair!r}: {value!r}}}")
+                first, second = pair
                 if first == second or first not in self.factor_names or second not in self.factor_names:
                     raise InputError(f"({first!r}, {second!r}) are not two factors of {', '.join(self.factor_names)}")
                 one, other = self.factor_names.index(first), self.factor_names.index(second)
                 wanted[one, other] = wanted[other, one] = value
         else:
-            wanted = np.asarray(correlation, dtype=np.float64)
+            wanted = _numbers(correlation, "the correlation")
         if (
             wanted.shape != 2 * (len(self.factors),)
             or not np.isfinite(wanted).all()
@@ -203,9 +212,9 @@ class Scene(ABC):
         return _cholesky([[2 * math.sin(math.pi * value / 6) for value in row] for row in wanted.tolist()])
 
     def _sizes(self, sizes: Sequence[int] | None) -> tuple[int, ...]:
-        chosen = tuple(factor.size for factor in self.factors) if sizes is None else tuple(int(_) for _ in sizes)
-        if len(chosen) != len(self.factors) or min(chosen) < 1:
+        if sizes is not None and not are_whole(sizes, len(self.factors)):
             raise InputError(f"sizes must be {len(self.factors)} positive integers, one a factor")
+        chosen = tuple(factor.size for factor in self.factors) if sizes is None else tuple(int(_) for _ in sizes)
         for size, factor in zip(chosen, self.factors, strict=True):
             if factor.choice and size > factor.size:
                 raise InputError(f"{factor.name} has {factor.size} values, not {size}")
@@ -226,7 +235,7 @@ class Scene(ABC):
         return RenderedImages(self.name, self.factor_names, sizes, factors, values, shape, read, "", self)
 
     def _checked(self, values: Any) -> Array:
-        found = np.atleast_2d(np.asarray(values, dtype=np.float64))
+        found = np.atleast_2d(_numbers(values, "values"))
         if found.ndim != 2 or found.shape[1] != len(self.factors) or not np.isfinite(found).all():
             raise InputError(
                 f"values must be finite, one row an image and one column for each of {', '.join(self.factor_names)}"
@@ -261,6 +270,13 @@ class RenderedImages(FactorImages):
     def factor_jacobian(self, values: Any, step: float = 0.01) -> Array:
         """Derivatives of the pixels by the continuous factors; see the scene's."""
         return self.scene.factor_jacobian(values, step)
+
+
+def _numbers(given: Any, what: str) -> Array:
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{what} must be rows of numbers") from None
 
 
 def _cholesky(matrix: list[list[float]]) -> Array:

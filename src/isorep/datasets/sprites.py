@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
+from .checks import is_whole
 from .scenes import Factor, Scene, hue_arc, ramp, turn
 
 SHAPES = ("square", "ellipse", "heart")
@@ -64,7 +65,7 @@ class Sprites(Scene):
     name: str = field(default="sprites", init=False)
 
     def __post_init__(self) -> None:
-        if not 4 <= self.size <= 512 or not 1 <= self.count <= 16:
+        if not is_whole(self.size, 4, 512) or not is_whole(self.count, 1, 16):
             raise InputError(f"size is {self.size} and count {self.count}: 4 to 512 and 1 to 16 are drawn")
         if self.composition not in COMPOSITIONS or self.colour not in COLOURS:
             raise InputError(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..comparison.settings import check_seed
 from ..errors import InputError
 from ..rows import Progress
 from .convexity import convexity
@@ -56,7 +57,7 @@ def bilipschitz(
     n_directions : int
         Random directions at each row; the estimate is also made beside the exact constant. 0 for none.
     names : sequence of str, optional
-        What to call the latents.
+        What to call the latents; by default the columns of a data frame, or z0, z1 and so on.
     samples : int, optional
         Compute at so many rows, drawn at random; by default at all. Convexity is probed on all rows.
     inactive_below : float
@@ -81,9 +82,10 @@ def bilipschitz(
     (inf, ('z2',), 2.0)
     """
     began = time.perf_counter()
+    check_seed(random_state)
     given = as_latents(latents)
     _require_settings(mode, n_directions, samples, inactive_below, given)
-    labels = _labels(names, given.d)
+    labels = _labels(_columns(latents, given.d) if names is None else names, given.d)
     rng = np.random.default_rng(random_state)
     rows = np.arange(given.n)
     if samples is not None and samples < given.n:
@@ -170,6 +172,12 @@ def _labels(names: Sequence[str] | None, d: int) -> list[str]:
     if len(found) != d:
         raise InputError(f"there are {len(found)} names for {d} latents")
     return found
+
+
+def _columns(latents: Any, d: int) -> list[str] | None:
+    """The names that a data frame gives its columns, where they are texts."""
+    columns = list(getattr(latents, "columns", ()))
+    return columns if len(columns) == d and all(isinstance(name, str) for name in columns) else None
 
 
 def _name(decoder: Any) -> str:

@@ -41,6 +41,7 @@ from typing import Any
 
 from ..errors import InputError
 from .bound import Bounds
+from .constants import is_dimension
 from .near_isometries import Sizes, assumptions, outside_the_root, rms_bounds, sup_bounds
 from .stitching import stitched
 
@@ -116,7 +117,7 @@ def bounds(
         widths,
         _positive("diameter", diameter),
         None if target_diameter is None else _positive("target_diameter", target_diameter),
-        None if radii is None else (_positive("radii", radii[0]), _positive("radii", radii[1])),
+        None if radii is None else _two(radii),
         None if spread is None else _positive("spread", spread),
     )
     if c_d is not None:
@@ -148,9 +149,15 @@ def _widths(dimension: int | tuple[int, int] | None, first: Any, second: Any) ->
             raise InputError("dimension is missing: name the number of latents")
         return named[0], named[1]
     pair = tuple(dimension) if isinstance(dimension, Sequence) else (dimension, dimension)
-    if len(pair) != 2 or any(isinstance(width, bool) or int(width) != width or width < 1 for width in pair):
+    if len(pair) != 2 or not all(is_dimension(width) for width in pair):
         raise InputError(f"dimension is {dimension!r} and must be a whole number from 1 on, or two of them")
     return int(pair[0]), int(pair[1])
+
+
+def _two(radii: Any) -> tuple[float, float]:
+    if not hasattr(radii, "__len__") or len(radii) != 2:
+        raise InputError(f"radii is {radii!r} and must be two numbers, one of each side")
+    return _positive("radii", radii[0]), _positive("radii", radii[1])
 
 
 def _positive(name: str, value: Any) -> float:

@@ -13,7 +13,7 @@ _ROWS = 1000  # samples looked at
 _PAIRS = 1000
 _DRAWS = 5  # of each reference
 _LEAST = 20  # rows below which nothing is said
-_LIMIT = 0.03  # share of remote midpoints; in an evenly filled box it is 0.01, as it is among samples
+_LIMIT, _CHANCE = 0.03, 0.6  # of remote midpoints; in an evenly filled box 0.01, and more by chance among few rows
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,7 @@ def convexity(latents: Array, *, random_state: int = 0) -> Convexity | None:
     n, d = latents.shape
     rows = np.sort(rng.choice(n, _ROWS, replace=False)) if n > _ROWS else np.arange(n)
     values = np.asarray(latents[rows], dtype=np.float64)
+    values = values[np.sort(np.unique(values, axis=0, return_index=True)[1])]  # equal rows are no nearest neighbours
     mean = values.mean(0)
     root = _root(values - mean)
     if len(values) < _LEAST or root.shape[1] == 0:
@@ -72,8 +73,10 @@ def convexity(latents: Array, *, random_state: int = 0) -> Convexity | None:
     full, empty = (float(np.median([each[1] for each in drawn])) for drawn in (solid, hollow))
     most = max(each[0] for each in solid)
 
+    limit = max(2 * most, _LIMIT + _CHANCE / np.sqrt(len(values)))
+
     def remote(found: tuple[float, float]) -> bool:
-        return found[0] > max(2 * most, _LIMIT) and found[1] > max(each[1] for each in solid)
+        return found[0] > limit and found[1] > max(each[1] for each in solid)
 
     seen = sum(map(remote, hollow)) > _DRAWS / 2
     answer = "holes" if remote((share, ratio)) else "none seen" if seen else "blind"

@@ -86,7 +86,7 @@ def opened(decoder: Any, latents: Any, direction: str, memory: float, device: An
     """The Jacobians of a decoder at these latents, to be computed block by block."""
     if direction not in DIRECTIONS:
         raise InputError(f"direction is {direction!r}; known are {', '.join(DIRECTIONS)}")
-    if not memory >= 1:
+    if not isinstance(memory, int | float | np.number) or not 1 <= memory < np.inf:
         raise InputError(f"memory is {memory!r} where a number of bytes is needed")
     given = as_latents(latents)
     with prepared(decoder, given.rows(slice(0, 2)), given.row_shape, device, given.double) as ready:

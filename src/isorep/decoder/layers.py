@@ -19,6 +19,7 @@ from .splitting import (
     as_inputs,
     default_layers,
     evaluating,
+    in_single,
     layer_outputs,
     require_layers,
     require_network,
@@ -93,7 +94,8 @@ def layers(
     """
     check_counts(samples=(samples, 2), folds=(folds, 2), n_null=(n_null, 0))
     check_seed(random_state)
-    networks = (require_network(first, "the first network"), require_network(second, "the second network"))
+    given = (require_network(first, "the first network"), require_network(second, "the second network"))
+    networks = (in_single(given[0]), in_single(given[1]))
     report = progress or no_progress
     with evaluating(*networks):
         rows = [as_inputs(inputs, network) for network in networks]
@@ -127,7 +129,7 @@ def layers(
         samples=len(picked),
         mismatch=_mismatch(outputs),
         spearman=_spearman(found),
-        caveats=_caveats(found, left, to, len(outputs[0])),
+        caveats=_caveats(found, left, to, len(outputs[0]), networks != given),
         settings={
             "layers": None if layers is None else list(layers),
             "to": to,
@@ -157,7 +159,9 @@ def _chosen(
         if to == OUTPUT and len(chosen) > 1:
             chosen = _without_the_end(networks[0], rows[0], chosen)
     else:
-        chosen = list(layers)
+        chosen = list(dict.fromkeys(layers))
+        if to in chosen:
+            raise InputError(f"the rest ends at {to!r}, so there is nothing between it and the layer of that name")
     if not chosen:
         raise InputError("there is no layer to split at: name some")
     wanted = [*chosen, *([] if to == OUTPUT else [to])]
@@ -201,8 +205,10 @@ def _spearman(found: list[Layer]) -> float | None:
     return float(spearmanr(constants, errors).statistic)
 
 
-def _caveats(found: list[Layer], left: list[str], to: str, rows: int) -> tuple[str, ...]:
+def _caveats(found: list[Layer], left: list[str], to: str, rows: int, half: bool) -> tuple[str, ...]:
     said = [f"left out: {each}" for each in left]
+    if half:
+        said.append("weights are stored in half precision; everything was computed in float32")
     past = [layer.name for layer in found if any(rest.depends_on_input for rest in layer.rests)]
     if past:
         said.append(

@@ -13,6 +13,7 @@ from typing import Any
 from ..errors import InputError
 from .bound import MEASURED, NOT_TESTED, Assumption, Bound, Bounds
 from .bounds import bounds
+from .constants import is_dimension
 from .near_isometries import EQUAL
 from .stitching import not_negative
 
@@ -61,7 +62,7 @@ def ica_constant(gamma: float, radius: float, dimension: int, *, contrast: str =
     12.0
     """
     steepest, bend = _slopes(contrast, _positive("radius", radius))
-    if not isinstance(dimension, int) or dimension < 1:
+    if not is_dimension(dimension):
         raise InputError(f"dimension is {dimension!r} and must be a whole number from 1 on")
     number = float(gamma)
     if math.isnan(number):
@@ -132,7 +133,7 @@ def theorem2(
     ball = size / math.sqrt(least)
     kappa = ica_constant(gamma, ball, dimension, contrast=contrast)
     linear, quadratic = whitening * (1 + kappa * ball), kappa * whitening**2
-    value = linear * epsilon + quadratic * epsilon**2 if epsilon > 0 else 0.0
+    value = linear * epsilon + quadratic * epsilon * epsilon if epsilon > 0 else 0.0
     rests = (
         Assumption("rows are bounded and covariances bounded away from singular ones", MEASURED),
         Assumption("whitening is symmetric", NOT_TESTED),

@@ -132,8 +132,8 @@ def _imported(text: str) -> Any:
         if error.name is not None and (home == error.name or home.startswith(f"{error.name}.")):
             raise InputError(f"there is no module {home!r} to import, here or among what is installed") from None
         raise InputError(f"{home} cannot be imported: {_first_line(error)}") from error
-    except Exception as error:  # the user's code
-        raise InputError(f"{home} cannot be imported: {type(error).__name__}: {_first_line(error)}") from error
+    except (Exception, SystemExit) as error:  # the user's code
+        raise InputError(f"{home} cannot be imported: {_said(error)}") from error
     finally:
         if here in sys.path:
             sys.path.remove(here)
@@ -150,23 +150,27 @@ def _made(found: Any, text: str) -> Any:
     if isinstance(found, torch.nn.Module):
         return found
     if not callable(found):
-        raise InputError(f"{text} is a {type(found).__name__}, not a decoder or a function that makes one")
+        raise InputError(f"{text} is of type {type(found).__name__}, not a decoder or a function that makes one")
     if not inspect.isclass(found) and not _takes_nothing(found):
         return found
+    if not _takes_nothing(found):
+        raise InputError(f"{text} cannot be called without arguments: name a function that makes the decoder")
     try:
         made = found()
-    except Exception as error:  # the user's code
-        raise InputError(f"{text} cannot be called without arguments: {_first_line(error)}") from error
+    except (Exception, SystemExit) as error:  # the user's code
+        raise InputError(f"{text} fails: {_said(error)}") from error
     if not callable(made):
-        raise InputError(f"{text} makes a {type(made).__name__}, not a decoder")
+        raise InputError(f"{text} makes an object of type {type(made).__name__}, not a decoder")
     return made
 
 
 def _takes_nothing(function: Callable[..., Any]) -> bool:
     try:
         inspect.signature(function).bind()
-    except (TypeError, ValueError):
+    except TypeError:
         return False
+    except ValueError:  # a class without a signature, as some in C have
+        return inspect.isclass(function)
     return True
 
 
@@ -203,6 +207,11 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         log.setLevel(before)
+
+
+def _said(error: BaseException) -> str:
+    """What kind of error the user's code raised, and its words."""
+    return f"{type(error).__name__}: {_first_line(error)}"
 
 
 def _first_line(error: BaseException) -> str:

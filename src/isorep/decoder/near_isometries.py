@@ -73,7 +73,7 @@ def sup_bounds(tie: Stitching, sizes: Sizes, c_d: float | None, rests: tuple[Ass
     within = Assumption(
         "the defect is at most 1: L at most 0.414 for two decoders alike", MEASURED if epsilon <= 1 else VIOLATED
     )
-    lemma = known * math.sqrt(epsilon) * delta if epsilon <= 1 else math.inf
+    lemma = 0.0 if epsilon == 0 else known * math.sqrt(epsilon) * delta if epsilon <= 1 else math.inf
     eta = _eta(epsilon, sum(sizes.widths))
     polynomial = (eta + math.sqrt(2 * epsilon + 4 * eta)) * delta
     trivial = jung_radius(d) * (sizes.diameter + sizes.other(distortion))
@@ -211,4 +211,4 @@ def assumptions(tie: Stitching) -> tuple[Assumption, ...]:
 
 
 def _eta(epsilon: float, rank: int) -> float:
-    return float(rank**0.25) * math.sqrt(epsilon + epsilon**2 / 2)
+    return float(rank**0.25) * math.sqrt(epsilon + epsilon * epsilon / 2)

@@ -88,19 +88,22 @@ def pair(
     sides = _paired(
         as_latents(first_latents, f"{names[0]} latents"), as_latents(second_latents, f"{names[1]} latents"), join
     )
-    geometries = [
-        bilipschitz(
-            decoder,
-            latents,
-            mode=mode,
-            samples=samples,
-            device=device,
-            name=name,
-            random_state=random_state,
-            progress=progress,
-        )
-        for decoder, latents, name in zip((first, second), sides, names, strict=True)
-    ]
+    geometries = []
+    for decoder, latents, name in zip((first, second), sides, names, strict=True):
+        try:
+            found = bilipschitz(
+                decoder,
+                latents,
+                mode=mode,
+                samples=samples,
+                device=device,
+                name=name,
+                random_state=random_state,
+                progress=progress,
+            )
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from error
+        geometries.append(found)
     x, y = (np.asarray(side.rows(slice(None)), dtype=np.float64) for side in sides)
     compared = _compared(x, y, names, folds, n_null, random_state, progress)
     unit = compared.diameter.value
@@ -111,7 +114,8 @@ def pair(
     ties = pair_bounds(geometries, (x, y), rows, seen, apart, compared, c_d)
     ica = conditioning(x, y, compared.worst_case["rigid"].upper * unit if compared.worst_case else None, random_state)
     assumptions = assumptions_of(geometries, seen, apart)
-    findings = findings_of(ties, compared, errors, assumptions)
+    rounding = sum(map(_rounding, sides, geometries, (x, y))) / unit
+    findings = findings_of(ties, compared, errors, assumptions, rounding)
     sources = zip(names, sides, geometries, seen, (compared.reverse.diameter, compared.diameter), strict=True)
     described = [_side(*each) for each in sources]
     return DecoderPair(
@@ -177,6 +181,14 @@ def _compared(
             random_state=seed,
             progress=progress,
         )
+
+
+def _rounding(latents: Latents, geometry: Geometry, values: Array) -> float:
+    """By how much the precision of the latents, or of the model that made them, can move a row."""
+    stored = np.dtype(latents.values.dtype)
+    kinds = [stored] if stored.kind == "f" else []
+    eps = max(float(np.finfo(kind).eps) for kind in (*kinds, np.dtype(geometry.data["dtype"])))
+    return 2 * eps * float(np.linalg.norm(values, axis=1).max())
 
 
 def _some_rows(n: int, seed: int) -> Array:

@@ -33,9 +33,16 @@ def assumptions_of(
 
 
 def findings_of(
-    ties: dict[str, Bounds], compared: Comparison, errors: RigidErrors, assumptions: tuple[Assumption, ...]
+    ties: dict[str, Bounds],
+    compared: Comparison,
+    errors: RigidErrors,
+    assumptions: tuple[Assumption, ...],
+    rounding: float,
 ) -> tuple[Finding, ...]:
-    """Each bound beside what was measured: kept, violated or vacuous."""
+    """Each bound beside what was measured: kept, violated or vacuous.
+
+    ``rounding`` is the error, in diameters, that the precision of the latents alone can leave.
+    """
     found = []
     for source, bounds in ties.items():
         if source == "mean":
@@ -44,7 +51,7 @@ def findings_of(
             for bound in _named(bounds, error):
                 measured = _measured(source, error, compared, errors)
                 if measured is not None:
-                    found.append(_finding(source, bound, measured, assumptions))
+                    found.append(_finding(source, bound, measured, assumptions, rounding))
     return tuple(found)
 
 
@@ -103,9 +110,9 @@ def caveats_of(
 
 
 def _named(bounds: Bounds, error: str) -> list[Bound]:
-    """The smallest bound of a kind, and those with the mismatch outside the root."""
-    outside = [bound for bound in bounds.entries if bound.name == f"{error}_outside"]
-    return [bounds.sup if error == "sup" else bounds.rms, *outside]
+    """The bounds of a kind: the smallest that needs no assumption on images, then the others."""
+    best = bounds.sup if error == "sup" else bounds.rms
+    return [best, *(bound for bound in bounds.entries if bound.error == error and bound.name != best.name)]
 
 
 def _measured(source: str, error: str, compared: Comparison, errors: RigidErrors) -> float | None:
@@ -115,11 +122,13 @@ def _measured(source: str, error: str, compared: Comparison, errors: RigidErrors
     certificate = compared.worst_case["rigid_with_scale" if source == "scaled" else "rigid"]
     if error == "sup":
         return float(certificate.lower)
-    return float(certificate.rms) if source == "scaled" else errors.in_sample.rms
+    return compared.rungs["rigid"].in_sample.rms if source == "scaled" else errors.in_sample.rms
 
 
-def _finding(source: str, bound: Bound, measured: float, assumptions: tuple[Assumption, ...]) -> Finding:
-    if measured > bound.value * (1 + _ROUNDING) + _ROUNDING:
+def _finding(
+    source: str, bound: Bound, measured: float, assumptions: tuple[Assumption, ...], rounding: float
+) -> Finding:
+    if measured > bound.value * (1 + _ROUNDING) + _ROUNDING + rounding:
         answer, why = "violated", _why(bound, assumptions)
     elif bound.vacuous:
         answer, why = "vacuous", "It says no more than the sizes of the clouds do."

@@ -6,7 +6,7 @@ import copy
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -215,7 +215,9 @@ def _checked(
         _require_rows(together.reshape(len(rows), -1), again, alone)
         widest, held, kinks = widths(flat, rows[:1], getattr(decoder, "rows_at_least", 1))
         d = sample.shape[1]
-        return Ready(flat, dtype, place, d, outputs, shape, max(widest, outputs, d), held, kinks, tuple(notes))
+        return Ready(
+            _guarded(flat), dtype, place, d, outputs, shape, max(widest, outputs, d), held, kinks, tuple(notes)
+        )
     raise failure
 
 
@@ -227,13 +229,27 @@ def _flat(decoder: Any, row_shape: tuple[int, ...]) -> Callable[[torch.Tensor], 
     return function
 
 
+def _guarded(flat: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """What the decoder raises for other rows than the first two, in a sentence."""
+
+    def function(rows: torch.Tensor) -> torch.Tensor:
+        try:
+            return flat(rows)
+        except InputError:
+            raise
+        except Exception as error:  # whatever the user's code raises
+            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise InputError(f"the decoder fails on a batch of {rows.shape[0]} rows: {said[:300]}") from error
+
+    return function
+
+
 def _output_shape(found: Any, rows: int) -> tuple[int, ...]:
     torch = import_torch()
     if not isinstance(found, torch.Tensor):
-        raise InputError(
-            f"the decoder returns a {type(found).__name__} where a tensor is needed: wrap it, as in "
-            "lambda z: decoder(z)[0]"
-        )
+        part = "['name']" if isinstance(found, Mapping) else "[0]"
+        hint = "" if found is None else f": wrap it, as in lambda z: decoder(z){part}"
+        raise InputError(f"the decoder returns an object of type {type(found).__name__} where a tensor is needed{hint}")
     if not found.dtype.is_floating_point:
         raise InputError(f"the decoder returns {_named(found.dtype)} numbers where floating point is needed")
     if found.dim() == 0 or found.shape[0] != rows:

@@ -16,6 +16,8 @@ def verdict_of(found: Geometry) -> tuple[str, ...]:
     said = [_constant(found)]
     if found.active is not None:
         said.append(_active(found, found.active))
+    elif found.latents and len(found.inactive) == len(found.latents):
+        said.append("Its output does not move with any latent: at these rows it is constant.")
     elif found.rank is not None and int(found.rank.min()) < found.data["latents"]:
         said.append(_lost(found))
     best = found.active or found.constants
@@ -51,11 +53,11 @@ def _constant(found: Geometry) -> str:
 def _active(found: Geometry, active: Constants) -> str:
     names = found.inactive
     listed = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-    verb = "is" if len(names) == 1 else "are"
+    verb, them = ("is", "it") if len(names) == 1 else ("are", "them")
     share = found.settings["inactive_below"]
     return (
         f"{len(names)} of {found.data['latents']} latents {verb} inactive ({listed}): the decoder moves less than "
-        f"{share:g} times as much with them as with the most active one. On the other latents the constant is "
+        f"{share:g} times as much with {them} as with the most active one. On the other latents the constant is "
         f"{shown(active.constant)}."
     )
 
@@ -64,7 +66,9 @@ def _lost(found: Geometry) -> str:
     assert found.rank is not None
     d, outputs = found.data["latents"], found.data["outputs"]
     if outputs < d:
-        return f"There are {outputs} outputs for {d} latents, so at least {d - outputs} directions are always lost."
+        there = "There is 1 output" if outputs == 1 else f"There are {outputs} outputs"
+        lost = "1 direction is" if d - outputs == 1 else f"{d - outputs} directions are"
+        return f"{there} for {d} latents, so at least {lost} always lost."
     least, usual = int(found.rank.min()), float(np.median(found.rank))
     return (
         f"Each latent matters, but combinations do not: the Jacobian has rank {usual:g} of {d} at the median row and "

@@ -7,6 +7,7 @@ input: each example has a rest of its own, with its own input held fixed.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -75,6 +76,14 @@ def require_network(network: Any, what: str) -> nn.Module:
     if not isinstance(network, torch.nn.Module):
         raise InputError(f"{what} is a {type(network).__name__}: a torch module is needed")
     return network
+
+
+def in_single(network: nn.Module) -> nn.Module:
+    """The network, or a copy in float32 of one in half precision, whose Jacobians would be mostly rounding."""
+    import torch
+
+    half = any(each.dtype in (torch.float16, torch.bfloat16) for each in network.parameters())
+    return copy.deepcopy(network).float() if half else network
 
 
 def as_inputs(inputs: Any, network: nn.Module) -> torch.Tensor:

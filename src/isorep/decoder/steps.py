@@ -25,6 +25,15 @@ _KINKED = {
     "maximum": "maximum",
     "minimum": "minimum",
     "max_pool2d_with_indices": "max pooling",
+    "max_pool3d_with_indices": "max pooling",
+    "adaptive_max_pool2d": "max pooling",
+    "amax": "maximum",
+    "amin": "minimum",
+    "sort": "sorting",
+    "topk": "sorting",
+    "floor": "rounding",
+    "ceil": "rounding",
+    "sign": "sign",
     "softshrink": "soft shrinkage",
     "hardshrink": "hard shrinkage",
     "round": "rounding",
@@ -48,7 +57,8 @@ def widths(
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             out = func(*args, **(kwargs or {}))
-            self.sizes.append(int(out.numel()) if hasattr(out, "numel") else 0)
+            results = out if isinstance(out, tuple | list) else [out]
+            self.sizes.append(sum(int(each.numel()) for each in results if hasattr(each, "numel")))
             self.names.add(func.overloadpacket.__name__.rstrip("_"))
             return out
 

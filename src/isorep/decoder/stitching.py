@@ -51,11 +51,11 @@ class Stitching:
         """
         if self.measured_defect is not None or (self.mismatch_rms > 0 and self.mismatch == 0):
             return None
-        relative = max(self.highest**2 - 1, 1 - self.lowest**2, 0.0) * spread**2
+        relative = max(self.highest * self.highest - 1, 1 - self.lowest**2, 0.0) * spread**2
         if self.mismatch_rms == 0:
             return relative
         mixed = max(self.highest * self.inverse, self.lowest * self.shrunk)
-        return relative + 4 * self.mismatch_rms * (mixed * diameter + self.inverse**2 * self.mismatch)
+        return relative + 4 * self.mismatch_rms * (mixed * diameter + self.inverse * self.inverse * self.mismatch)
 
     def distortion(self, source: float, target: float | None) -> float:
         """By how much a distance may change at most, given the diameters: the smaller of two readings."""
@@ -177,7 +177,8 @@ def _excesses(value: Any) -> tuple[float, float]:
 
 
 def _pair(name: str, value: Any) -> tuple[float, float]:
-    values = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else [value, value]
+    many = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) and np.ndim(value) > 0
+    values = list(value) if many else [value, value]
     try:
         numbers = [float(number) for number in values]
     except (TypeError, ValueError):

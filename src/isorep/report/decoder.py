@@ -252,8 +252,8 @@ def _or_lost(node: Node) -> str:
 
 
 def _lost(result: Node, key: str) -> bool:
-    """Whether an exact constant that is not there is infinite: the sample's is, and all its rows were looked at."""
-    return key in ("exact", "exact_mean") and _infinite(result["constants"])
+    """Whether a constant that is not there is infinite: the sample's is, and all its rows were looked at."""
+    return key in ("exact", "exact_mean", "constant", "mean_constant") and _infinite(result["constants"])
 
 
 def _scaled(found: Node) -> str:

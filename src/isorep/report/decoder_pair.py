@@ -175,7 +175,7 @@ def _bounds(result: Node) -> Section | None:
             name = node["name"].text()
             if name.endswith("_trivial") and source != "equal_outputs":
                 continue  # the same for all
-            answer = answers.get((source, name), "vacuous" if node["vacuous"].raw is True else "")
+            answer = answers.get((source, name)) or ("vacuous" if node["vacuous"].raw is True else MISSING)
             rows.append(
                 (
                     Cell(title),
@@ -183,7 +183,7 @@ def _bounds(result: Node) -> Section | None:
                     Cell(node["error"].text()),
                     Cell(_value(node), node["value"].number()),
                     Cell(fixed(node["chance"].number()), node["chance"].number()),
-                    Cell("no bound" if source == "mean" else answer or "kept", strong=answer == "violated"),
+                    Cell("no bound" if source == "mean" else answer, strong=answer == "violated"),
                     Cell(node["formula"].text()),
                 )
             )
@@ -196,7 +196,7 @@ def _bounds(result: Node) -> Section | None:
         for node in result["findings"].nodes(MOST)
         if node["answer"].text() == "violated"
     ]
-    said = (Prose(tuple(f"Violated: {words}" for words in broken)),) if broken else ()
+    said = (Prose(tuple(f"Violated: {words}" for words in dict.fromkeys(broken))),) if broken else ()
     table = Table("bounds", "All bounds, in diameters of the second", columns, tuple(rows))
     return Section("bounds", "Bounds", (*said, table))
 

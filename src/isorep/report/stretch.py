@@ -12,6 +12,7 @@ from .values import Node, compact, count
 MOST_ROWS, MOST_VALUES = 20_000, 2_000
 LARGEST, SMALLEST = 1e12, 1e-12
 BINS = 30
+FEW = 10  # singular values that are all named on the axis
 FLOOR = 1e-6  # of the largest singular value: what lies lower is drawn at the edge
 _QUANTILES = (
     ("0.95", "95 %", "s1"),
@@ -99,12 +100,14 @@ def spectrum_figure(result: Node) -> Figure | None:
     high = max(every)
     low = max(min(every), FLOOR * high)
     axes = ("singular value, from the largest", "value")
+    named = sorted({place for line in drawn for place, _ in line.points})
+    ticks = [(place, f"{place:g}") for place in named] if len(named) <= FEW else None
     return Figure(
         "spectrum-figure",
         "Singular values",
         "The median over rows, and where half and nine tenths of the rows lie. Flat at 1 is an isometry.",
         f"Singular values from {compact(high)} down to {compact(low)}.",
-        on_both(lambda width: lines(drawn, axes, width, 300, y_range=(low, high), log=high > 20 * low)),
+        on_both(lambda width: lines(drawn, axes, width, 300, y_range=(low, high), log=high > 20 * low, ticks=ticks)),
         legend=tuple(Key("line", line.series, line.name) for line in drawn if line.name in ("median", "75 %", "95 %")),
     )
 

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from .closing import closing, made_by
-from .figures import IntervalRow, heatmap, intervals
-from .parts import Cell, Column, Definitions, Figure, Key, Notes, Page, Prose, Section, Table, Verdict
-from .rungs import on_both, rung_name
-from .values import MISSING, Node, count, fixed
+from .figures import IntervalRow, intervals
+from .parts import Cell, Definitions, Figure, Key, Page, Prose, Section, Table, Verdict
+from .rungs import on_both
+from .structure_information import importances, information
+from .structure_readings import (
+    columns_section,
+    factors_section,
+    ladder_section,
+    latents_section,
+    slots_section,
+    span,
+    titled,
+)
+from .values import Node, count, fixed
 
 ANSWERS = {"recovered": True, "partly": None, "not recovered": False}
 STEPS = (("not recovered", "not recovered"), ("partly", "partly"), ("recovered", "recovered"))
-MOST_SCORES, MOST_FACTORS, MOST_LATENTS = 60, 40, 64
+MOST_SCORES = 60
 NAMES = {
     "infom": "InfoM",
     "infoe": "InfoE",
@@ -55,13 +65,13 @@ def assemble(result: Node) -> Page:
     factors = result["names"]["factors"].text("the factors")
     sections = [
         _scores(result),
-        _information(result),
-        _factors(result),
-        _latents(result),
-        _importances(result),
-        _slots(result),
-        _ladder(result),
-        _columns(result),
+        information(result),
+        factors_section(result),
+        latents_section(result),
+        importances(result),
+        slots_section(result),
+        ladder_section(result),
+        columns_section(result),
         *closing(result),
     ]
     return Page(
@@ -110,7 +120,7 @@ def _scores(result: Node) -> Section | None:
             (
                 Cell(NAMES.get(name, name)),
                 Cell(fixed(value), value),
-                _span(node["interval"]),
+                span(node["interval"]),
                 Cell(fixed(mean, 3), mean),
                 Cell(fixed(high, 3), high),
                 Cell(fixed(corrected, 3), corrected),
@@ -118,7 +128,7 @@ def _scores(result: Node) -> Section | None:
             )
         )
     titles = ("score", "value", "95 % interval", "chance", "95 % point", "corrected", "p")
-    table = Table("scores", "All scores, higher is better", _titled(titles, ("score",)), tuple(rows))
+    table = Table("scores", "All scores, higher is better", titled(titles, ("score",)), tuple(rows))
     said = (
         "Chance is what the same latents score against the factors of other rows; a score near it shows nothing, "
         "however high it is. Intervals come from random halves of the rows (R²: from resampled unseen rows). Corrected "
@@ -165,216 +175,5 @@ def _figure(entries: list[tuple[str, Node]]) -> Figure | None:
     )
 
 
-def _information(result: Node) -> Section | None:
-    node = result["information"]
-    found = _matrix(node["nmi"], node["factors"], node["latents"])
-    if found is None:
-        return None
-    values, factors, latents = found
-    order = _ordered(values)
-    shown = [[row[j] for j in order] for row in values]
-    names = [latents[j] for j in order]
-    active = [each.raw is not False for each in node["active"].nodes(MOST_LATENTS)]
-    idle = [latents[j] for j in range(len(latents)) if j < len(active) and not active[j]]
-    said = (
-        "Mutual information of each factor with each latent, over the entropy of the factor: 1 if the latent "
-        "determines it. A row with one dark cell is a factor in one latent, a column with one is a latent "
-        "about one factor."
-    )
-    if idle:
-        said += f" Inactive latents: {', '.join(idle[:12])}."
-    figure = _heat("nmi-figure", "Which latent knows which factor", shown, factors, names, "latent")
-    return Section("information", "Information", (Prose((said,)), figure))
-
-
-def _importances(result: Node) -> Section | None:
-    node = result["records"]["dci"]
-    found = _matrix(node["importances"], node["latents"], node["factors"], turned=True)
-    if found is None:
-        return None
-    values, factors, latents = found
-    order = _ordered(values)
-    shown, names = [[row[j] for j in order] for row in values], [latents[j] for j in order]
-    said = "How much boosted trees use each latent to predict each factor; every row sums to 1."
-    figure = _heat("dci-figure", "Which latent is used for which factor", shown, factors, names, "latent")
-    return Section("importances", "Importances (DCI)", (Prose((said,)), figure))
-
-
-def _factors(result: Node) -> Section | None:
-    rows = []
-    for node in result["factors"].nodes(MOST_FACTORS):
-        state = node["state"].text(MISSING)
-        rows.append(
-            (
-                Cell(node["name"].text()),
-                Cell(state, strong=state == "captured"),
-                Cell(node["latent"].text(MISSING)),
-                _number(node["nmi"]),
-                _number(node["share"], 2),
-                _number(node["purity"], 2),
-                _number(node["explicitness"]),
-            )
-        )
-    if not rows:
-        return None
-    sentences = tuple(f"{each}." for each in (node["sentence"].text() for node in result["factors"].nodes(12)) if each)
-    titles = ("factor", "state", "best latent", "NMI", "share", "purity", "explicitness")
-    table = Table("factors", "What became of each factor", _titled(titles, titles[:3]), tuple(rows))
-    said = (
-        "Information counts above what the best latent reaches in 95 % of shuffles, and above 0.05. Share is how much "
-        "of what all latents know about the factor is in its best latent; purity, how much of what that latent knows "
-        "is about this factor. A factor is captured if both reach two thirds, split if share does not, mixed if purity "
-        "does not, and lost if no latent knows it. Explicitness is its part of InfoE."
-    )
-    parts = (Notes(sentences) if sentences else None, table, Prose((said,)))
-    return Section("factors", "Factors", tuple(part for part in parts if part is not None))
-
-
-def _latents(result: Node) -> Section | None:
-    rows = []
-    for node in result["latents"].nodes(4 * MOST_LATENTS):
-        about = ", ".join(each.text() for each in node["factors"].nodes(6))
-        rows.append(
-            (
-                Cell(node["name"].text()),
-                Cell(node["state"].text(MISSING), strong=node["state"].text() == "pure"),
-                Cell(node["factor"].text(MISSING)),
-                _number(node["nmi"]),
-                _number(node["purity"], 2),
-                Cell(about or MISSING),
-            )
-        )
-    if not rows:
-        return None
-    titles = ("latent", "state", "main factor", "NMI", "purity", "informs about")
-    columns = _titled(titles, (*titles[:3], titles[-1]))
-    return Section("latents", "Latents", (Table("latents", "What each latent is about", columns, tuple(rows)),))
-
-
-def _slots(result: Node) -> Section | None:
-    node = result["records"]["slots"]
-    rows = []
-    on, off = node["on"].numbers(MOST_FACTORS), node["off"].numbers(MOST_FACTORS)
-    for place, match in enumerate(node["matches"].nodes(MOST_FACTORS)):
-        cells = [values[place] if place < len(values) else None for values in (on, off)]
-        rows.append((Cell(str(place)), Cell(match.text(MISSING)), *(Cell(fixed(cell, 3), cell) for cell in cells)))
-    if not rows:
-        return None
-    titles = ("true slot", "inferred slot", "R² from it", "best R² from another")
-    return Section("slots", "Slots", (Table("slots", "Matched slots", _titled(titles, titles[:2]), tuple(rows)),))
-
-
-def _ladder(result: Node) -> Section | None:
-    rows = []
-    for name, node in result["ladder"]["rungs"].items()[:10]:
-        mean = node["held_out"]["mean"].number()
-        null = node["null"]["mean"].number()
-        rows.append(
-            (Cell(rung_name(name)), Cell(fixed(mean), mean), _span(node["interval"], 4), Cell(fixed(null), null))
-        )
-    if not rows:
-        return None
-    titles = ("group", "mean error, unseen rows", "95 % interval", "chance")
-    said = (
-        "The best map of each group from latents onto factors, and what it leaves on unseen rows, in diameters of the "
-        f"standardised factors; lower is closer. {result['ladder']['verdict']['sentence'].text()}"
-    )
-    table = Table("ladder", "Up to which group latents are the factors", _titled(titles, titles[:1]), tuple(rows))
-    return Section("ladder", "Ladder", (Prose((said,)), table))
-
-
-def _columns(result: Node) -> Section | None:
-    rows = []
-    for side in ("factors", "latents"):
-        for node in result["columns"][side].nodes(4 * MOST_LATENTS):
-            kind = "discrete" if node["discrete"].raw is True else "continuous"
-            distinct = node["distinct"].number()
-            cells = (Cell(side[:-1]), Cell(node["name"].text()), Cell(kind), Cell(node["why"].text(MISSING)))
-            rows.append((*cells, Cell(count(distinct), distinct)))
-    if not rows:
-        return None
-    titles = ("side", "column", "taken as", "because", "distinct values")
-    table = Table("columns", "How columns were taken", _titled(titles, titles[:4]), tuple(rows), folded=True)
-    return Section("columns", "Columns", (table,))
-
-
-def _matrix(
-    node: Node, rows: Node, columns: Node, turned: bool = False
-) -> tuple[list[list[float | None]], list[str], list[str]] | None:
-    """Values with their names, factors down and latents across; None where they do not fit each other."""
-    most = (MOST_LATENTS, MOST_FACTORS) if turned else (MOST_FACTORS, MOST_LATENTS)
-    titles = [
-        [each.text("?") for each in names.nodes(limit)] for names, limit in zip((rows, columns), most, strict=True)
-    ]
-    values = [line.numbers(len(titles[1])) for line in node.nodes(len(titles[0]))]
-    if (
-        not values
-        or not titles[1]
-        or len(values) != len(titles[0])
-        or any(len(row) != len(titles[1]) for row in values)
-    ):
-        return None
-    if turned:
-        return [list(row) for row in zip(*values, strict=True)], titles[1], titles[0]
-    return values, titles[0], titles[1]
-
-
-def _ordered(values: list[list[float | None]]) -> list[int]:
-    """Latents in the order that puts each factor's best, among those that are left, on the diagonal."""
-    left = list(range(len(values[0])))
-    order = []
-    for row in values:
-        if left:
-            best = max(left, key=lambda j: row[j] or 0.0)
-            order.append(best)
-            left.remove(best)
-    return order + sorted(left, key=lambda j: -max((row[j] or 0.0) for row in values))
-
-
-def _heat(
-    name: str, title: str, values: list[list[float | None]], rows: list[str], columns: list[str], noun: str
-) -> Figure:
-    table = Table(
-        f"{name}-table",
-        "The numbers behind it",
-        (Column("factor", numeric=False), *(Column(column) for column in columns)),
-        tuple(
-            (Cell(row), *(Cell(fixed(value, 3), value) for value in line))
-            for row, line in zip(rows, values, strict=True)
-        ),
-        folded=True,
-    )
-    best = []
-    for row, line in zip(rows, values, strict=True):
-        top = max(range(len(line)), key=lambda j: line[j] or 0.0)
-        best.append(f"{row}: most in {columns[top]} ({fixed(line[top], 2)})")
-    return Figure(
-        name,
-        title,
-        f"Factors down, {noun}s across in the order of the factors they know best.",
-        "; ".join(best),
-        on_both(
-            lambda width: heatmap(
-                values, rows, columns, (noun, "factor"), width, 90 if width < 500 else 140, signed=False
-            )
-        ),
-        table=table,
-    )
-
-
 def _within(value: float | None) -> float | None:
     return None if value is None else min(max(value, 0.0), 1.0)
-
-
-def _span(node: Node, digits: int = 3) -> Cell:
-    low, high = node["low"].number(), node["high"].number()
-    return Cell(MISSING if low is None or high is None else f"{fixed(low, digits)} to {fixed(high, digits)}", low)
-
-
-def _number(node: Node, digits: int = 3) -> Cell:
-    value = node.number()
-    return Cell(fixed(value, digits), value)
-
-
-def _titled(titles: tuple[str, ...], words: tuple[str, ...]) -> tuple[Column, ...]:
-    return tuple(Column(title, numeric=title not in words) for title in titles)

@@ -121,6 +121,8 @@ def _typed(cells: list[str]) -> Array:
     """Whole numbers, numbers (NaN for what is missing) or text."""
     if text._is_whole(cells) and all(map(text._is_filled, cells)) and max(map(len, cells)) < 19:
         return np.array([int(cell) for cell in cells], dtype=np.int64)
+    if text._is_whole(cells) and max(map(len, cells)) >= 19:
+        return np.array([cell.strip() if text._is_filled(cell) else "" for cell in cells], dtype=str)  # ids
     if text._is_numeric(cells) and any(map(text._is_filled, cells)):
         return np.array([float(cell) if text._is_filled(cell) else np.nan for cell in cells])
     flags = {"true": True, "false": False}
@@ -141,6 +143,10 @@ def _parquet_columns(path: Path) -> tuple[dict[str, bool], Any, list[str], list[
         found: dict[str, Array] = {}
         for name in names:
             cells = file.read(columns=[name]).column(0)
+            if types.is_temporal(cells.type):
+                raise InputError(f"column {name!r} holds {cells.type}, neither numbers nor labels")
+            if types.is_decimal(cells.type):
+                cells = cells.cast("float64")
             if types.is_floating(cells.type) or types.is_integer(cells.type) or types.is_boolean(cells.type):
                 found[name] = np.asarray(cells.to_numpy())
             else:

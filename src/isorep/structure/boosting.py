@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ..representation import Array
+from .scaling import moments_of
 
 STAGES, DEPTH, RATE = 100, 3, 0.1
 BINS = 64
@@ -85,7 +86,7 @@ class Boosted:
                 leaves = _descend(codes, self.bins, best, leaves)
             raw += RATE * np.take_along_axis(values, leaves, axis=0)
         if not self.classify:
-            return np.asarray(raw[:, 0])
+            return np.asarray(raw[:, 0] * self.spread + self.centre)
         if len(self.classes) == 2:
             return np.asarray(self.classes[(raw[:, 0] > 0).astype(int)])
         return np.asarray(self.classes[raw.argmax(axis=1)])
@@ -93,8 +94,9 @@ class Boosted:
     def _begin(self, y: Array) -> tuple[Array, Array]:
         """Targets, one column a tree of a stage, and the predictions that the first stage improves."""
         if not self.classify:
-            self.start = np.array([y.mean()])
-            targets = y[:, None].astype(np.float64)
+            self.centre, self.spread = (each[0] for each in moments_of(y[:, None].astype(np.float64)))
+            self.start = np.zeros(1)
+            targets = (y[:, None] - self.centre) / self.spread  # gains are compared with a least one, without a unit
         else:
             self.classes, labels = np.unique(y, return_inverse=True)
             shares = np.bincount(labels) / len(y)

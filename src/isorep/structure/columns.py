@@ -18,6 +18,8 @@ MOST_VALUES = 64
 """Floating-point columns with at most so many distinct values may be discrete."""
 ROWS_A_VALUE = 10
 """And must have at least so many rows for each of them, or two values in all."""
+LARGEST = 1e120
+"""Larger numbers are refused, and numbers below its inverse count as 0: their squares would not be finite, or lost."""
 MISSING = ("nan", "<NA>", "NaT", "None", "")
 
 
@@ -148,8 +150,7 @@ def _taken(data: Any, role: str) -> tuple[dict[str, Array], str, Array | None]:
     if hasattr(data, "to_numpy") and hasattr(data, "columns"):
         titles = [str(title) for title in data.columns]
         ids = np.asarray(["/".join(map(str, key)) if isinstance(key, tuple) else key for key in data.index])
-        own = None if _counts(ids) else ids
-        return _unique({}, ((title, np.asarray(data.iloc[:, i])) for i, title in enumerate(titles)), role), role, own
+        return _unique({}, ((title, np.asarray(data.iloc[:, i])) for i, title in enumerate(titles)), role), role, ids
     if isinstance(data, Mapping):
         return _unique({}, ((str(title), np.asarray(values)) for title, values in data.items()), role), role, None
     if hasattr(data, "detach"):
@@ -182,11 +183,6 @@ def _unique(found: dict[str, Array], columns: Iterable[tuple[str, Array]], role:
     return found
 
 
-def _counts(index: Array) -> bool:
-    """Whether an index only counts the rows."""
-    return index.dtype.kind in "iu" and bool(np.array_equal(index, np.arange(len(index))))
-
-
 def _column(title: str, given: Array, where: str) -> Column:
     values = np.asarray(given)
     if values.ndim != 1:
@@ -206,13 +202,26 @@ def _column(title: str, given: Array, where: str) -> Column:
             )
         labels, places = np.unique(values, return_inverse=True)
         return Column(title, places.astype(np.float64), True, "text", tuple(map(str, labels)))
-    numbers = values.astype(np.float64)
+    numbers = _exact(values, title, where).astype(np.float64)
     bad = ~np.isfinite(numbers)
     if bad.any():
         row = int(np.argmax(bad))
         kind = "NaN" if np.isnan(numbers[row]) else "an infinite value"
         raise InputError(f"column {title!r} of {where} holds {kind} at row {row} ({int(bad.sum())} such values in all)")
-    return Column(title, numbers, *_kind(values))
+    if np.abs(numbers).max(initial=0.0) > LARGEST:
+        raise InputError(
+            f"column {title!r} of {where} holds {numbers[np.abs(numbers).argmax()]:.3g}, beyond {LARGEST:g}: rescale it"
+        )
+    return Column(title, np.where(np.abs(numbers) < 1 / LARGEST, 0.0, numbers), *_kind(values))
+
+
+def _exact(values: Array, title: str, where: str) -> Array:
+    """Whole numbers that float64 would merge, counted from the smallest: only their differences matter."""
+    if values.dtype.kind not in "iu" or not len(values) or max(abs(int(values.min())), int(values.max())) <= 2**53:
+        return values
+    if int(values.max()) - int(values.min()) > 2**53:
+        raise InputError(f"column {title!r} of {where} holds whole numbers that lie too far apart: give them as text")
+    return np.asarray(values - values.min())
 
 
 def _plainer(values: Array, title: str, where: str) -> Array:
@@ -220,6 +229,8 @@ def _plainer(values: Array, title: str, where: str) -> Array:
     kinds = {type(each) for each in values.tolist()}
     if kinds <= {bool}:
         return values.astype(bool)
+    if kinds <= {int} and max(map(abs, values.tolist())) >= 2**63:
+        raise InputError(f"column {title!r} of {where} holds whole numbers of more than 64 bits: give them as text")
     if kinds <= {int, float, bool}:
         return values.astype(np.int64 if kinds <= {int} else np.float64)
     if any(not isinstance(each, str) for each in values.tolist()):
@@ -273,7 +284,7 @@ def _flags(columns: Columns, discrete: Any, role: str) -> list[bool]:
             raise InputError(
                 f"there is no column {unknown[0]!r} in {columns.name}; there are {', '.join(columns.names[:12])}"
             )
-        return [column.name in given for column in columns]
+        return [column.name in given or column.text for column in columns]
     if given is not None and len(given) == len(columns) and all(isinstance(each, bool | np.bool_) for each in given):
         return [bool(each) for each in given]
     raise InputError(

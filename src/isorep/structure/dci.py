@@ -13,6 +13,7 @@ from ..representation import Array
 from .boosting import Boosted
 from .columns import Column
 from .pairs import Pair
+from .scaling import moments_of
 from .splits import ROWS, split_pair
 
 IMPORTANCES = ("binned", "trees", "lasso")
@@ -166,14 +167,18 @@ def _trees(x: Array, factor: Column, other: Array) -> tuple[Array, Array, Array]
     from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
     model: Any = (GradientBoostingClassifier if factor.discrete else GradientBoostingRegressor)(random_state=0)
-    model.fit(x, factor.values)
-    return np.abs(model.feature_importances_), model.predict(x), model.predict(other)
+    if factor.discrete:
+        model.fit(x, factor.values)
+        return np.abs(model.feature_importances_), model.predict(x), model.predict(other)
+    centre, spread = (each[0] for each in moments_of(factor.values[:, None]))
+    model.fit(x, (factor.values - centre) / spread)  # trees of tiny targets are not grown
+    before, after = (model.predict(rows) * spread + centre for rows in (x, other))
+    return np.abs(model.feature_importances_), before, after
 
 
 def _lasso(x: Array, factor: Column, other: Array) -> tuple[Array, Array, Array]:
     """Coefficients summed over an indicator for each label, with the penalty that a held-out fifth prefers."""
-    mean, spread = x.mean(axis=0), x.std(axis=0)
-    spread[spread == 0] = 1.0
+    mean, spread = moments_of(x)
     standard, elsewhere = (x - mean) / spread, (other - mean) / spread
     labels = np.unique(factor.values)
     targets = (factor.values[:, None] == labels).astype(float) if factor.discrete else factor.values[:, None]

@@ -12,6 +12,7 @@ from ..representation import Array
 from .columns import Columns
 from .logistic import Logistic
 from .pairs import Pair
+from .scaling import moments_of
 from .splits import ROWS, split_pair
 
 
@@ -90,8 +91,8 @@ def measure_explicitness(train: Pair, test: Pair) -> Explicitness:
 
 
 def _standard(latents: Columns, by: Columns) -> Array:
-    mean, spread = by.matrix.mean(axis=0), by.matrix.std(axis=0)
-    return np.asarray((latents.matrix - mean) / np.where(spread > 0, spread, 1.0))
+    mean, spread = moments_of(by.matrix)
+    return np.asarray((latents.matrix - mean) / spread)
 
 
 def _auroc(scores: Array, labels: Array, classes: Array) -> float:

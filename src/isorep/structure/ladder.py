@@ -13,7 +13,8 @@ from ..representation import Representation
 from ..rows import Progress
 from .columns import Columns
 from .pairs import Pair, paired
-from .regression import moments_of, numbers
+from .regression import numbers
+from .scaling import moments_of
 
 
 def ladder(

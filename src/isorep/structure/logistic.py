@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 
 from ..representation import Array
 from .columns import Columns
+from .scaling import moments_of
 
 _ITERATIONS = 1000
 _NOTHING_LEFT = 1e-6  # nats: classes that can be told apart without error have no finite optimum
@@ -28,7 +29,8 @@ def design(latents: Columns, statistics: Columns | None = None) -> Any:
             known = np.unique(other.values)
             parts.append(sparse.csr_matrix((column.values[:, None] == known[None, :]).astype(np.float64)))
         else:
-            parts.append(((column.values - other.values.mean()) / (other.values.std() or 1.0))[:, None])
+            mean, spread = moments_of(other.values[:, None])
+            parts.append((column.values[:, None] - mean) / spread)
     if not any(column.discrete for column in latents):
         return np.hstack(parts)
     if sum(part.shape[1] for part in parts) <= 64:

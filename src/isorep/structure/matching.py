@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..ica import ICA, GaussianityWarning
 from ..representation import Array
 from .pairs import Pair, paired
+from .scaling import moments_of
 from .splits import folds_of
 
 CORRELATIONS = ("pearson", "spearman")
@@ -146,8 +147,8 @@ def _held_out(
     targets = rankdata(s, axis=0) if ranked else s
     if after is None:
         z = rankdata(z, axis=0) if ranked else z
-        spread = z.std(axis=0)
-        z = (z - z.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+        mean, spread = moments_of(z)
+        z = (z - mean) / spread
     fold_of = folds_of(pair.n, folds, groups, np.random.default_rng(random_state))
     chosen = np.zeros_like(s)
     for fold in range(int(fold_of.max()) + 1):
@@ -167,10 +168,8 @@ def _fitted(after: str | None, s: Array, z: Array, random_state: int) -> Map:
     """The map that comes before matching, fitted on these rows."""
     if after is None:
         return lambda rows: rows
-    mean = z.mean(axis=0)
     if after == "linear":
-        spread = z.std(axis=0)
-        spread[spread == 0] = 1.0
+        mean, spread = moments_of(z)
         weights = np.linalg.lstsq((z - mean) / spread, s - s.mean(axis=0), rcond=None)[0]
         target = s.mean(axis=0)
         return lambda rows: np.asarray(((rows - mean) / spread) @ weights + target)

@@ -30,7 +30,7 @@ def paired(factors: Any, latents: Any, *, discrete_factors: Any = None, discrete
             "every latent is discrete and every factor continuous: make sure that factors and latents are not swapped"
         )
     kept: Array | None = None
-    if sources.ids is not None and codes.ids is not None:
+    if _share_ids(sources.ids, codes.ids):
         sources, codes, kept, dropped = _joined(sources, codes)
         if dropped:
             said.append(f"{dropped} rows were left out, because their ids are not on both sides")
@@ -84,6 +84,23 @@ def _joined(a: Columns, b: Columns) -> tuple[Columns, Columns, Array | None, int
     order = np.argsort(others, kind="stable")  # the latents' order
     dropped = max(len(left), len(right)) - len(rows)
     return a.take(rows[order]), b.take(others[order]), others[order], dropped
+
+
+def _share_ids(left: Array | None, right: Array | None) -> bool:
+    """Whether rows can be joined; an index that only counts names nothing, unless the other one shuffles it."""
+    if left is None or right is None:
+        return False
+    counting = [_counts(left), _counts(right)]
+    if not any(counting):
+        return True
+    return (
+        not all(counting) and left.dtype.kind == right.dtype.kind and _counts(np.sort(left)) and _counts(np.sort(right))
+    )
+
+
+def _counts(index: Array) -> bool:
+    """Whether an index only counts the rows."""
+    return index.dtype.kind in "iu" and bool(np.array_equal(index, np.arange(len(index))))
 
 
 def _is_slotted(data: Any) -> bool:

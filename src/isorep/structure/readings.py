@@ -117,9 +117,8 @@ def judge(readings: Sequence[FactorReading]) -> Verdict:
     elif answer == "recovered":
         opening = f"All {len(asked)} factors have a latent of their own"
     elif answer == "partly":
-        opening = (
-            f"{len(captured)} of {len(asked)} factors {'has' if len(captured) == 1 else 'have'} a latent of their own"
-        )
+        have = "has a latent of its own" if len(captured) == 1 else "have a latent of their own"
+        opening = f"{len(captured)} of {len(asked)} factors {have}"
     else:
         opening = f"None of {len(asked)} factors has a latent of its own"
     said = [opening + (f" ({_listed([f'{each.name} {each.latent}' for each in captured])})" if captured else "")]

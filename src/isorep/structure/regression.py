@@ -14,6 +14,7 @@ from ..comparison.settings import check_counts, check_seed
 from ..representation import Array
 from .columns import Columns
 from .pairs import Pair, paired
+from .scaling import moments_of
 from .splits import KERNEL_ROWS, folds_of, looked_at
 
 _BOOTSTRAPS = 400
@@ -184,12 +185,6 @@ def plain_kernel_fit(x: Array, y: Array, alpha: float = 1.0) -> Callable[[Array]
     gram[np.diag_indices_from(gram)] += alpha
     weights = cho_solve(cho_factor(gram, lower=True), y)
     return lambda rows: np.asarray(_gaussian(rows, x) @ weights)
-
-
-def moments_of(x: Array) -> tuple[Array, Array]:
-    """Means and standard deviations of columns; of constant ones 1."""
-    spread = x.std(axis=0)
-    return x.mean(axis=0), np.where(spread > 0, spread, 1.0)
 
 
 def _gaussian(a: Array, b: Array) -> Array:

@@ -158,7 +158,7 @@ def score_factors(
         ladder=climbed,
         records={name: each.record for name, each in measured.items()},
         seconds=seconds,
-        caveats=(*pair.caveats, *constant_caveats(pair), *_caveats(pair, families, measured, resamples), *said),
+        caveats=(*pair.caveats, *constant_caveats(pair), *_caveats(pair, families, measured, resamples, found), *said),
     )
 
 
@@ -226,7 +226,13 @@ def _climb(pair: Pair, groups: Any, seed: int, report: Progress) -> tuple[Compar
     return found, []
 
 
-def _caveats(pair: Pair, families: Sequence[str], measured: dict[str, Measured], resamples: int) -> list[str]:
+def _caveats(
+    pair: Pair,
+    families: Sequence[str],
+    measured: dict[str, Measured],
+    resamples: int,
+    found: dict[str, Score],
+) -> list[str]:
     said = []
     for most in (ROWS, KERNEL_ROWS):
         named = [name for name in families if FAMILIES[name].rows == most]
@@ -234,7 +240,18 @@ def _caveats(pair: Pair, families: Sequence[str], measured: dict[str, Measured],
             said.append(f"{', '.join(named)} looked at {most} random rows of {pair.n}")
     if not resamples:
         said.append("no intervals were drawn")
+    elif resamples > 1 and any(score.interval is None for score in found.values()):
+        without = [name for name, score in found.items() if score.interval is None]
+        said.append(f"{', '.join(without)} have no interval: halves hold too few rows or groups")
+    numbered = [each.name for each in pair.factors if each.why.startswith("whole") and len(set(each.values)) == pair.n]
+    if numbered:
+        said.append(f"{', '.join(numbered[:8])} differs in every row: row numbers and ids are no factors")
     if "infomec" in measured:
+        chance = found["infom"].chance
+        if chance is None or chance.n < 10:
+            said.append(
+                f"the verdict knows chance from {0 if chance is None else chance.n} shuffles: noise may pass it"
+            )
         record = measured["infomec"].record
         idle = [name for name, active in zip(record.latents, record.active, strict=True) if not active]
         if idle:

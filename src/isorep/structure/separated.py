@@ -94,8 +94,9 @@ def measure_sap(train: Pair, test: Pair) -> SAP:
 
 def _correlations(x: Array, values: Array) -> Array:
     centred, target = x - x.mean(axis=0), values - values.mean()
-    below = (centred**2).sum(axis=0) * (target @ target)
-    return np.where(below > 0, (target @ centred) ** 2 / np.where(below > 0, below, 1), 0.0)
+    norms = np.sqrt((centred**2).sum(axis=0))
+    directions = centred / np.where(norms > 0, norms, 1.0)  # lengths first: the product of two large ones is infinite
+    return np.asarray((target / (np.sqrt(target @ target) or 1.0) @ directions) ** 2)
 
 
 def _accuracies(x: Array, factor: Column, other: Array, judged: Column) -> Array:

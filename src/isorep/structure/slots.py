@@ -13,7 +13,8 @@ from ..errors import InputError
 from ..representation import Array
 from .columns import as_columns
 from .pairs import paired
-from .regression import linear_fit, moments_of, plain_kernel_fit
+from .regression import linear_fit, plain_kernel_fit
+from .scaling import moments_of
 from .splits import KERNEL_ROWS, SHARE, held_out, some
 
 MODELS = {"kernel": plain_kernel_fit, "linear": linear_fit}
@@ -156,7 +157,7 @@ def checked_sizes(sizes: Any, width: int, what: str) -> list[int]:
             raise InputError(f"{what} have {width} columns, which slots of {sizes} do not divide")
         return [int(sizes)] * (width // int(sizes))
     listed = list(sizes) if isinstance(sizes, Sequence | np.ndarray) and not isinstance(sizes, str) else []
-    if not listed or not all(isinstance(each, whole) and each > 0 for each in listed):
+    if not listed or not all(isinstance(each, whole) and not isinstance(each, bool) and each > 0 for each in listed):
         raise InputError(f"the slots of the {what} are a number of columns, or one a slot, not {sizes!r}")
     if sum(listed) != width:
         raise InputError(f"the slots of the {what} have {sum(listed)} columns, and there are {width}")
