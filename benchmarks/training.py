@@ -28,7 +28,8 @@ CASES: dict[str, tuple[tuple[int, ...], int, int | None, int, int]] = {
     "smoke: 600 images at once": ((64, 32, 16, 5), 600, None, 6, 60),
     "digits, laptop: 1400 images at once": ((64, 32, 16, 5), 1400, None, 10, 30),
     "digits: batches of 100": ((64, 32, 16, 5), 1400, 100, 10, 60),
-    "MNIST, laptop: batches of 500": ((784, 64, 32, 5), 5000, 500, 10, 10),
+    "MNIST, laptop: batches of 200": ((784, 64, 32, 5), 5000, 200, 10, 15),
+    "MNIST: batches of 500": ((784, 64, 32, 5), 5000, 500, 10, 10),
     "MNIST: batches of 100": ((784, 64, 32, 5), 5000, 100, 10, 20),
     "MNIST, paper: batches of 1000": ((784, 256, 64, 10), 5000, 1000, 6, 4),
 }

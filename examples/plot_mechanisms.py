@@ -49,9 +49,9 @@ rng = np.random.default_rng(0)
 latents = np.column_stack([rng.uniform(0.05, 0.95, (40, 3)), rng.uniform(0.8, 1.2, 40)])
 
 # %%
-# The Jacobian, one column a factor, as pictures: where does each factor move pixels? Occlusion takes from the floor what
-# the object covers; antialiasing gives pixels on an edge to both sides, and an edge that moves a derivative; a soft
-# shadow lets the scale of the object move pixels of the floor.
+# The Jacobian, one column a factor, as pictures: where does each factor move pixels? Occlusion takes from the floor
+# what the object covers; antialiasing gives pixels on an edge to both sides, and an edge that moves a derivative; a
+# soft shadow lets the scale of the object move pixels of the floor.
 shown = np.array([[0.05, 0.4, 0.62, 1.05]])
 figure, panels = plt.subplots(len(scenes), 5, figsize=(7.6, 7.6), layout="constrained")
 for row, (title, scene) in zip(panels, scenes.items(), strict=True):
@@ -74,9 +74,9 @@ plt.show()
 # Type H₂ exchange the object between two samples.
 #
 # * *Added up*, every pixel is a sum of room and object: Type H₂ holds, and Type D fails, as both move the same pixels.
-# * *Occlusion* is the opposite: at every sample each pixel belongs to one of the two, and swaps show that they interact,
-#   as the object hides more or less of the room.
-# * *Antialiasing* breaks Type D along the object's outline, and leaves Type M: supports overlap, and none holds another.
+# * *Occlusion* is the opposite: at every sample each pixel belongs to one of the two, and swaps show that they
+#   interact, as the object hides more or less of the room.
+# * *Antialiasing* breaks Type D along the object's outline, and leaves Type M: supports overlap, none holds another.
 # * A *hard shadow* adds nothing that a derivative could see; a *soft* one breaks Type D, and leaves Type M, too.
 #
 # Type S stays open: among so many pixels its gap is bounded, not computed, and the bound does not decide.

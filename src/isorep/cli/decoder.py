@@ -37,6 +37,19 @@ def command(
         Path | None, typer.Option(metavar="FILE", help="As --weights, for the second decoder.")
     ] = None,
     join: Annotated[bool, typer.Option("--join", help="Align both latents by row id.")] = False,
+    mechanisms: Annotated[
+        bool, typer.Option("--mechanisms", help="Find and judge factors that act on the outputs independently.")
+    ] = False,
+    blocks: Annotated[
+        str | None,
+        typer.Option(metavar="SIZES", help="Judge these blocks of latents: sizes, as 3,3,3, or latents, as 0,2/1,3."),
+    ] = None,
+    tolerances: Annotated[
+        str | None, typer.Option(metavar="A,B,C", help="Shares of the largest entry below which a mechanism is none.")
+    ] = None,
+    require: Annotated[
+        str | None, typer.Option(metavar="TYPE", help="Exit 1 unless this type holds: D, M, S, H2 or H3.")
+    ] = None,
     mode: Annotated[
         str,
         typer.Option(help="exact (all singular values), paper (random directions, from below), or matrix_free."),
@@ -63,11 +76,41 @@ def command(
     """How far is a decoder from an isometry?
 
     Prints the bi-Lipschitz constant over the latents, what is left of it when the scale is free, and inactive latents.
-    With --against, the rigid error between two models' latents beside the bounds that their decoders give.
+    With --against, the rigid error between two models' latents beside the bounds that their decoders give. With
+    --blocks or --mechanisms, which blocks of latents act on the outputs independently.
     """
+    if mechanisms or blocks is not None:
+        from .decoder_mechanisms import run as judge
+
+        _refuse("distances, not mechanisms", mode=mode != "exact", device=device is not None, memory=memory != 1)
+        _refuse("distances, not mechanisms", directions=directions != 10, fail_above=fail_above is not None)
+        _refuse("distances, not mechanisms", inactive_below=inactive_below != 1e-3, against=against is not None)
+        _refuse("a pair, with --against", against_latents=against_latents is not None, join=join)
+        _refuse("a pair, with --against", against_weights=against_weights is not None)
+        judge(
+            model,
+            latents,
+            weights,
+            blocks,
+            tolerances=tolerances,
+            require=require,
+            samples=100 if samples == 1000 else samples,
+            json=json,
+            html=html,
+            quiet=quiet,
+            seed=seed,
+        )
+        return
+    _refuse("mechanisms, with --mechanisms or --blocks", tolerances=tolerances is not None, require=require is not None)
     if against is not None or against_latents is not None:
         from .decoder_pair import Given, run
 
+        _refuse(
+            "a single decoder, not a pair",
+            directions=directions != 10,
+            memory=memory != 1,
+            inactive_below=inactive_below != 1e-3,
+        )
         run(
             Given(model, latents, weights),
             against,
@@ -84,6 +127,7 @@ def command(
             seed=seed,
         )
         return
+    _refuse("a pair, with --against", against_weights=against_weights is not None, join=join)
     from ..decoder import bilipschitz
     from ..decoder.loading import load_decoder
     from ..errors import InputError
@@ -122,6 +166,15 @@ def command(
 
         typer.echo(f"isorep: the constant, {shown(result.constant)}, is above the limit {fail_above:g}", err=True)
         raise typer.Exit(1)
+
+
+def _refuse(place: str, **given: bool) -> None:
+    """Refuse options that would have no effect."""
+    from ..errors import InputError
+
+    for name, is_given in given.items():
+        if is_given:
+            raise InputError(f"--{name.replace('_', '-')} is for {place}")
 
 
 def _print(result: Geometry) -> None:

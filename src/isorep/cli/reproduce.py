@@ -12,7 +12,7 @@ from .outputs import require_outputs
 
 def command(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="The experiment: deconfounding, disentanglement or warmup.")
+        str, typer.Argument(metavar="NAME", help="The experiment: deconfounding, disentanglement, slots or warmup.")
     ],
     scale: Annotated[
         str, typer.Option(help="smoke (seconds), laptop (at most half an hour) or paper (the full protocol).")

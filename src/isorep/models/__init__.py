@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .masked import MaskedAutoencoder
     from .orthogonal import OrthogonalAdam
     from .recipe import EarlyStopping, Group, Recipe, Schedule
+    from .regrouping import regroup_slots
     from .slots import AdditiveDecoder, SlotAutoencoder
     from .training import Trained, train, train_many
 
@@ -38,6 +39,7 @@ _HOMES = {
     "VQVAE": "disentangling",
     "benchmark_recipe": "disentangling",
     "reconstruction_loss": "autoencoders",
+    "regroup_slots": "regrouping",
     "train": "training",
     "train_many": "training",
 }
@@ -64,6 +66,7 @@ __all__ = [
     "benchmark_recipe",
     "load_digit_images",
     "reconstruction_loss",
+    "regroup_slots",
     "train",
     "train_autoencoder",
     "train_many",

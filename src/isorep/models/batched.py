@@ -15,7 +15,7 @@ from .sampling import Rows, mixed
 Losses = tuple[Any, dict[str, Any]]
 """The loss of each model, and the other entries of a loss that returns a dict."""
 
-SMALL_WORK = 3e7
+SMALL_WORK = 6e7
 """Multiplications of a step of one model up to which a common program is faster; measured by benchmarks/training.py."""
 
 

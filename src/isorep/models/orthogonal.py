@@ -1,9 +1,9 @@
 r"""Adam on matrices with orthonormal rows or columns.
 
 A step is taken within the tangent space of the matrices with orthonormal columns, where the new matrix :math:`W+D` has
-:math:`(W+D)^\top(W+D)=I+D^\top D`. With the defect :math:`A=W^\top W-I` it is brought back by
-:math:`W\leftarrow W(I-\tfrac12A+\tfrac38A^2)`, a Newton-Schulz step of one order more, after which the defect is of the
-order :math:`A^3`.
+:math:`(W+D)^\top(W+D)=I+D^\top D`. It is brought back to the nearest such matrix,
+:math:`W\leftarrow W(W^\top W)^{-1/2}`. The inverse root is found by Newton-Schulz iterations on the small Gram matrix,
+so that the tall one is touched twice, however large the step was.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import Any
 
 from .backend import torch
 
-_SMALL = 1e-2  # a defect that one step takes below 1e-6
+_SMALL = 1e-6  # a defect as large as single precision leaves one
 _LARGE = 0.9  # beyond this the series need not converge: singular vectors instead
 _MOST = 8
+_FEW = 2**15  # numbers of a matrix up to which it is moved together with others of its shape
 
 
 class OrthogonalAdam(torch.optim.Optimizer):
@@ -39,12 +40,14 @@ class OrthogonalAdam(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        """Move every parameter that has a gradient; matrices of the same shape are moved together."""
+        """Move every parameter that has a gradient; small matrices of the same shape are moved together."""
         for group in self.param_groups:
             alike: dict[Any, list[Any]] = {}
-            for parameter in group["params"]:
+            for place, parameter in enumerate(group["params"]):
                 if parameter.grad is not None:
-                    alike.setdefault((_tall(parameter).shape, parameter.dtype, parameter.device), []).append(parameter)
+                    own = place if parameter.numel() > _FEW else None  # copies cost more than calls
+                    key = (_tall(parameter).shape, parameter.dtype, parameter.device, own)
+                    alike.setdefault(key, []).append(parameter)
             for parameters in alike.values():
                 self._move(parameters, group)
 
@@ -114,23 +117,30 @@ def _gap(matrix: Any) -> Any:
 
 
 def _bring_back(matrix: Any) -> None:
-    """Steps until the defect is small: each matrix by its own need, so that it is moved as it would be alone."""
-    wanted: Any = None  # all of them
-    for _ in range(_MOST):
-        gap = _gap(matrix)
-        size = gap.square().sum((-2, -1)).sqrt()
-        if bool((size > _LARGE).any()):
-            u, _, vh = torch.linalg.svd(matrix, full_matrices=False)
-            matrix.copy_(torch.where((size > _LARGE)[..., None, None], u @ vh, matrix))
-            continue
-        if wanted is not None:
-            gap = gap * wanted[..., None, None]
-        matrix.sub_(matrix @ _correction(gap))
-        wanted = size > _SMALL if wanted is None else wanted & (size > _SMALL)
-        if not bool(wanted.any()):
-            return
+    """The nearest matrices with orthonormal columns, in place."""
+    gap = _gap(matrix)
+    size = torch.linalg.matrix_norm(gap)
+    far = size > _LARGE
+    if bool(far.any()):
+        u, _, vh = torch.linalg.svd(matrix, full_matrices=False)
+        matrix.copy_(torch.where(far[..., None, None], u @ vh, matrix))
+        gap = gap.masked_fill(far[..., None, None], 0)  # these are there already
+    matrix.sub_(matrix @ _correction(gap))
 
 
 def _correction(gap: Any) -> Any:
-    """What is missing from I to the inverse square root of I + gap, to third order."""
-    return 0.5 * gap - 0.375 * (gap @ gap)
+    r"""What is missing from I to the inverse square root of I + gap.
+
+    With :math:`Z=I-C` and :math:`E=I-Z(I+A)Z`, a step is :math:`Z\leftarrow(I+\tfrac12E+\tfrac38E^2)Z`, of third order;
+    everything commutes. A matrix whose defect is small already is left as it is, as it would be alone.
+    """
+    correction = 0.5 * gap - 0.375 * (gap @ gap)
+    for _ in range(_MOST):
+        shifted = correction - gap + gap @ correction  # I - Z (I + A) = C - A + A C
+        left = shifted + correction - shifted @ correction  # I - (I - S)(I - C) = S + C - S C
+        wanted = torch.linalg.matrix_norm(left) > _SMALL
+        if not bool(wanted.any()):
+            break
+        step = (0.5 * left + 0.375 * (left @ left)) * wanted[..., None, None]
+        correction = correction - step + step @ correction
+    return correction

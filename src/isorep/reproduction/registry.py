@@ -10,6 +10,7 @@ from .experiment import Experiment
 EXPERIMENTS = {
     "deconfounding": "deconfounding",
     "disentanglement": "disentanglement",
+    "slots": "slots",
     "warmup": "warmup",
 }
 """Name of an experiment -> the module of this room whose ``EXPERIMENT`` it is."""

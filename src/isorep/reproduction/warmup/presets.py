@@ -109,7 +109,7 @@ SCALES = {
     "laptop": Preset(
         leaks=_LEAKS,
         digits=_DIGITS,
-        mnist=Training((784, 64, 32, 5), pairs=5, images=10_000, batch=500, epochs=30),
+        mnist=Training((784, 64, 32, 5), pairs=5, images=10_000, batch=200, epochs=30),
     ),
     "paper": Preset(
         leaks=_LEAKS,
