@@ -288,7 +288,7 @@ def test_the_program_is_chosen_by_what_it_costs_and_by_what_is_possible():
         (small, noisy_loss, DATA, False),
         (dropping, reconstruction_loss, DATA, False),
         (small, branching, DATA, False),
-        (small, reconstruction_loss, np.zeros((400_000, 6)), False),
+        (small, reconstruction_loss, np.zeros((800_000, 6)), False),
     ]
     for build, loss, data, expected in cases:
         found = train_many(build, data, loss, Recipe(steps=1) if len(data) > 60 else recipe, seeds=[0, 1])
