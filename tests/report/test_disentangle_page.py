@@ -1,6 +1,5 @@
 """The page of a disentanglement: from the JSON alone, whatever is missing, whoever wrote it."""
 
-import copy
 import json
 import re
 
@@ -9,7 +8,7 @@ import pytest
 from isorep.report import render
 
 from ..disentangling.conftest import small
-from .test_similarity_pages import HOSTILE, places
+from .hostile import HOSTILE, broken, places
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +38,7 @@ def test_anything_may_be_missing_or_wrong(result, put):
     for path in list(places(result))[1::5]:
         if path == ("schema",):
             continue
-        broken = copy.deepcopy(result)
-        where = broken
-        for key in path[:-1]:
-            where = where[key]
-        where[path[-1]] = put
-        page = render(broken)
+        page = render(broken(result, path, put))
         assert "<script>alert" not in page
         assert "<img src=x" not in page
 

@@ -1,6 +1,5 @@
 """The page of mechanisms: from the JSON alone, whatever is missing, whoever wrote it."""
 
-import copy
 import json
 import re
 
@@ -11,7 +10,7 @@ from isorep.datasets import slot_generator
 from isorep.decoder import mechanisms
 from isorep.report import render
 
-from .test_similarity_pages import HOSTILE, places
+from .hostile import HOSTILE, broken, places
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +63,7 @@ def test_anything_may_be_missing_or_wrong(result, put):
     for path in list(places(result))[1::17]:
         if path == ("schema",):
             continue
-        broken = copy.deepcopy(result)
-        where = broken
-        for key in path[:-1]:
-            where = where[key]
-        where[path[-1]] = put
-        page = render(broken)
+        page = render(broken(result, path, put))
         assert "<script>alert" not in page
         assert "<img src=x" not in page
 

@@ -1,6 +1,5 @@
 """The pages of similarity indices: from the JSON alone, whatever is missing, whoever wrote it."""
 
-import copy
 import json
 import re
 
@@ -10,7 +9,7 @@ import pytest
 from isorep import similarity
 from isorep.report import render
 
-HOSTILE = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>"
+from .hostile import HOSTILE, broken, places
 
 
 @pytest.fixture(scope="module")
@@ -34,25 +33,13 @@ def test_pages_show_the_figure_the_table_and_the_citation(results, kind, marks):
     assert not re.search(r"(src|href)=[\"']https?:", page)
 
 
-def places(value, path=()):
-    yield path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in items:
-        yield from places(item, (*path, key))
-
-
 @pytest.mark.parametrize("kind", ["similarity", "layers"])
 @pytest.mark.parametrize("put", [None, HOSTILE, -1e308, [], {}, True])
 def test_anything_may_be_missing_or_wrong(results, kind, put):
     for path in list(places(results[kind]))[1::7]:
         if path == ("schema",):
             continue
-        broken = copy.deepcopy(results[kind])
-        where = broken
-        for key in path[:-1]:
-            where = where[key]
-        where[path[-1]] = put
-        page = render(broken)
+        page = render(broken(results[kind], path, put))
         assert "<script>alert" not in page
         assert "<img src=x" not in page
 
