@@ -20,7 +20,7 @@ demo: .venv/isorep.stamp
 	$(BIN)/isorep demo
 
 test: .venv/dev.stamp lint chromium
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .
@@ -69,7 +69,7 @@ clean:
 
 .venv/dev.stamp: .venv/isorep.stamp
 	@echo "installing the development tools into .venv (once)"
-	$(PIP) --editable '.[io,bio,dask,torch,plot,images,dev]'
+	$(PIP) --editable '.[io,bio,dask,torch,hf,plot,images,dev]'
 	@touch $@
 
 .venv/bench.stamp: .venv/isorep.stamp
@@ -79,5 +79,5 @@ clean:
 
 .venv/docs.stamp: .venv/dev.stamp
 	@echo "installing the documentation tools into .venv (once)"
-	$(PIP) --editable '.[io,bio,dask,torch,plot,images,dev,docs]'
+	$(PIP) --editable '.[io,bio,dask,torch,hf,plot,images,dev,docs]'
 	@touch $@

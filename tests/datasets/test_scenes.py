@@ -1,17 +1,20 @@
 """What rooms and sprites share: grids, draws, correlations, Jacobians, and pixels that depend on factors alone."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
 import isorep
-from isorep.datasets import FactorImages, RenderedImages, Rooms, Sprites
+from isorep.datasets import FactorImages, RenderedImages, Rooms, Sprites, Squares
 from isorep.datasets.scenes import quantised
 
 SCENES = [
     Rooms(size=24),
     Rooms(size=17, antialias=1, shadow="hard", colour="ramp"),
     Sprites(size=24, count=2, colour="arc"),
+    Squares(size=21),
 ]
 
 
@@ -28,14 +31,9 @@ def test_pixels_depend_on_factors_alone(scene, monkeypatch):
         np.testing.assert_array_equal(data.render(data.factor_values), whole)
     monkeypatch.setattr("isorep.datasets.scenes._CHANNEL_CELLS", 1)
     np.testing.assert_array_equal(data.render(data.factor_values), whole)
-    again = type(scene)(**{name: getattr(scene, name) for name in ("size", "antialias", "colour")} | extra(scene))
+    again = replace(scene)
     np.testing.assert_array_equal(again.draw(150, seed=1).images(), data.images())
     assert not np.array_equal(scene.draw(150, seed=2).factor_values, data.factor_values)
-
-
-def extra(scene):
-    names = ("shadow", "occlusion") if isinstance(scene, Rooms) else ("count", "composition")
-    return {name: getattr(scene, name) for name in names}
 
 
 @pytest.mark.parametrize("scene", SCENES)
@@ -196,6 +194,9 @@ def test_values_that_cannot_be_rendered_are_refused():
     for wrong in ({"size": 2}, {"count": 0}, {"composition": "under"}, {"colour": "red"}):
         with pytest.raises(isorep.InputError, match=r"drawn|there are"):
             Sprites(**wrong)
+    for wrong in ({"size": 2}, {"softness": 0.0}, {"softness": float("nan")}):
+        with pytest.raises(isorep.InputError, match="drawn"):
+            Squares(**wrong)
 
 
 @pytest.mark.parametrize(

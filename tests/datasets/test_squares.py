@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import isorep
-from isorep.datasets import render_squares, square_metric
+from isorep.datasets import Squares, render_squares, square_metric
 
 SOFT, PIXELS = 0.02, 201
 
@@ -88,3 +88,22 @@ def test_tensors_give_the_same_images_and_the_constant_of_the_conformal_map():
 def test_wrong_squares_are_refused(call):
     with pytest.raises(isorep.InputError):
         render_squares(**call)
+
+
+def test_the_scene_has_the_metric_of_the_closed_form():
+    scene, softness = Squares(size=129, softness=0.05), 0.05
+    values = np.array([[0.1, -0.2, 0.2], [-0.4, 0.3, 0.35]])
+    jacobian = scene.factor_jacobian(values, step=0.001) * (2 / 128)  # norms in L2
+    squares = np.einsum("npi,npj->nij", jacobian, jacobian)
+    along, growing = square_metric(values[:, 2], softness=softness)
+    np.testing.assert_allclose(squares[:, 0, 0], along, rtol=1e-3)
+    np.testing.assert_allclose(squares[:, 1, 1], along, rtol=1e-3)
+    np.testing.assert_allclose(squares[:, 2, 2], growing, rtol=1e-3)
+    assert np.abs(squares[:, 0, 1:]).max() < 1e-3 * along.min()
+
+
+def test_the_scene_moves_right_and_down():
+    rows, columns = np.mgrid[:33, :33]
+    images = Squares(size=33).render([[-0.5, 0.0, 0.2], [0.5, 0.25, 0.2]])[..., 0]
+    centres = [((image * columns).sum() / image.sum(), (image * rows).sum() / image.sum()) for image in images]
+    np.testing.assert_allclose(centres, [[8, 16], [24, 20]], atol=0.01)

@@ -139,7 +139,7 @@ def test_scenes_without_files_are_named_and_plans_follow_the_preset(tmp_path):
     assert {unit.arguments["scene"] for unit in plan.units} == {"rooms"}
     assert [words.partition(" was left out")[0] for words in plan.skipped] == list(DATA)
     laptop = SCALES["laptop"]
-    assert len(experiment.plan(laptop, None).units) == 2 * 3 * (1 + 4 + 2)
+    assert len(experiment.plan(laptop, None).units) == 3 * 3 * (1 + 4 + 2)
     every = experiment.plan(replace(laptop, models=("all",)), None)
     assert {unit.arguments.get("model") for unit in every.units} == {None, *MODELS}
     with pytest.raises(isorep.InputError, match="there is no model 'gan'"):

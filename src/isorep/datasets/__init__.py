@@ -16,10 +16,12 @@ from .rxrx3 import Embeddings, load_rxrx3
 from .scenes import RenderedImages
 from .slots import SlotGenerator, SlotTruth, slot_generator
 from .sprites import Sprites
-from .squares import render_squares, square_metric
+from .squares import Squares, render_squares, square_metric
+from .text import Document, standard_library_text, text_digest, text_documents
 
 __all__ = [
     "Digits",
+    "Document",
     "Downloaded",
     "Embeddings",
     "FactorImages",
@@ -30,6 +32,7 @@ __all__ = [
     "SlotGenerator",
     "SlotTruth",
     "Sprites",
+    "Squares",
     "Wells",
     "data_folder",
     "download",
@@ -42,4 +45,7 @@ __all__ = [
     "simulate_batches",
     "slot_generator",
     "square_metric",
+    "standard_library_text",
+    "text_digest",
+    "text_documents",
 ]

@@ -11,6 +11,7 @@ by a Gaussian of standard deviation :math:`\varsigma` it is the product of two e
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,56 @@ from scipy.special import erf
 
 from ..errors import InputError
 from ..representation import Array
+from .checks import is_whole
+from .scenes import Factor, Scene
+
+_FARTHEST = 0.6  # of a centre from the middle of a picture that runs from -1 to 1
+_RADII = (0.15, 0.4)
+
+
+@dataclass(frozen=True)
+class Squares(Scene):
+    """A white square on black that moves and grows, blurred: the scene whose geometry is known in closed form.
+
+    Its factors are x from left to right and y from top to bottom, both from -0.6 to 0.6 in a picture that runs from
+    -1 to 1, and the radius, half the side, from 0.15 to 0.4. In (x, y, √2 radius) the images are nearly conformal:
+    see ``square_metric``. They are far from linear: a square that has moved by its side shares no pixel with itself.
+
+    Parameters
+    ----------
+    size : int
+        Height and width in pixels.
+    softness : float
+        Standard deviation of the blur, in units of half the picture.
+
+    Examples
+    --------
+    >>> from isorep.datasets import Squares
+    >>> Squares(size=32).draw(100, seed=0).images([0]).shape
+    (1, 32, 32, 1)
+    """
+
+    size: int = 64
+    softness: float = 0.1
+    name: str = field(default="squares", init=False)
+    channels: int = field(default=1, init=False)
+
+    def __post_init__(self) -> None:
+        if not is_whole(self.size, 4, 512) or not 0.001 <= self.softness <= 1:
+            raise InputError(f"size is {self.size} and softness {self.softness}: 4 to 512 and 0.001 to 1 are drawn")
+
+    @property
+    def factors(self) -> tuple[Factor, ...]:  # type: ignore[override]
+        """Place and size."""
+        return (
+            Factor("x", -_FARTHEST, _FARTHEST, 16),
+            Factor("y", -_FARTHEST, _FARTHEST, 16),
+            Factor("radius", *_RADII, 8),
+        )
+
+    def _draw(self, values: Array, dtype: Any) -> Array:
+        images = render_squares(values[:, :2], values[:, 2], softness=self.softness, pixels=self.size)
+        return np.asarray(images[..., None], dtype)
 
 
 def render_squares(

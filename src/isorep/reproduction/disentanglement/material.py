@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...datasets import FactorImages, RenderedImages, Rooms, Sprites, load
+from ...datasets import FactorImages, RenderedImages, Rooms, Sprites, Squares, load
 from ...datasets.catalogue import find_entry, present
 from ...errors import InputError
 from ...representation import Array
@@ -69,6 +69,8 @@ def _made(
         count = (images or MOST_RENDERED) + held_out
         if scene == "rooms":
             found: FactorImages = Rooms(size=size, colour="ramp").draw(count, draw, continuous=False)
+        elif scene == "squares":
+            found = Squares(size=size).draw(count, draw, continuous=False)
         else:
             found = Sprites(size=size).draw(count, draw, continuous=False, sizes=SPRITE_SIZES)
         kept, aside = found.subset(slice(held_out, None)), found.subset(slice(0, held_out))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...errors import InputError
 from .published import DATA
 
-RENDERED = ("rooms", "sprites")
+RENDERED = ("rooms", "sprites", "squares")
 MODELS = ("ae", "beta_vae", "beta_tcvae", "bioae", "vqvae", "vqvae_decay", "qlae")
 PUBLISHED_STEPS = 200_000
 
@@ -19,7 +19,7 @@ class Preset:
     Attributes
     ----------
     scenes : tuple of str
-        ``rooms`` and ``sprites`` are rendered; the others are read from their files.
+        ``rooms``, ``sprites`` and ``squares`` are rendered; the others are read from their files.
     models : tuple of str
         Models of the benchmark, or ``all``.
     weight_decays : tuple of float

@@ -57,7 +57,7 @@ def _row(name: str, chosen: Chosen, published: tuple[float, ...] = ()) -> Row:
 
 
 def _published(scene: str, model: str, way: str) -> tuple[float, ...]:
-    """Published scores: those of Shapes3D beside rooms, which are drawn in its manner, and means beside sprites."""
+    """Published scores: those of Shapes3D beside rooms, which are drawn in its manner, and means beside others."""
     known = TABLE.get((model, way))
     if known is None:
         return ()
