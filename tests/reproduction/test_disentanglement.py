@@ -175,7 +175,7 @@ def test_the_verdict_follows_the_numbers(run):
     assert ahead.verdict.startswith("AE + ICA is ahead of the AE, of the other models and of every control.")
     short = summarise(TINY, _with(run, 0.3, 0.8, 0.9))
     assert short.reached is None
-    assert "and not of PCA + ICA" in short.verdict
+    assert "of everything it is set beside nowhere" in short.verdict
     assert "behind PCA + ICA" in short.verdict
     none = summarise(TINY, _with(run, 0.9, 0.8, 0.9))
     assert none.reached is False

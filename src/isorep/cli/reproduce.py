@@ -12,7 +12,12 @@ from .outputs import require_outputs
 
 def command(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="The experiment: deconfounding, disentanglement, slots or warmup.")
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="The experiment: classes, contrastive, deconfounding, disentanglement, layers, pretrained, slots, "
+            "warmup or words.",
+        ),
     ],
     scale: Annotated[
         str, typer.Option(help="smoke (seconds), laptop (at most half an hour) or paper (the full protocol).")
@@ -23,6 +28,9 @@ def command(
     out: Annotated[
         Path | None,
         typer.Option(help="Keep units, config, metrics, table and figures here; by default isorep-NAME-SCALE."),
+    ] = None,
+    models: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Short for --set models=NAMES, in experiments that have models.")
     ] = None,
     changes: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the scale; repeatable.")
@@ -56,7 +64,7 @@ def command(
                 data=data,
                 out=out,
                 random_state=seed,
-                settings=_pairs(changes or []),
+                settings=_pairs([*(changes or []), *([] if models is None else [f"models={models}"])]),
                 progress=progress,
                 started=started,
             )

@@ -1,6 +1,6 @@
 """Disentanglement (section 4.3 of the paper): a plain autoencoder plus ICA against models made for the purpose.
 
-Rendered rooms, sprites and squares at the scale of a laptop; the published data sets, for those who have the files, in full.
+Rendered rooms, sprites and squares at the scale of a laptop; the published data sets, where the files are, in full.
 """
 
 from ..experiment import Experiment

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ..experiment import Chart, Line, Mark
+from ..ticks import log_ticks
 from .published import DATA
 from .reading import CONTROLS, Mean, Reading, decay_of, title
 from .testing import OURS
@@ -84,8 +85,6 @@ def _constants(reading: Reading) -> Chart | None:
             lines.append(Line(DATA.get(scene, scene), points_, tuple(said for *_, said in found), series, dotted=True))
     if not lines:
         return None
-    low = math.floor(min(x for line in lines for x, _ in line.points))
-    high = math.ceil(max(x for line in lines for x, _ in line.points))
     return Chart(
         "constants",
         "Does the decoder's constant say where ICA works?",
@@ -93,7 +92,7 @@ def _constants(reading: Reading) -> Chart | None:
         "responds to, and InfoM after ICA on held-out images.",
         ("constant", "InfoM"),
         lines=tuple(lines),
-        ticks=tuple((float(power), f"{10.0**power:g}") for power in range(low, high + 1)),
+        ticks=log_ticks(x for line in lines for x, _ in line.points),
     )
 
 
