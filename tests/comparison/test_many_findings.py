@@ -230,7 +230,11 @@ def test_weak_relations_are_called_weak_and_what_is_left_out_leaves_no_verdict()
     runs = [0.6 * shared + rng.normal(size=shared.shape) for _ in range(3)]
     weak = isorep.compare_many(runs, rungs=("rigid", "linear")).verdict
     assert weak.rung == "rigid"
-    assert "only weakly related" in weak.sentence
+    assert "only weakly related, and linear maps find no more than the rigid rung." in weak.sentence
+    nearer = [0.8 * shared + 0.6 * rng.normal(size=shared.shape) for _ in range(3)]
+    stretched = [run * np.roll([1, 3, 6, 10], place) for place, run in enumerate(nearer)]
+    sentence = isorep.compare_many(stretched, rungs=("rigid", "linear")).verdict.sentence
+    assert "only weakly related, even up to a linear map." in sentence
     assert "null was switched off" in isorep.compare_many(runs, rungs=("rigid", "linear"), n_null=0).verdict.sentence
     assert "linear one, which was left out" in isorep.compare_many(runs, rungs=("rigid",)).verdict.sentence
 

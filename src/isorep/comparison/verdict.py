@@ -41,10 +41,10 @@ def _sentence(rung: Rung, source: str, target: str) -> str:
     left = f"a mean error of {rung.held_out.mean:.4f} diameters held out, {share:.0%} of chance ({chance:.4f})"
     if share <= WEAK:
         return f"{source} and {target} {PHRASES[rung.name]}. What is left is {left}."
-    return (
-        f"{source} and {target} are only weakly related, and a linear map finds no more than the {rung.name} rung: "
-        f"it leaves {left}."
-    )
+    weakly = f"and a linear map finds no more than the {rung.name} rung"
+    if rung.name == "linear":
+        weakly = "even up to a linear map"
+    return f"{source} and {target} are only weakly related, {weakly}: it leaves {left}."
 
 
 def _excess(rung: Rung, linear: Rung) -> float:

@@ -136,11 +136,10 @@ def judge_ensemble(
     matrix = rungs[rung]
     left = _left(matrix, ordered, names)
     if _share_of_chance(matrix, ordered) > WEAK:
-        return Verdict(
-            rung,
-            f"{who} are only weakly related, and linear maps find no more than the {rung} rung. "
-            f"It leaves {left}.{aside}",
-        )
+        weakly = f"and linear maps find no more than the {rung} rung. It leaves"
+        if rung == "linear":
+            weakly = "even up to a linear map. It leaves"
+        return Verdict(rung, f"{who} are only weakly related, {weakly} {left}.{aside}")
     return Verdict(rung, f"{who} {PHRASES[rung]}.{_need_less(explained, rung, ladder)} What is left is {left}.{aside}")
 
 
