@@ -14,7 +14,13 @@ import typer
 from .._version import __version__
 
 CORE = ("numpy", "scipy", "scikit-learn", "safetensors", "threadpoolctl", "typer", "rich", "jinja2")
-EXTRAS = {"io": ("pyarrow", "zarr", "h5py"), "bio": ("anndata", "h5py"), "torch": ("torch",), "plot": ("matplotlib",)}
+EXTRAS = {
+    "io": ("pyarrow", "zarr", "h5py"),
+    "bio": ("anndata", "h5py"),
+    "torch": ("torch",),
+    "hf": ("transformers",),
+    "plot": ("matplotlib",),
+}
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TMPDIR")
 
 

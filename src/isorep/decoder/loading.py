@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import logging
-import re
-import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, MissingFileError
+from ..models.loading import first_line, imported, made, names_code, with_weights
 from .archives import open_archive
 from .preparing import import_torch
-
-_IMPORT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 
 def load_decoder(source: str | Path, *, weights: str | Path | None = None) -> Any:
@@ -39,9 +34,9 @@ def load_decoder(source: str | Path, *, weights: str | Path | None = None) -> An
     """
     import_torch()
     text = str(source)
-    if _IMPORT.fullmatch(text) and not Path(text).exists():
-        decoder = _imported(text)
-        return decoder if weights is None else _with_weights(decoder, text, Path(weights))
+    if names_code(text):
+        decoder = made(imported(text), text, "decoder")
+        return decoder if weights is None else with_weights(decoder, text, Path(weights))
     if weights is not None:
         raise InputError(f"--weights is for decoders that come from code, as package.module:factory, not for {text}")
     path = Path(source)
@@ -62,7 +57,7 @@ def _script(path: Path, archive: Any) -> Any:
     try:
         return torch.jit.load(archive, map_location="cpu")
     except Exception as error:  # what torch raises and says differs between its versions
-        raise InputError(f"{path} is not a TorchScript module that this torch reads: {_first_line(error)}") from error
+        raise InputError(f"{path} is not a TorchScript module that this torch reads: {first_line(error)}") from error
 
 
 def _program(path: Path, archive: Any) -> Any:
@@ -71,7 +66,7 @@ def _program(path: Path, archive: Any) -> Any:
         program = torch.export.load(archive)
         module = program.module(check_guards=False)
     except Exception as error:  # as above
-        raise InputError(f"{path} is not an exported program that this torch reads: {_first_line(error)}") from error
+        raise InputError(f"{path} is not an exported program that this torch reads: {first_line(error)}") from error
     inputs = [node for node in program.graph.nodes if node.name in program.graph_signature.user_inputs]
     if len(inputs) != 1 or len(program.graph_signature.user_outputs) != 1:
         raise InputError(
@@ -121,80 +116,6 @@ def in_batches(module: Any, low: int, high: int | None) -> Any:
     return Batches()
 
 
-def _imported(text: str) -> Any:
-    """What ``package.module:name`` names; modules are also looked for in the current folder."""
-    home, _, attribute = text.partition(":")
-    here = str(Path.cwd())
-    sys.path.insert(0, here)
-    try:
-        found: Any = importlib.import_module(home)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (home == error.name or home.startswith(f"{error.name}.")):
-            raise InputError(f"there is no module {home!r} to import, here or among what is installed") from None
-        raise InputError(f"{home} cannot be imported: {_first_line(error)}") from error
-    except (Exception, SystemExit) as error:  # the user's code
-        raise InputError(f"{home} cannot be imported: {_said(error)}") from error
-    finally:
-        if here in sys.path:
-            sys.path.remove(here)
-    for name in attribute.split("."):
-        if not hasattr(found, name):
-            raise InputError(f"{home} has no {attribute!r}")
-        found = getattr(found, name)
-    return _made(found, text)
-
-
-def _made(found: Any, text: str) -> Any:
-    """A module or a function of a batch, made by calling what makes one."""
-    torch = import_torch()
-    if isinstance(found, torch.nn.Module):
-        return found
-    if not callable(found):
-        raise InputError(f"{text} is of type {type(found).__name__}, not a decoder or a function that makes one")
-    if not inspect.isclass(found) and not _takes_nothing(found):
-        return found
-    if not _takes_nothing(found):
-        raise InputError(f"{text} cannot be called without arguments: name a function that makes the decoder")
-    try:
-        made = found()
-    except (Exception, SystemExit) as error:  # the user's code
-        raise InputError(f"{text} fails: {_said(error)}") from error
-    if not callable(made):
-        raise InputError(f"{text} makes an object of type {type(made).__name__}, not a decoder")
-    return made
-
-
-def _takes_nothing(function: Callable[..., Any]) -> bool:
-    try:
-        inspect.signature(function).bind()
-    except TypeError:
-        return False
-    except ValueError:  # a class without a signature, as some in C have
-        return inspect.isclass(function)
-    return True
-
-
-def _with_weights(decoder: Any, text: str, path: Path) -> Any:
-    torch = import_torch()
-    if not isinstance(decoder, torch.nn.Module):
-        raise InputError(f"{text} is not a torch module, so it has no parameters to load from {path}")
-    if not path.exists():
-        raise MissingFileError(f"{path} does not exist")
-    if path.suffix.lower() != ".safetensors":
-        raise InputError(f"{path} is not a safetensors file: save weights with safetensors.torch.save_file")
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        decoder.load_state_dict(load_file(path))
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{path} is not a safetensors file, or it is damaged: {_first_line(error)}") from error
-    except RuntimeError as error:
-        lines = [line.strip() for line in str(error).splitlines()]
-        raise InputError(f"{path} does not fit {text}: {' '.join(lines[1:3])[:300]}") from error
-    return decoder
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without torch's notes on TorchScript's future, and its log of programs that it cannot read."""
@@ -207,12 +128,3 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         log.setLevel(before)
-
-
-def _said(error: BaseException) -> str:
-    """What kind of error the user's code raised, and its words."""
-    return f"{type(error).__name__}: {_first_line(error)}"
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

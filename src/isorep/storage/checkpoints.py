@@ -20,7 +20,7 @@ _ONLY = "the values"
 
 def load(path: Path, key: str | None, ids: str | None) -> Contents:
     """Map one tensor, and the integer tensor of row ids where there is one."""
-    tensors = _tensors(path)
+    tensors = read_tensors(path)
     ids_name = default_ids_name(list(tensors)) if ids is None else ids
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items() if name != ids_name}
     name = choose_array(shapes, key, "tensor")
@@ -29,7 +29,7 @@ def load(path: Path, key: str | None, ids: str | None) -> Contents:
 
 def column(path: Path, name: str) -> Array:
     """A one-dimensional tensor."""
-    return _vector(_tensors(path), name)
+    return _vector(read_tensors(path), name)
 
 
 def save(path: Path, rows: RowStream, key: str | None) -> None:
@@ -49,8 +49,9 @@ def save(path: Path, rows: RowStream, key: str | None) -> None:
             torch.save({key or "values": values, **ids}, path)
 
 
-def _tensors(path: Path) -> dict[str, Any]:
-    _check_archive(path)
+def read_tensors(path: Path) -> dict[str, Any]:
+    """A tensor, or the flat dict of tensors, that torch.save wrote; nothing else is unpickled."""
+    check_archive(path)
     torch = _torch()
     try:
         held = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
@@ -68,7 +69,7 @@ def _tensors(path: Path) -> dict[str, Any]:
     return tensors
 
 
-def _check_archive(path: Path) -> None:
+def check_archive(path: Path) -> None:
     """Refuse what torch would unpack or unpickle before it has looked at the sizes."""
     try:
         with zipfile.ZipFile(path) as archive:

@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import InputError, missing_extra
 from ..representation import Array
 from .naming import FEATURE_PREFIX, as_text, choose_columns, default_ids_name, require_plausible
-from .registry import Contents, RowStream
+from .registry import Contents, Labels, RowStream
 from .scratch import spool
 
 _BATCH_CELLS = 2**21
@@ -63,19 +63,19 @@ def column(path: Path, name: str) -> Array:
 
 
 def save(path: Path, rows: RowStream, key: str | None) -> None:
-    """Write one column a dimension, ``feature_0`` and so on, after the column ``id``."""
+    """Write one column a dimension, ``feature_0`` and so on, after the column ``id`` and further labels."""
     pyarrow = _pyarrow()
     names = [f"{FEATURE_PREFIX if key is None else key}{place}" for place in range(rows.shape[1])]
     fields = [(name, pyarrow.from_numpy_dtype(rows.dtype)) for name in names]
-    if rows.ids is not None:
-        fields.insert(0, ("id", pyarrow.int64() if rows.ids.dtype.kind in "iu" else pyarrow.string()))
-    schema = pyarrow.schema(fields)
+    labels: dict[str, Labels] = ({} if rows.ids is None else {"id": rows.ids}) | dict(rows.labels)
+    kinds = {name: pyarrow.int64() if held.dtype.kind in "iu" else pyarrow.string() for name, held in labels.items()}
+    schema = pyarrow.schema([*kinds.items(), *fields])
     start = 0
     with pyarrow.parquet.ParquetWriter(path, schema, use_dictionary=False) as writer:
         for block in rows.blocks():
-            columns = [pyarrow.array(np.ascontiguousarray(column)) for column in block.T]
-            if rows.ids is not None:
-                columns.insert(0, pyarrow.array(rows.ids[start : start + len(block)], schema.field("id").type))
+            here = slice(start, start + len(block))
+            columns = [pyarrow.array(held[here], kinds[name]) for name, held in labels.items()]
+            columns += [pyarrow.array(np.ascontiguousarray(column)) for column in block.T]
             writer.write_table(pyarrow.table(columns, schema=schema))
             start += len(block)
 

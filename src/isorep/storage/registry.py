@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -46,13 +46,23 @@ class Contents:
     ids: Array | None = None
 
 
+class Labels(Protocol):
+    """One label a row, integers or text: an array, or what gives slices of one."""
+
+    @property
+    def dtype(self) -> Any: ...  # noqa: D102
+    def __len__(self) -> int: ...
+    def __getitem__(self, rows: slice, /) -> Any: ...
+
+
 @dataclass(frozen=True)
 class RowStream:
-    """What a writer is given: the rows in blocks, and their ids where the file is to hold them."""
+    """What a writer is given: the rows in blocks, and their ids and further labels where the file is to hold them."""
 
     values: Matrix
-    ids: Array | None
+    ids: Array | None  # parquet and zarr write them in slices, so anything like Labels will do there
     dtype: np.dtype[Any]  # little-endian floating point
+    labels: Mapping[str, Labels] = field(default_factory=dict)  # parquet and zarr keep them beside the ids
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -48,7 +48,12 @@ def write(representation: Any, path: str | Path, *, key: str | None = None, drop
     """
     path, key, module = _target(path, key)
     source = as_representation(representation, "the representation")
-    rows = RowStream(source.values, None if drop_ids else _ids(source, module, path), _dtype(source))
+    write_rows(RowStream(source.values, None if drop_ids else _ids(source, module, path), _dtype(source)), path, key)
+
+
+def write_rows(rows: RowStream, path: Path, key: str | None = None) -> None:
+    """Write rows whose ids and labels the format can hold, completely or not at all."""
+    path, key, module = _target(path, key)
     _require_room(path, rows, module)
     try:
         with replacing(path, folder=_is_folder(path)) as temporary:
@@ -84,7 +89,7 @@ def _require_plain_key(key: str | None, module: Any) -> None:
         raise InputError(f"the values cannot be called {key!r}: choose a plain name")
 
 
-def _require_plain_ids(ids: Array) -> None:
+def require_plain_ids(ids: Array) -> None:
     """Refuse text ids that some format cannot bring back."""
     for row, label in enumerate(ids.tolist()):
         if not label or "\0" in label or "\r" in label or any("\ud800" <= sign <= "\udfff" for sign in label):
@@ -95,7 +100,7 @@ def _require_plain_ids(ids: Array) -> None:
 
 def _ids(source: Representation, module: Any, path: Path) -> Array | None:
     if source.ids is not None and source.ids.dtype.kind == "U":
-        _require_plain_ids(source.ids)
+        require_plain_ids(source.ids)
     kind = _NUMBERS_ONLY.get(_family_name(module))
     if source.ids is None or kind is None:
         return source.ids

@@ -7,16 +7,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..errors import InputError, missing_extra
 from ..representation import Array
 from . import hierarchy
 from .lazy import LazyMatrix, StoredMatrix, require_small_pieces
 from .naming import as_text, require_plausible
-from .registry import ZARR_METADATA, Contents, RowStream
+from .registry import ZARR_METADATA, Contents, Labels, RowStream
 from .zarr_chunks import CheckedArray
 
 _BRIDGE = 2**20
 _CHUNK_BYTES = 2**22
+_CHUNK_LABELS = 2**16
 _MOST_METADATA = 2**26
 
 
@@ -40,18 +43,19 @@ def column(path: Path, name: str) -> Array:
 
 
 def save(path: Path, rows: RowStream, key: str | None) -> None:
-    """Write one array; with ids or a key, a group with the arrays ``values`` and ``ids``."""
+    """Write one array; with ids, labels or a key, a group with the arrays ``values``, ``ids`` and one a label."""
     zarr = _zarr()
     row_bytes = rows.shape[1] * rows.dtype.itemsize
     chunk_rows = min(rows.shape[0], max(1, _CHUNK_BYTES // row_bytes))
     layout = {"shape": rows.shape, "dtype": rows.dtype, "chunks": (chunk_rows, rows.shape[1])}
-    if rows.ids is None and key is None:
+    labels: dict[str, Labels] = ({} if rows.ids is None else {"ids": rows.ids}) | dict(rows.labels)
+    if not labels and key is None:
         values = zarr.create_array(path, overwrite=True, **layout)
     else:
         group = zarr.open_group(path, mode="w")
         values = group.create_array(key or "values", **layout)
-        if rows.ids is not None:
-            _save_ids(group, rows.ids)
+        for name, held in labels.items():
+            _save_labels(group, name, held)
     start = 0
     for block in rows.blocks(multiple=chunk_rows):
         values[start : start + len(block)] = block
@@ -63,11 +67,15 @@ def is_store(path: Path) -> bool:
     return any((path / name).is_file() for name in ZARR_METADATA)
 
 
-def _save_ids(group: Any, ids: Array) -> None:
-    text = ids.dtype.kind == "U"
-    dtype = "string" if text else ids.dtype
-    array = group.create_array("ids", shape=ids.shape, dtype=dtype, chunks=(min(len(ids), 2**16),))
-    array[:] = ids.astype(object) if text else ids
+def _save_labels(group: Any, name: str, labels: Labels) -> None:
+    text = labels.dtype.kind == "U"
+    step = min(len(labels), _CHUNK_LABELS)
+    array = group.create_array(
+        name, shape=(len(labels),), dtype="string" if text else labels.dtype, chunks=(max(step, 1),)
+    )
+    for start in range(0, len(labels), _CHUNK_LABELS):
+        block = np.asarray(labels[start : start + _CHUNK_LABELS])
+        array[start : start + len(block)] = block.astype(object) if text else block
 
 
 def _zarr() -> Any:

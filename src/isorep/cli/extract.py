@@ -1,0 +1,179 @@
+"""``isorep extract``: the rows that layers of a model give to data, in files to compare."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def command(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="Code as package.module:factory (with --weights), or a local folder of the transformers library.",
+        ),
+    ],
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATA",
+            help="npy, npz or another array file, a folder of images or .txt files, a text file with a document a "
+            "line, jsonl or parquet; FILE::NAME names a part.",
+        ),
+    ] = None,
+    layers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--layers",
+            "-l",
+            help="Dotted names or numbers, with commas or repeated: 0 and -1 are the first and last hidden state, or "
+            "module without children. By default the last hidden state, or the model's output.",
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", help="A folder, a pattern with {layer}, or a file for one layer."),
+    ] = None,
+    format: Annotated[str | None, typer.Option(help="In a folder: parquet (the default), zarr or npy.")] = None,
+    pool: Annotated[
+        str, typer.Option(help="mean, max, first or last over positions; token: a row a position; flatten.")
+    ] = "mean",
+    channels: Annotated[str, typer.Option(help="Which axis of outputs holds channels: auto, first or last.")] = "auto",
+    key: Annotated[str | None, typer.Option(help="The entry of layers that return a dict or tuple.")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="Weights for a model from code: safetensors, or tensors by torch.save.")
+    ] = None,
+    allow_torch_weights: Annotated[
+        bool,
+        typer.Option("--allow-torch-weights", help="Read tensors from a folder's pytorch_model.bin (weights_only)."),
+    ] = False,
+    input: Annotated[
+        str, typer.Option("--input", help="What DATA holds: auto, values, tokens, images or text.")
+    ] = "auto",
+    text_field: Annotated[str, typer.Option(help="The text of jsonl and parquet.")] = "text",
+    id_field: Annotated[str | None, typer.Option(help="The ids of jsonl and parquet; by default id.")] = None,
+    group_field: Annotated[str | None, typer.Option(help="The groups of jsonl and parquet.")] = None,
+    size: Annotated[int | None, typer.Option(help="Side that images are made.")] = None,
+    mean: Annotated[str | None, typer.Option(help="Of each channel of images, comma-separated.")] = None,
+    spread: Annotated[str | None, typer.Option(help="Standard deviation of each channel, comma-separated.")] = None,
+    grey: Annotated[bool, typer.Option("--grey", help="Make images grey.")] = False,
+    pad: Annotated[int | None, typer.Option(help="The id of padding in arrays of tokens.")] = None,
+    context: Annotated[int | None, typer.Option(help="Tokens of a window; by default what the model takes.")] = None,
+    truncate: Annotated[bool, typer.Option("--truncate", help="Only the first window of each document.")] = False,
+    no_special: Annotated[
+        bool, typer.Option("--no-special", help="Leave out the tokens that the tokenizer adds.")
+    ] = False,
+    limit: Annotated[int | None, typer.Option(help="The first so many examples only.")] = None,
+    dtype: Annotated[str, typer.Option(help="float32, float16 or float64.")] = "float32",
+    batch: Annotated[int | None, typer.Option(help="Examples of a batch; by default by their size.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")] = "cpu",
+    restart: Annotated[bool, typer.Option("--restart", help="Throw away what a stopped run has left.")] = False,
+    show_layers: Annotated[
+        bool, typer.Option("--list-layers", help="Print all layers with the shapes of their outputs, and stop.")
+    ] = False,
+    json: Annotated[Path | None, typer.Option(help="Write what was extracted here.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a report here.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    seed: Annotated[int, typer.Option(help="Of weights that code makes where none are given.")] = 0,
+) -> None:
+    """The representations that layers of a model give to data, streamed to files with row ids and groups.
+
+    A run that was killed goes on where it stopped when the same command is given again.
+    """
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when the library is imported
+    from .. import extract
+    from ..errors import InputError
+    from .console import Interrupted, progress_bar
+    from .outputs import require_outputs
+
+    pixels: dict[str, Any] = {"size": size, "mean": _numbers(mean, "--mean"), "spread": _numbers(spread, "--spread")}
+    pixels = {name: value for name, value in pixels.items() if value is not None} | ({"grey": True} if grey else {})
+    opening: dict[str, Any] = {
+        "weights": weights,
+        "allow_torch_weights": allow_torch_weights,
+        "input": input,
+        "text_field": text_field,
+        "id_field": id_field,
+        "group_field": group_field,
+        "pixels": pixels,
+        "pad": pad,
+        "context": context,
+        "device": device,
+        "seed": seed,
+    }
+    if show_layers:
+        _print_layers(model, data, opening)
+        return
+    if data is None:
+        raise InputError("name the DATA that goes into the model")
+    if output is None:
+        raise InputError("name where features go: --output FOLDER, or a pattern with {layer}")
+    inputs = [data] if weights is None else [data, weights]
+    require_outputs([json, html], *inputs)
+    try:
+        with progress_bar(quiet) as progress:
+            result = extract(
+                model,
+                data,
+                layers=layers or None,
+                output=output,
+                format=format,
+                pool=pool,
+                channels=channels,
+                key=key,
+                truncate=truncate,
+                special=not no_special,
+                limit=limit,
+                dtype=dtype,
+                batch=batch,
+                restart=restart,
+                progress=progress,
+                **opening,
+            )
+    except KeyboardInterrupt:
+        raise Interrupted("what was extracted is kept, and the same command goes on from there") from None
+    if json is not None:
+        result.to_json(json)
+    if html is not None:
+        result.to_html(html)
+    if not quiet:
+        found = result.data
+        noun = {"text": "documents", "tokens": "rows of tokens", "images": "images"}.get(found.kind, "rows")
+        print(f"model  {result.model}")
+        print(f"data   {found.name}: {found.examples} {noun}" + (f", {found.tokens} tokens" if found.tokens else ""))
+        print(f"       {'gone on with and ' if result.resumed else ''}done in {result.seconds:.1f} s\n")
+        print(result)
+        if result.grouped:
+            print("\nrows have groups: isorep compare A B --groups " + _groups(next(iter(result.layers.values())).file))
+
+
+def _print_layers(model: str, data: str | None, opening: dict[str, Any]) -> None:
+    from ..models import list_layers
+    from ..results import aligned
+
+    rows = [["layer", "number", "type", "output of one example"]]
+    for layer in list_layers(model, data, **opening):
+        shape = "no tensor" if layer.shape is None else " x ".join(map(str, layer.shape)) or "one number"
+        rows.append([layer.name, "" if layer.number is None else str(layer.number), layer.type, shape])
+    print(aligned(rows, left=(0, 2, 3)))
+
+
+def _groups(file: str) -> str:
+    from ..models.extraction.finishing import GROUP, beside
+
+    return str(beside(Path(file), GROUP)) if file.endswith(".npy") else GROUP
+
+
+def _numbers(text: str | None, option: str) -> list[float] | None:
+    from ..errors import InputError
+
+    if text is None:
+        return None
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"{option} takes numbers separated by commas, not {text!r}") from None

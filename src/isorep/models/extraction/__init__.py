@@ -1,0 +1,22 @@
+"""Feature extraction: the rows of any layers of a model on any data, streamed to files that can be compared.
+
+``entry`` holds :func:`extract`; ``sources`` and ``folders`` open models; ``data``, ``arrays`` and ``texts`` open what
+goes into them; ``windows`` cuts documents, ``passes`` runs a batch, ``pooling`` makes rows of outputs, ``running`` is
+the loop; ``journal`` is what survives a kill, and ``finishing`` writes the files.
+"""
+
+from .capturing import Captured, capture
+from .entry import extract, list_layers
+from .passes import LayerShape
+from .result import ExtractedData, ExtractedLayer, Extraction
+
+__all__ = [
+    "Captured",
+    "ExtractedData",
+    "ExtractedLayer",
+    "Extraction",
+    "LayerShape",
+    "capture",
+    "extract",
+    "list_layers",
+]

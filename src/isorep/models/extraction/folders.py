@@ -1,0 +1,209 @@
+"""Model folders of the transformers library: looked at before anything is loaded, and never downloaded.
+
+A folder may come from anyone. It is refused if it asks for code of its own (``auto_map``, kernels from a hub), if its
+weights are pickles and the user has not allowed them, if a link leads out of it, or if weights are missing, which the
+library would replace by random ones.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ...errors import InputError, missing_extra
+from ..loading import said
+from .sources import TRANSFORMER, Source
+
+_MOST_JSON = 2**26
+_TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model")
+_NO_LIMIT = 10**6  # tokenizers say 1e30 where they know no length
+_LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length")
+
+
+def load_folder(path: Path, allow_torch_weights: bool) -> Source:
+    """Model and tokenizer of a folder that has passed all checks."""
+    config = _checked_config(path)
+    safe = _check_weights(path, allow_torch_weights)
+    transformers = import_transformers()
+    with _quietly(transformers):
+        module, notes = _load_model(transformers, path, safe)
+        tokenizer = _load_tokenizer(transformers, path)
+    if config.get("is_encoder_decoder") is True and hasattr(module, "get_encoder"):
+        module = module.get_encoder()
+        notes.append("of an encoder-decoder model the encoder is used")
+    context = context_length(module.config, tokenizer)
+    return Source(module, path.name, TRANSFORMER, tokenizer, context, _pixels(path), tuple(notes))
+
+
+def import_transformers() -> Any:
+    """The library, or the error that names the extra."""
+    try:
+        import transformers
+    except ModuleNotFoundError:
+        raise missing_extra("transformers", "hf", "a model folder") from None
+    return transformers
+
+
+def context_length(config: Any, tokenizer: Any) -> int | None:
+    """How many tokens a model takes at once: the least that its configuration and its tokenizer say."""
+    said_so = [getattr(config, name, None) for name in _LENGTHS]
+    said_so.append(getattr(tokenizer, "model_max_length", None))
+    found = [int(value) for value in said_so if isinstance(value, int | float) and 0 < value < _NO_LIMIT]
+    return min(found, default=None)
+
+
+def _checked_config(path: Path) -> dict[str, Any]:
+    for file in sorted(path.iterdir()):
+        _require_inside(file, path)
+    if (path / "adapter_config.json").exists():
+        raise InputError(f"{path} holds an adapter, not a model: merge it into its model and save that")
+    if not (path / "config.json").is_file():
+        raise InputError(f"{path} is not a model folder: it has no config.json")
+    for name in ("config.json", "tokenizer_config.json", "preprocessor_config.json", "processor_config.json"):
+        if (path / name).is_file():
+            _refuse_code(_read_json(path / name), path / name)
+    return _read_json(path / "config.json")
+
+
+def _require_inside(file: Path, folder: Path) -> None:
+    """Refuse links out of the folder; those of the library's cache lead to ``blobs`` beside its ``snapshots``."""
+    if not file.is_symlink():
+        return
+    home, target = folder.resolve(), file.resolve()
+    allowed = [home, *([home.parent.parent / "blobs"] if home.parent.name == "snapshots" else [])]
+    if not any(place in target.parents for place in allowed):
+        raise InputError(f"{file} is a link out of the model's folder, which is not followed")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    if path.stat().st_size > _MOST_JSON:
+        raise InputError(f"{path} takes more than {_MOST_JSON} bytes")
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON: {said(error)}") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path} holds no JSON object")
+    return found
+
+
+def _refuse_code(value: Any, path: Path) -> None:
+    """Refuse what would make the library import code that is not its own."""
+    if isinstance(value, list):
+        for item in value:
+            _refuse_code(item, path)
+    if not isinstance(value, dict):
+        return
+    for key, item in value.items():
+        if key in ("auto_map", "custom_pipelines") and item:
+            raise InputError(f"{path} asks to run code of its own ({key}), and no code of a model folder is run")
+        if "implementation" in str(key) and isinstance(item, str) and ("/" in item or ":" in item):
+            raise InputError(f"{path} asks for a kernel from elsewhere ({key}: {item[:60]!r}), and none is fetched")
+        _refuse_code(item, path)
+
+
+def _check_weights(path: Path, allow_torch_weights: bool) -> bool:
+    """Whether the weights are safetensors; otherwise torch files that the user has allowed."""
+    if (path / "model.safetensors").is_file():
+        return True
+    if (path / "model.safetensors.index.json").is_file():
+        _check_shards(path, "model.safetensors.index.json", ".safetensors")
+        return True
+    single, index = path / "pytorch_model.bin", path / "pytorch_model.bin.index.json"
+    if not single.is_file() and not index.is_file():
+        raise InputError(f"{path} holds no weights: there is no model.safetensors in it")
+    if not allow_torch_weights:
+        raise InputError(
+            f"{path} holds its weights as a pickle ({(single if single.is_file() else index).name}): save it with "
+            "safe_serialization=True, or allow tensors to be read from it (--allow-torch-weights)"
+        )
+    from ...storage.checkpoints import check_archive
+
+    files = [single] if single.is_file() else _check_shards(path, index.name, ".bin")
+    for file in files:
+        try:
+            check_archive(file)
+        except InputError as error:
+            raise InputError(f"{file}: {error}") from error
+    return False
+
+
+def _check_shards(path: Path, index: str, suffix: str) -> list[Path]:
+    """The files that an index names: all there, in this folder, of this kind."""
+    names = _read_json(path / index).get("weight_map")
+    if not isinstance(names, dict) or not names:
+        raise InputError(f"{path / index} has no weight_map")
+    files = []
+    for name in sorted({str(name) for name in names.values()}):
+        if Path(name).name != name or not name.endswith(suffix):
+            raise InputError(f"{path / index} names {name[:80]!r}, which is no {suffix} file of this folder")
+        if not (path / name).is_file():
+            raise InputError(f"{path / name} is missing, and {index} names it")
+        files.append(path / name)
+    return files
+
+
+def _load_model(transformers: Any, path: Path, safe: bool) -> tuple[Any, list[str]]:
+    try:
+        module, info = transformers.AutoModel.from_pretrained(
+            str(path),
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=safe,
+            output_loading_info=True,
+            dtype="auto",
+        )
+    except Exception as error:  # whatever a folder makes the library raise
+        raise InputError(f"{path} cannot be loaded: {said(error)}") from error
+    missing = sorted(map(str, info["missing_keys"])) + sorted(str(key) for key in info["mismatched_keys"])
+    lost = [name for name in missing if "pooler" not in name]
+    if lost:
+        raise InputError(
+            f"the weights of {path} lack {len(lost)} parameters of the model that its config.json describes, such as "
+            f"{lost[0]}"
+        )
+    return module, ["the weights have no pooler, which stays as it was made"] if missing else []
+
+
+def _load_tokenizer(transformers: Any, path: Path) -> Any:
+    """The folder's own tokenizer; None where it has none."""
+    if not any((path / name).is_file() for name in _TOKENIZERS):
+        return None
+    try:
+        return transformers.AutoTokenizer.from_pretrained(str(path), local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # as above
+        raise InputError(f"the tokenizer of {path} cannot be loaded: {said(error)}") from error
+
+
+def _pixels(path: Path) -> dict[str, Any]:
+    """Size, mean and spread of images, from the folder's own preprocessing."""
+    if not (path / "preprocessor_config.json").is_file():
+        return {}
+    given = _read_json(path / "preprocessor_config.json")
+    size = given.get("crop_size") or given.get("size")
+    if isinstance(size, dict):
+        size = size.get("height") or size.get("shortest_edge")
+    found = {"size": size, "mean": given.get("image_mean"), "spread": given.get("image_std")}
+    return {key: value for key, value in found.items() if isinstance(value, int | list)}
+
+
+@contextmanager
+def _quietly(transformers: Any) -> Iterator[None]:
+    """Without the library's bars, notes and warnings: what matters is said as a note of the result."""
+    log = transformers.utils.logging
+    level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity(logging.CRITICAL)
+    log.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.set_verbosity(level)
+        if bars:
+            log.enable_progress_bar()

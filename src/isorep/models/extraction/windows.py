@@ -1,0 +1,101 @@
+"""Documents as windows of tokens that a model takes, and batches of windows of about one length.
+
+A document longer than the context is cut into windows one after the other, without overlap; each gets the special
+tokens that the tokenizer puts around a text. All windows of a document belong to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError
+from ...representation import Array
+from ..loading import said
+
+TOKENS_OF_A_BATCH = 4096
+
+
+@dataclass(frozen=True)
+class Window:
+    """Some tokens of a document; ``kept`` marks those that may come out as rows."""
+
+    document: int  # its place among those that are read together
+    tokens: Array
+    kept: Array
+
+
+class Cutter:
+    """Cuts documents into windows."""
+
+    def __init__(self, tokenizer: Any, context: int | None, *, special: bool = True, truncate: bool = False) -> None:
+        self._tokenizer, self._context, self._special, self._truncate = tokenizer, context, special, truncate
+        self._before, self._after = ([], []) if tokenizer is None else _special_tokens(tokenizer)
+        around = len(self._before) + len(self._after)
+        if context is not None and context <= around:
+            raise InputError(f"a context of {context} tokens has no room beside {around} special tokens")
+        self._room = None if context is None else context - around
+
+    def windows(self, place: int, content: Any) -> list[Window]:
+        """The windows of a document; none of an empty one."""
+        tokens = self._tokens(content)
+        if len(tokens) == 0:
+            return []
+        room = self._room or len(tokens)
+        starts = range(0, len(tokens), room)[: 1 if self._truncate else None]
+        return [self._window(place, tokens[start : start + room]) for start in starts]
+
+    def _tokens(self, content: Any) -> list[int]:
+        if not isinstance(content, str):
+            return list(content)
+        if not content.strip():
+            return []
+        try:
+            found: list[int] = self._tokenizer(content, add_special_tokens=False, verbose=False)["input_ids"]
+        except Exception as error:  # whatever a stranger's tokenizer raises
+            raise InputError(f"the tokenizer fails on {content[:40]!r}: {said(error)}") from error
+        return found
+
+    def _window(self, place: int, tokens: Sequence[int]) -> Window:
+        whole = np.array([*self._before, *tokens, *self._after], dtype=np.int64)
+        kept = np.ones(len(whole), dtype=bool)
+        if not self._special:
+            kept[: len(self._before)] = False
+            kept[len(whole) - len(self._after) :] = False
+        return Window(place, whole, kept)
+
+
+def batches(windows: Sequence[Window], size: int | None) -> Iterator[list[int]]:
+    """Places of windows that go through the model together: those of about one length, the longest first."""
+    order = sorted(range(len(windows)), key=lambda place: -len(windows[place].tokens))
+    while order:
+        longest = len(windows[order[0]].tokens)
+        take = size or max(1, TOKENS_OF_A_BATCH // longest)
+        yield order[:take]
+        order = order[take:]
+
+
+def padded(windows: Sequence[Window], pad: int) -> tuple[Array, Array, Array]:
+    """Token ids with padding after them, the mask of what is attended to, and that of what is kept."""
+    longest = max(len(window.tokens) for window in windows)
+    tokens = np.full((len(windows), longest), pad, dtype=np.int64)
+    real, kept = np.zeros((len(windows), longest), dtype=bool), np.zeros((len(windows), longest), dtype=bool)
+    for place, window in enumerate(windows):
+        length = len(window.tokens)
+        tokens[place, :length] = window.tokens
+        real[place, :length] = True
+        kept[place, :length] = window.kept
+    return tokens, real, kept
+
+
+def _special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """What a tokenizer puts before and after a text."""
+    plain = tokenizer("a", add_special_tokens=False)["input_ids"]
+    whole = tokenizer("a")["input_ids"]
+    for start in range(len(whole) - len(plain) + 1):
+        if whole[start : start + len(plain)] == plain and plain:
+            return whole[:start], whole[start + len(plain) :]
+    raise InputError("the tokenizer does not put its special tokens around a text: give token ids instead")

@@ -1,0 +1,168 @@
+"""What survives a kill: every row once, in order, with the bits of a run that was never stopped."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import isorep
+from isorep.models.extraction import running
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+
+X = np.random.default_rng(0).standard_normal((90, 4)).astype(np.float32)
+
+NETS = """
+import os, time
+import torch
+
+class Slow(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.map = torch.nn.Linear(4, 3)
+    def forward(self, x):
+        if "SLOW" in os.environ:
+            time.sleep(0.1)
+        return self.map(x)
+"""
+
+
+class Stopped(Exception):  # noqa: N818
+    pass
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
+
+
+@pytest.fixture(autouse=True)
+def commit_always(monkeypatch):
+    monkeypatch.setattr(running, "_COMMIT_SECONDS", 0.0)
+
+
+def stopping(after):
+    def progress(stage, done, total):
+        if done >= after:
+            raise Stopped
+
+    return progress
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "zarr", "npy"])
+def test_a_stopped_run_goes_on_without_gaps_or_repeats(model, tmp_path, suffix):
+    options = {"layers": ["0", "output"], "batch": 7, "output": tmp_path / f"{{layer}}.{suffix}"}
+    with pytest.raises(Stopped):
+        isorep.extract(model, X, progress=stopping(35), **options)
+    assert [path.name for path in tmp_path.iterdir()] == [f".layer.{suffix}.extracting"]
+    with (tmp_path / f".layer.{suffix}.extracting" / "values-0").open("ab") as file:
+        file.write(b"half a row")  # what a killed run leaves behind its last commit
+    found = isorep.extract(model, X, **options)
+    assert found.resumed
+    whole = isorep.extract(model, X, layers=["0", "output"], batch=7)
+    assert not whole.resumed
+    for layer in ("0", "output"):
+        assert np.array_equal(found[layer].values[:], whole[layer].values)
+        assert found[layer].ids.tolist() == list(range(90))
+    assert not (tmp_path / f".layer.{suffix}.extracting").exists()
+
+
+def test_documents_go_on_too(gpt2, tmp_path, monkeypatch):
+    from .conftest import WORDS
+
+    monkeypatch.setattr(running, "_SHARD_TOKENS", 30)
+    monkeypatch.setattr(running, "TOKENS_OF_A_BATCH", 30)
+    texts = [" ".join(WORDS[: 1 + number % 14]) if number % 5 else "" for number in range(40)]
+    options = {"layers": [-1, "h.0"], "pool": "token"}
+    with pytest.raises(Stopped):
+        isorep.extract(gpt2 / "seed0", texts, output=tmp_path, progress=stopping(20), **options)
+    found = isorep.extract(gpt2 / "seed0", texts, output=tmp_path, **options)
+    whole = isorep.extract(gpt2 / "seed0", texts, **options)
+    assert found.resumed
+    assert found.data == whole.data
+    for layer in ("hidden_2", "h.0"):
+        assert np.array_equal(found[layer].values[:], whole[layer].values)
+        assert found[layer].ids.tolist() == whole[layer].ids.tolist()
+    assert found.groups.tolist() == whole.groups.tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"pool": "max"}, r"another pool \(mean and not max\)"),
+        ({"dtype": "float16"}, "another dtype"),
+        ({"layers": "0"}, "another layers"),
+        ({"data": X + 1}, "another contents"),
+        ({"seed": 1}, "another weights"),
+    ],
+)
+def test_what_belongs_to_another_run_is_refused_unless_it_is_thrown_away(model, tmp_path, change, match):
+    options = {"layers": "2", "batch": 7, "output": tmp_path / "x.npy", "data": X}
+    with pytest.raises(Stopped):
+        isorep.extract(model, progress=stopping(35), **options)
+    if change.pop("seed", None):
+        model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
+    with pytest.raises(isorep.InputError, match=match):
+        isorep.extract(model, **{**options, **change})
+    found = isorep.extract(model, **{**options, **change}, restart=True)
+    assert not found.resumed
+    assert len(found[next(iter(found.layers))]) == 90
+
+
+def test_a_damaged_journal_is_refused(model, tmp_path):
+    options = {"batch": 7, "output": tmp_path / "x.npy"}
+    with pytest.raises(Stopped):
+        isorep.extract(model, X, progress=stopping(35), **options)
+    journal = tmp_path / ".x.npy.extracting" / "journal.json"
+    facts = json.loads(journal.read_text())
+    for text, match in (
+        ("{}", "not the journal"),
+        ("[", "not the journal"),
+        (json.dumps({**facts, "done": {**facts["done"], "rows": 80}}), "say --restart"),
+    ):
+        journal.write_text(text)
+        with pytest.raises(isorep.InputError, match=match):
+            isorep.extract(model, X, **options)
+
+
+def test_a_killed_process_goes_on_in_the_next(tmp_path, monkeypatch):
+    (tmp_path / "killed_nets.py").write_text(NETS)
+    np.save(tmp_path / "x.npy", X)
+    run = (
+        "from isorep.models.extraction import running as r; r._COMMIT_SECONDS = 0; import isorep.cli.main as m; m.run()"
+    )
+    arguments = ["extract", "killed_nets:Slow", "x.npy", "-o", "out.parquet", "--batch", "2"]
+    command = [sys.executable, "-c", run, *arguments]
+    process = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "SLOW": "1"}, stderr=subprocess.DEVNULL)
+    journal = tmp_path / ".out.parquet.extracting" / "journal.json"
+    for _ in range(3000):
+        if journal.exists() and json.loads(journal.read_text())["done"]["rows"] >= 6:
+            break
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = json.loads(journal.read_text())["done"]["rows"]
+    assert 6 <= done < 90
+    assert not (tmp_path / "out.parquet").exists()
+    monkeypatch.chdir(tmp_path)
+    assert isorep.extract("killed_nets:Slow", "x.npy", output="out.parquet").resumed
+    found = isorep.read(tmp_path / "out.parquet")
+    assert found.ids.tolist() == list(range(90))
+    torch.manual_seed(0)
+    layer = nn.Linear(4, 3)
+    np.testing.assert_allclose(found.values, layer(torch.as_tensor(X)).detach().numpy(), atol=1e-6)
+
+
+def test_two_runs_of_one_extraction_do_not_mix(model, tmp_path):
+    def again(stage, done, total):
+        isorep.extract(model, X, output=tmp_path / "x.npy")
+
+    with pytest.raises(isorep.InputError, match="another run is at work"):
+        isorep.extract(model, X, output=tmp_path / "x.npy", progress=again)
