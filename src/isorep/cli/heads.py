@@ -1,0 +1,128 @@
+"""``isorep heads``: is a model identified by its head, and do two heads predict the map between features?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ..heads import Heads
+
+
+def command(
+    head: Annotated[
+        str, typer.Argument(metavar="HEAD", help="One row a class: a file of any format. FILE::NAME picks a tensor.")
+    ],
+    other: Annotated[str | None, typer.Argument(metavar="[OTHER]", help="A second head of the same classes.")] = None,
+    bias: Annotated[
+        str | None, typer.Option(help="Biases of HEAD: a tensor or column of its file, FILE::NAME, or an npy file.")
+    ] = None,
+    other_bias: Annotated[str | None, typer.Option(help="Biases of OTHER, named likewise.")] = None,
+    features: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Features that HEAD reads, one row an input.")
+    ] = None,
+    other_features: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Features of the same inputs that OTHER reads.")
+    ] = None,
+    weights: Annotated[
+        str | None, typer.Option(help="Class frequencies: a column of HEAD's file, FILE::NAME, or an npy file.")
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(help="Rows of features that belong together: a column of them, FILE::COLUMN, or an npy file."),
+    ] = None,
+    ids: Annotated[str | None, typer.Option(help="The column or array with row ids of the features.")] = None,
+    reference: Annotated[
+        int | None, typer.Option(help="The class that log-odds refer to; by default the mean of all.")
+    ] = None,
+    folds: Annotated[int, typer.Option(help="Folds of the regression.")] = 5,
+    boot: Annotated[int, typer.Option(help="Bootstrap draws; 0 for no intervals.")] = 200,
+    tolerance: Annotated[
+        float, typer.Option(help="In diameters: how much more the head map may err than the regression.")
+    ] = 0.01,
+    fail_above: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="QUANTITY=VALUE",
+            help="Exit 1 if one of condition, differences, kl, log_odds, standardised, error, excess exceeds this; "
+            "the condition of a head that the theorem does not cover is infinite. May be given several times.",
+        ),
+    ] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the complete result here.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write a report with figures here.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of folds and bootstrap.")] = 0,
+) -> None:
+    """Does the theorem on linear identifiability apply to a head? Do two heads predict the map between features?
+
+    Prints rank, condition and the best differences of each head; for two heads the map, and with paired features the
+    regression beside it and closeness in distribution.
+    """
+    from ..heads import examine
+    from ..storage import labels, read
+    from .console import progress_bar
+    from .outputs import require_outputs
+
+    limits = [_parse_limit(text) for text in fail_above or []]
+    require_outputs([json, html], *(path for path in (head, other, features, other_features) if path is not None))
+
+    def vector(where: str | None, source: str | None) -> Any:
+        return None if where is None else labels(where, source or head)
+
+    with progress_bar(quiet) as progress:
+        result = examine(
+            read(head),
+            None if other is None else read(other),
+            bias=vector(bias, head),
+            other_bias=vector(other_bias, other),
+            weights=vector(weights, head),
+            features=None if features is None else read(features, ids=ids),
+            other_features=None if other_features is None else read(other_features, ids=ids),
+            groups=vector(groups, features),
+            reference=reference,
+            folds=folds,
+            n_boot=boot,
+            tolerance=tolerance,
+            random_state=seed,
+            progress=progress,
+        )
+    exceeded = [sentence for limit in limits if (sentence := _exceeded(result, *limit))]
+    if json is not None:
+        result.to_json(json)
+    if html is not None:
+        result.to_html(html)
+    if not quiet:
+        print(result)
+    if exceeded:
+        for sentence in exceeded:
+            typer.echo(f"isorep: {sentence}", err=True)
+        raise typer.Exit(1)
+
+
+def _parse_limit(text: str) -> tuple[str, float]:
+    from ..errors import InputError
+    from ..heads.result import LIMITS
+
+    name, _, number = text.rpartition("=")
+    try:
+        limit = float(number)
+    except ValueError:
+        limit = float("nan")
+    if name not in LIMITS or not limit >= 0:
+        raise InputError(
+            f"--fail-above takes QUANTITY=VALUE with a value from 0 on, of one of {', '.join(LIMITS)}, not {text!r}"
+        )
+    return name, limit
+
+
+def _exceeded(result: Heads, name: str, limit: float) -> str | None:
+    """A sentence if the stated limit is exceeded."""
+    from ..errors import InputError
+    from ..heads.result import LIMITS
+
+    found = result.figure(name)
+    if found is None:
+        raise InputError(f"--fail-above names {name}, which needs two heads and paired features")
+    return f"{LIMITS[name]}, {found:.4g}, exceeds the limit {limit:g}" if not found <= limit else None

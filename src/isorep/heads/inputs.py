@@ -1,0 +1,125 @@
+"""What a head is: the embeddings of classes, with their biases and names, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from ..comparison.settings import loaded
+from ..errors import InputError
+from ..representation import Array, Matrix, Representation
+from ..rows import block_rows, blocks, read_rows, refuse_non_finite, select
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    r"""A head :math:`G`: one row :math:`g(y)` a class, and the biases :math:`b(y)` where there are any."""
+
+    values: Matrix
+    bias: Array | None
+    name: str
+    ids: Array | None = None
+
+    @property
+    def classes(self) -> int:
+        """How many rows."""
+        return int(self.values.shape[0])
+
+    @property
+    def width(self) -> int:
+        """How many columns."""
+        return int(self.values.shape[1])
+
+    def label(self, place: int) -> str:
+        """What a class is called: its id, or its place."""
+        return str(place if self.ids is None else self.ids[place])
+
+    @property
+    def representation(self) -> Representation:
+        """The embeddings with the names of the classes."""
+        return Representation(self.values, self.ids, self.name)
+
+    def rows(self) -> Array:
+        """All rows in float64."""
+        return np.asarray(read_rows(self.values, slice(None)), dtype=np.float64)
+
+    def chosen(self, places: Array | None) -> Head:
+        """Some classes alone."""
+        if places is None:
+            return self
+        return Head(
+            select(self.values, places),
+            None if self.bias is None else self.bias[places],
+            self.name,
+            np.asarray(places if self.ids is None else self.ids[places]),
+        )
+
+
+def open_head(data: Any, bias: Any, name: str) -> Head:
+    """A head as given: an array, a Representation or a path, with a bias a class."""
+    found: Representation = loaded(data, name)
+    called = found.name or name
+    refuse_non_finite(found.values, called)
+    return Head(found.values, checked_vector(bias, len(found), f"the bias of {called}", "class"), called, found.ids)
+
+
+def open_heads(source: Any, target: Any, source_bias: Any, target_bias: Any) -> tuple[Head, Head]:
+    """Two heads of the same classes."""
+    here, there = open_head(source, source_bias, "source head"), open_head(target, target_bias, "target head")
+    if here.classes != there.classes:
+        raise InputError(
+            f"{here.name} has {here.classes} classes and {there.name} has {there.classes}: heads share their classes"
+        )
+    if here.ids is not None and there.ids is not None and not np.array_equal(here.ids, there.ids):
+        raise InputError(f"the classes of {here.name} and {there.name} have other names, or another order")
+    return here, there
+
+
+def open_features(data: Any, width: int, name: str, of: str) -> Representation:
+    """The features that a head reads: one row an input, as many columns as the head."""
+    found = loaded(data, name)
+    if found.shape[1] != width:
+        raise InputError(f"{found.name or name} has {found.shape[1]} columns where {of} reads {width}")
+    return found
+
+
+def checked_vector(data: Any, n: int, name: str, noun: str) -> Array | None:
+    """One finite number for each of ``n`` things, in float64."""
+    if data is None:
+        return None
+    vector: Array = np.asarray(data.values[:] if isinstance(data, Representation) else data)
+    if vector.ndim == 2 and 1 in vector.shape:
+        vector = vector.ravel()
+    if vector.dtype.kind not in "fiu" or vector.ndim != 1 or len(vector) != n:
+        raise InputError(
+            f"{name} has shape {vector.shape} and holds {vector.dtype} where one number a {noun} is needed: ({n},)"
+        )
+    vector = vector.astype(np.float64)
+    if not np.isfinite(vector).all():
+        raise InputError(f"{name} is not finite at {noun} {int(np.argmin(np.isfinite(vector)))}")
+    return vector
+
+
+def checked_weights(weights: Any, n: int) -> Array | None:
+    """Class frequencies that sum to one, from counts or shares."""
+    found = checked_vector(weights, n, "weights", "class")
+    if found is None:
+        return None
+    if (found < 0).any():
+        raise InputError(f"the weight of class {int(np.argmax(found < 0))} is negative")
+    total = float(found.sum())
+    if not 0 < total < np.inf:
+        raise InputError(f"the weights sum to {total:g}: at least one class must have a weight")
+    return np.asarray(found / total)
+
+
+def count_distinct(values: Matrix) -> int:
+    """How many different rows there are, by their bytes (a negative zero is a zero)."""
+    seen: set[bytes] = set()
+    for rows in blocks(values.shape[0], block_rows(values.shape[1], cells=2**20)):
+        block = np.ascontiguousarray(read_rows(values, rows)) + 0
+        seen.update(blake2b(row.tobytes(), digest_size=16).digest() for row in block)
+    return len(seen)

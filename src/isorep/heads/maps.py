@@ -1,0 +1,152 @@
+"""``isorep.heads.head_map``: the map between two models' features that their heads alone predict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..comparison.settings import check_counts, check_seed, check_tolerance
+from ..conditioning import rank_tolerance
+from ..errors import InputError
+from ..moments import require_memory
+from ..representation import Array
+from ..rows import Progress, no_progress
+from .inputs import Head, checked_weights, open_heads
+from .map_result import HeadMap
+from .products import head_products, principal_angles, solve_map
+from .regression import Asked, compare_with_regression
+from .spectra import Spectrum, spectrum
+
+
+def head_map(
+    G_source: Any,
+    G_target: Any,
+    source_bias: Any = None,
+    target_bias: Any = None,
+    *,
+    weights: Any = None,
+    features: Any = None,
+    other_features: Any = None,
+    groups: Any = None,
+    folds: int = 5,
+    n_boot: int = 200,
+    tolerance: float = 0.01,
+    random_state: int = 0,
+    progress: Progress | None = None,
+) -> HeadMap:
+    r"""The map from source to target features that two heads predict, beside the one that a regression finds.
+
+    Models with the same distribution have equal log-odds, :math:`G'_cf'(x)+b'_c=G^*_cf^*(x)+b^*_c` with class-centred
+    heads and biases. So the target's features are
+
+    .. math:: f'=A_{\mathrm{head}}f^*+a,\qquad A_{\mathrm{head}}=G_c'^{+}G^*_c,\quad a=G_c'^{+}(b^*_c-b'_c),
+
+    as far as the target's classes tell them apart: no pair of features is used. Where there are at most as many
+    classes as dimensions plus one, any two heads give such a map, and heads alone show no disagreement.
+
+    With paired features the map is set beside least squares, held out: both restricted to what each head's classes see
+    (Marconato et al. 2025), so that widths may differ and heads may be rank-deficient. The regression then predicts the
+    target's head, :math:`g'(y)-g'(y_0)=A^{-\top}(g^*(y)-g^*(y_0))`.
+
+    Parameters
+    ----------
+    G_source, G_target : (K, M) arrays, Representations or paths
+        The embeddings of the same K classes in the same order; widths may differ.
+    source_bias, target_bias : (K,) arrays, optional
+        They make the map affine.
+    weights : (K,) array, optional
+        Class frequencies: the pseudo-inverse weights log-odds by them, and classes without weight are left out.
+    features, other_features : (n, M) arrays, Representations or paths, optional
+        Features of the same inputs under the source and the target model.
+    groups : (n,) array, optional
+        Rows that belong together are held out and resampled together.
+    folds, n_boot, random_state
+        Of the regression's held-out errors and the intervals.
+    tolerance : float
+        In diameters: by how much the head map's error may exceed the regression's to agree with it.
+    progress : callable, optional
+        Called with a stage's name, the steps done and the steps in all.
+
+    Returns
+    -------
+    HeadMap
+
+    References
+    ----------
+    .. [1] Roeder, G., Metz, L., Kingma, D. P. (2021). On linear identifiability of learned representations. ICML.
+    .. [2] Marconato, E. et al. (2025). All or none: identifiable linear properties of next-token predictors in language
+           modeling. AISTATS.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> rng = np.random.default_rng(0)
+    >>> f, G, A = rng.normal(size=(100, 3)), rng.normal(size=(8, 3)), rng.normal(size=(3, 3))
+    >>> found = isorep.heads.head_map(G, G @ np.linalg.inv(A).T)  # the same distribution, with features f @ A
+    >>> bool(np.allclose(found.transform(f), f @ A))
+    True
+    """
+    check_counts(folds=(folds, 2), n_boot=(n_boot, 0))
+    check_seed(random_state)
+    check_tolerance(tolerance)
+    if (features is None) != (other_features is None):
+        raise InputError("features of one model were given: a map is compared on paired features of both")
+    source, target = open_heads(G_source, G_target, source_bias, target_bias)
+    shares = checked_weights(weights, source.classes)
+    asked = Asked(groups, folds, n_boot, random_state, tolerance, progress or no_progress)
+    return map_of(source, target, shares, features, other_features, asked)
+
+
+def map_of(
+    source: Head, target: Head, shares: Array | None, features: Any, other_features: Any, asked: Asked
+) -> HeadMap:
+    """The map between two heads that are open."""
+    require_memory(source.width, target.width, 1)
+    if shares is not None and (shares == 0).any():
+        seen = np.flatnonzero(shares > 0)
+        source, target, shares = source.chosen(seen), target.chosen(seen), shares[seen]
+    here, there = (spectrum(head.values, head.name, weights=shares) for head in (source, target))
+    used = np.full(source.classes, 1 / source.classes) if shares is None else shares
+    gap = _bias_gap(source, target, used)
+    products = head_products(source, target, (here, there), used, gap)
+    matrix, intercept, unexpressed = solve_map(products, there)
+    angles = principal_angles(products)
+    found = HeadMap(
+        names=(source.name, target.name),
+        classes=source.classes,
+        widths=(source.width, target.width),
+        ranks=(here.rank, there.rank),
+        coef=matrix.T,
+        intercept=intercept,
+        angles=tuple(angles.tolist()),
+        unexpressed=unexpressed,
+        rank_tolerances=(_tolerance(here), _tolerance(there)),
+        tolerance=asked.tolerance,
+        settings={
+            "weighted": shares is not None,
+            "biases": source.bias is not None or target.bias is not None,
+            "folds": asked.folds,
+            "n_boot": asked.n_boot,
+            "random_state": asked.seed,
+        },
+    )
+    if features is None:
+        return found
+    if 0 in found.ranks:
+        which = found.names[found.ranks.index(0)]
+        raise InputError(f"all classes of {which} have one embedding: features cannot be told apart by it")
+    return compare_with_regression(found, (source, target), (here, there), used, features, other_features, asked)
+
+
+def _bias_gap(source: Head, target: Head, shares: Array) -> Array:
+    """Source minus target biases, about their weighted mean."""
+    gap: Array = np.zeros(source.classes)
+    for sign, head in ((1.0, source), (-1.0, target)):
+        if head.bias is not None:
+            gap += sign * (head.bias - shares @ head.bias)
+    return gap
+
+
+def _tolerance(found: Spectrum) -> float:
+    return float(rank_tolerance(found.rounding))

@@ -1,0 +1,205 @@
+"""The head map beside least squares on paired features, held out, and the target's head from the regression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..alignment import AffineMap
+from ..alignment.base import column_errors
+from ..comparison.folds import assign_folds
+from ..comparison.stages import Pair, Work, open_pair
+from ..comparison.statistics import bootstrap, summarise
+from ..errors import InputError
+from ..moments import require_memory
+from ..representation import Array, Matrix, rounding_of
+from ..rows import Progress, ProjectedRows, block_rows, blocks, map_blocks, read_rows
+from .diversity import effective_dimension, seen_share
+from .inputs import Head
+from .map_result import FittedError, HeadMap, HeadPrediction, Prediction, Regression
+from .spectra import Spectrum, spectrum
+
+_SHOWN = 300  # points of the figure
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """How a map is compared on data."""
+
+    groups: Any
+    folds: int
+    n_boot: int
+    seed: int
+    tolerance: float
+    report: Progress
+
+
+class SeenRows(ProjectedRows):
+    """Features in the span of the differences of classes; they are as coarse as they were stored."""
+
+    def __init__(self, values: Matrix, basis: Array) -> None:
+        super().__init__(values, np.zeros(len(basis)), basis)
+        self.rounding = rounding_of(values)
+
+
+def compare_with_regression(
+    found: HeadMap,
+    heads: tuple[Head, Head],
+    spectra: tuple[Spectrum, Spectrum],
+    shares: Array,
+    features: Any,
+    other_features: Any,
+    asked: Asked,
+) -> HeadMap:
+    """The same map, with what paired features say about it."""
+    pair, _, labels = open_pair(features, other_features, ("features", "other features"), asked.groups, False)
+    for values, head, name in zip((pair.x, pair.y), heads, pair.names, strict=True):
+        if values.shape[1] != head.width:
+            raise InputError(f"{name} has {values.shape[1]} columns where {head.name} reads {head.width}")
+    dimensions = _dimensions(pair, spectra)
+    bases = tuple(None if each.rank == each.width else each.axes for each in spectra)
+    pair.x, pair.y = (_seen(values, basis) for values, basis in zip((pair.x, pair.y), bases, strict=True))
+    require_memory(pair.x.shape[1], pair.y.shape[1], asked.folds)
+    for_folds, for_boot = (np.random.default_rng(each) for each in np.random.SeedSequence(asked.seed).spawn(2))
+    fold_of = assign_folds(pair.n, asked.folds, labels, for_folds)
+    work = Work(pair, fold_of, asked.folds, labels, ["linear"], asked.report)
+    work.measure()
+    work.fit()
+    inside = _inside(found, bases)
+    regression = _errors(work, inside, asked, for_boot)
+    whole = work.fitted["linear"].whole
+    figure = _figure(work, inside, whole[0])
+    prediction = _predict_head(heads, spectra, bases, shares, whole, work)
+    settings = {**found.settings, "groups": None if labels is None else int(labels.max()) + 1, "rows": pair.n}
+    return replace(
+        found,
+        regression=replace(regression, **dimensions),
+        head_prediction=prediction,
+        figure=figure,
+        settings=settings,
+    )
+
+
+def _dimensions(pair: Pair, spectra: tuple[Spectrum, Spectrum]) -> dict[str, Any]:
+    """What the classes see of each side's features."""
+    sides = [spectrum(values, name, centred=True) for values, name in zip((pair.x, pair.y), pair.names, strict=True)]
+    both = list(zip(sides, spectra, strict=True))
+    return {
+        "effective_dimensions": tuple(effective_dimension(*each) for each in both),
+        "seen_shares": tuple(seen_share(*each) for each in both),
+    }
+
+
+def _seen(values: Matrix, basis: Array | None) -> Matrix:
+    return values if basis is None else SeenRows(values, basis)
+
+
+def _inside(found: HeadMap, bases: tuple[Array | None, ...]) -> AffineMap:
+    """The head map between the spans of the classes' differences."""
+    matrix, intercept = found.coef, found.intercept
+    if bases[0] is not None:
+        matrix = bases[0].T @ matrix
+    if bases[1] is not None:
+        matrix, intercept = matrix @ bases[1], intercept @ bases[1]
+    return AffineMap(matrix, np.zeros(len(matrix)), intercept)
+
+
+def _errors(work: Work, inside: AffineMap, asked: Asked, rng: np.random.Generator) -> Regression:
+    """Residuals of both maps: the head map has seen no row, the regression none of the row's fold."""
+    pair, total = work.pair, work.total
+    maps = work.fitted["linear"]
+    heads, fitted, apart = np.empty(pair.n), np.empty(pair.n), np.empty(pair.n)
+
+    def evaluate(rows: slice) -> None:
+        x, y = (np.asarray(read_rows(values, rows), dtype=np.float64) for values in (pair.x, pair.y))
+        mapped = inside.apply(x)
+        heads[rows] = np.linalg.norm(mapped - y, axis=1)
+        apart[rows] = np.linalg.norm(mapped - maps.whole[0].apply(x), axis=1)
+        here = work.fold_of[rows]
+        for fold in np.unique(here):
+            mine = np.flatnonzero(here == fold)
+            fitted[rows.start + mine] = maps.without[fold][0].residual_norms(x[mine], y[mine])
+
+    map_blocks(evaluate, pair.n, max(64, block_rows(pair.x.shape[1], pair.y.shape[1]) // 4))
+    size = work.diameters("auto")[1]
+    scaled = {"head": heads / size.value, "regression": fitted / size.value}
+    intervals, excess = bootstrap(scaled, "regression", work.labels, asked.n_boot, rng) if asked.n_boot else ({}, {})
+    spread = float(np.trace(total.yy))
+    around = column_errors(inside.matrix, np.zeros(1), total.n, total.xx, total.xy, np.diagonal(total.yy))
+    radius = work.rms_radii[1]
+    gap = inside.apply(total.source_mean[None])[0] - total.target_mean
+    return Regression(
+        rows=pair.n,
+        diameter=size.value,
+        head=FittedError(summarise(heads, size.value), 1 - float(heads @ heads) / spread, intervals.get("head")),
+        regression=FittedError(
+            summarise(fitted, size.value), 1 - float(fitted @ fitted) / spread, intervals.get("regression")
+        ),
+        excess=excess.get("head"),
+        head_r2_own_intercept=1 - float(around.sum()) / spread,
+        difference=float(np.sqrt(np.mean(apart**2)) / radius),
+        intercept_gap=float(np.linalg.norm(gap) / radius),
+        effective_dimensions=(0, 0),
+        seen_shares=(0.0, 0.0),
+    )
+
+
+def _predict_head(
+    heads: tuple[Head, Head],
+    spectra: tuple[Spectrum, Spectrum],
+    bases: tuple[Array | None, ...],
+    shares: Array,
+    maps: tuple[AffineMap, AffineMap],
+    work: Work,
+) -> HeadPrediction:
+    """The target's head from the source's, through the inverse of the regression and through its reverse."""
+    source, target = heads
+    forward, reverse = maps[0].matrix.T, maps[1].matrix.T
+    inverses = (np.linalg.pinv(forward, rcond=1e-10), reverse)
+    root = work.factors[1].root  # of the covariance of the target's features: log-odds are judged with it
+    errors, sizes = np.zeros((2, 2)), np.zeros(2)
+    for rows in blocks(source.classes, block_rows(source.width, target.width)):
+        roots = np.sqrt(shares[rows])[:, None]
+        a, b = (
+            _inner(roots * (read_rows(head.values, rows).astype(np.float64) - each.mean), basis)
+            for head, each, basis in zip(heads, spectra, bases, strict=True)
+        )
+        sizes += np.sum(b**2), np.sum((b @ root.T) ** 2)
+        for place, inverse in enumerate(inverses):
+            miss = a @ inverse - b
+            errors[place] += np.sum(miss**2), np.sum((miss @ root.T) ** 2)
+    shown = 1 - np.divide(errors, sizes, out=np.ones_like(errors), where=sizes > 0)
+    singular = np.linalg.svd(forward, compute_uv=False)
+    condition = float(singular[0] / singular[-1]) if singular[-1] > 0 else float("inf")
+    return HeadPrediction(
+        inverse=Prediction(float(shown[0, 0]), float(shown[0, 1])),
+        reverse=Prediction(float(shown[1, 0]), float(shown[1, 1])),
+        condition=condition,
+    )
+
+
+def _inner(rows: Array, basis: Array | None) -> Array:
+    return rows if basis is None else np.asarray(rows @ basis)
+
+
+def _figure(work: Work, inside: AffineMap, fitted: AffineMap) -> dict[str, Any]:
+    """Some rows in the first two principal axes of the target: as they are, from the heads, from the regression."""
+    pair, total = work.pair, work.total
+    places = np.unique(np.linspace(0, pair.n - 1, min(_SHOWN, pair.n)).astype(int))
+    x, y = (np.asarray(values[places], dtype=np.float64) for values in (pair.x, pair.y))
+    axes = np.linalg.eigh(total.yy)[1][:, ::-1][:, :2]
+    if axes.shape[1] == 1:
+        axes = np.column_stack([axes, np.zeros(len(axes))])
+
+    def shown(rows: Array) -> list[list[float]]:
+        return ((rows - total.target_mean) @ axes / work.rms_radii[1]).tolist()  # type: ignore[no-any-return]
+
+    labels = [str(place if pair.ids is None else pair.ids[place]) for place in places]
+    return {
+        "rows": labels,
+        "target": shown(y),
+        "head": shown(inside.apply(x)),
+        "regression": shown(fitted.apply(x)),
+    }

@@ -1,0 +1,95 @@
+"""``isorep heads``: one head, two heads, paired features, limits, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from ..heads.worlds import equal_models
+
+
+@pytest.fixture
+def folder(tmp_path):
+    m = equal_models(n=80)
+    source = {"lm_head.weight": m.g, "lm_head.bias": m.b, "other.weight": m.g[:2]}
+    save_file({name: values.astype(np.float32) for name, values in source.items()}, tmp_path / "model.safetensors")
+    np.save(tmp_path / "other.npy", m.other_g)
+    np.save(tmp_path / "other_bias.npy", m.other_b)
+    np.savez(tmp_path / "features.npz", values=m.f, document=np.repeat(np.arange(20), 4))
+    np.save(tmp_path / "other_features.npy", m.other_f)
+    np.save(tmp_path / "counts.npy", np.arange(1, 13))
+    np.save(tmp_path / "few.npy", m.g[:4])
+    return tmp_path
+
+
+def test_one_head_of_a_checkpoint(isorep_command, folder):
+    done = isorep_command("heads", f"{folder / 'model.safetensors'}::lm_head.weight", "--json", folder / "h.json")
+    assert (done.code, done.err) == (0, "")
+    assert "rank of the centred head           4 of 4" in done.out
+    assert "The theorem applies: the 12 distinct classes" in done.out
+    found = json.loads((folder / "h.json").read_text())
+    assert found["schema"] == "isorep.heads/1"
+    assert found["heads"][0]["applies"] is True
+    assert found["heads"][0]["dtype"] == "float32"
+
+
+def test_two_heads_with_features_and_everything(isorep_command, folder):
+    done = isorep_command(
+        "heads", f"{folder / 'model.safetensors'}::lm_head.weight", folder / "other.npy",
+        "--bias", "lm_head.bias", "--other-bias", folder / "other_bias.npy",
+        "--features", f"{folder / 'features.npz'}::values", "--other-features", folder / "other_features.npy",
+        "--groups", "document", "--weights", folder / "counts.npy", "--boot", "20",
+        "--json", folder / "h.json", "--html", folder / "h.html",
+    )  # fmt: skip
+    assert (done.code, done.err) == (0, "")
+    assert "The heads predict the map between the features" in done.out
+    assert "Close in log-odds" in done.out
+    found = json.loads((folder / "h.json").read_text())
+    assert found["map"]["agrees"] is True
+    assert found["map"]["regression"]["head"]["r2"] > 1 - 1e-6
+    assert found["settings"]["groups"] == 20
+    assert found["heads"][0]["weighted_rank"] == 4
+    assert "plane-head-figure" in (folder / "h.html").read_text()
+    again = isorep_command("report", folder / "h.json", "-o", folder / "again.html")
+    assert again.code == 0, again.err
+
+
+def test_limits_decide_the_exit_code(isorep_command, folder):
+    kept = isorep_command("heads", folder / "other.npy", "--fail-above", "condition=1000", "--quiet")
+    assert (kept.code, kept.out, kept.err) == (0, "", "")
+    missed = isorep_command("heads", folder / "few.npy", "--fail-above", "condition=1000")
+    assert missed.code == 1
+    assert "does not apply" in missed.out
+    assert "the condition number of the worse centred head, inf, exceeds the limit 1000" in missed.err
+    both = isorep_command(
+        "heads", folder / "other.npy", folder / "other.npy", "--features", folder / "other_features.npy",
+        "--other-features", f"{folder / 'features.npz'}::values", "--boot", "0",
+        "--fail-above", "kl=0.001", "--fail-above", "excess=0.001", "--quiet",
+    )  # fmt: skip
+    assert both.code == 1
+    assert "Kullback-Leibler" in both.err
+    assert "above the regression's" in both.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["other.npy", "--fail-above", "kl=1"], "needs two heads and paired features"),
+        (["other.npy", "--fail-above", "kl"], "takes QUANTITY=VALUE"),
+        (["other.npy", "--fail-above", "nonsense=1"], "takes QUANTITY=VALUE"),
+        (["missing.npy"], "does not exist"),
+        (["model.safetensors"], "several tensors could be meant"),
+        (["other.npy", "few.npy"], "12 classes and few.npy has 4"),
+        (["other.npy", "--groups", "counts.npy"], "name two heads"),
+        (["other.npy", "--bias", "few.npy"], "where one entry a row is needed"),
+        (["other.npy", "--features", "counts.npy"], "holds integers"),
+        (["other.npy", "--json", "other.npy"], "is an input"),
+    ],
+)
+def test_wrong_calls_are_one_sentence(isorep_command, folder, monkeypatch, arguments, words):
+    monkeypatch.chdir(folder)
+    done = isorep_command("heads", *arguments)
+    assert done.code == 2
+    assert words in done.err
+    assert len(done.err.strip().splitlines()) == 1
