@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import datasets, decoder, disentangling, similarity, structure
+    from . import datasets, decoder, disentangling, heads, similarity, structure
     from .alignment import ICAAlignment, Identity, Linear, Rigid, SignedPermutation
     from .comparison import Comparison, Ensemble, compare, compare_many, diameter, worst_case
     from .deconfounding import Deconfounding, deconfound
     from .disentangling import Disentanglement, disentangle
     from .errors import InputError
     from .ica import ICA, GaussianityWarning, Stability, Whitening, stability
+    from .models.extraction import Extraction, extract
     from .moments import Moments
     from .representation import Representation
     from .storage import read, write
@@ -50,6 +51,8 @@ _HOMES = {
     "Deconfounding": "deconfounding",
     "disentangle": "disentangling",
     "Disentanglement": "disentangling",
+    "extract": "models.extraction",
+    "Extraction": "models.extraction",
     "score_factors": "structure",
     "FactorScores": "structure",
     "translate": "translation",
@@ -58,7 +61,7 @@ _HOMES = {
     "DriftWarning": "translation",
 }
 
-_ROOMS = ("datasets", "decoder", "disentangling", "similarity", "structure")
+_ROOMS = ("datasets", "decoder", "disentangling", "heads", "similarity", "structure")
 
 __all__ = [
     "ICA",
@@ -67,6 +70,7 @@ __all__ = [
     "Disentanglement",
     "DriftWarning",
     "Ensemble",
+    "Extraction",
     "FactorScores",
     "GaussianityWarning",
     "ICAAlignment",
@@ -90,6 +94,8 @@ __all__ = [
     "diameter",
     "disentangle",
     "disentangling",
+    "extract",
+    "heads",
     "read",
     "score_factors",
     "similarity",

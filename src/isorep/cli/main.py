@@ -18,6 +18,8 @@ from . import (
     demo,
     disentangle,
     doctor,
+    extract,
+    heads,
     ica,
     report,
     reproduce,
@@ -57,8 +59,10 @@ app.add_typer(ica.app, name="ica")
 app.add_typer(translate.app, name="translate")
 app.command("structure")(structure.command)
 app.command("decoder")(decoder.command)
+app.command("heads")(heads.command)
 app.command("deconfound")(deconfound.command)
 app.command("disentangle")(disentangle.command)
+app.command("extract")(extract.command)
 app.command("reproduce")(reproduce.command)
 app.add_typer(datasets.app, name="datasets")
 app.command("demo")(demo.command)

@@ -29,11 +29,13 @@ ASSEMBLERS = {
     "isorep.translate/1": "translate",
     "isorep.deconfound/1": "deconfound",
     "isorep.disentangle/1": "disentangle",
+    "isorep.extract/1": "extract",
     "isorep.structure/1": "structure",
     "isorep.decoder/1": "decoder",
     "isorep.decoder_pair/1": "decoder_pair",
     "isorep.decoder_layers/1": "decoder_layers",
     "isorep.mechanisms/1": "mechanisms",
+    "isorep.heads/1": "heads",
     "isorep.reproduction/1": "reproduction",
 }
 """The module of this room that assembles each schema: its ``assemble(Node) -> Page``."""
