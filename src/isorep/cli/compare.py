@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from .options import Html, Json, Quiet
 
 if TYPE_CHECKING:
     from ..comparison import Comparison
@@ -80,9 +81,9 @@ def command(
             "the RMS error of the worst pair.",
         ),
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the complete result here.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report with figures here.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    json: Json = None,
+    html: Html = None,
+    quiet: Quiet = False,
     seed: Annotated[int, typer.Option(help="Seed of folds, null and bootstrap.")] = 0,
 ) -> None:
     """Are A and B the same, and up to what? Or many runs: all pairs, a consensus, what recurs, and who stands apart.

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .options import Quiet
 from .outputs import require_outputs
 
 app = typer.Typer(
@@ -19,7 +20,6 @@ Folder = Annotated[
     Path | None, typer.Option(help="The folder of data sets; else the environment variable ISOREP_DATA.")
 ]
 Json = Annotated[Path | None, typer.Option(help="Write the same as JSON here.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 
 
 @app.command("list")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .options import Html, Json, Quiet
+
 if TYPE_CHECKING:
     from ..decoder import Geometry
 
@@ -68,9 +70,9 @@ def command(
         float | None,
         typer.Option(metavar="X", help="Exit 1 if the bi-Lipschitz constant 1 + L is above this, or infinite."),
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the complete result here.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report with figures here.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    json: Json = None,
+    html: Html = None,
+    quiet: Quiet = False,
     seed: Annotated[int, typer.Option(help="Seed of the rows drawn, of directions and of the convexity probe.")] = 0,
 ) -> None:
     """How far is a decoder from an isometry?

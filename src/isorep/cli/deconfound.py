@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from .options import Html, Json, Quiet
+
 
 def command(
     data: Annotated[
@@ -45,9 +47,9 @@ def command(
         Path | None, typer.Option("--output", "-o", help="Write a copy of an h5ad file with the components in it.")
     ] = None,
     output_key: Annotated[str, typer.Option(help="The obsm entry to write.")] = "X_isorep_ica",
-    json: Annotated[Path | None, typer.Option(help="Write the complete result here.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report with figures here.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    json: Json = None,
+    html: Html = None,
+    quiet: Quiet = False,
     seed: Annotated[int, typer.Option(help="Seed of folds, rotations, classifiers and samples.")] = 0,
 ) -> None:
     """Does ICA separate biology from batch, so that a classifier works on batches it has not seen?

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .options import Html, Json, Quiet
+
 if TYPE_CHECKING:
     from ..comparison import Comparison
     from ..representation import Array, Representation
@@ -18,9 +20,9 @@ EPOCHS = 100
 
 def command(
     save: Annotated[Path | None, typer.Option(help="Write the two representations into this folder.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the complete result here.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report with figures here.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    json: Json = None,
+    html: Html = None,
+    quiet: Quiet = False,
     seed: Annotated[int, typer.Option(help="The first training's seed; the second takes the next.")] = 0,
 ) -> None:
     """Train two seeds of a small autoencoder on handwritten digits and compare them, in under a minute."""

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from .options import Html, Json, Quiet
+
 
 def command(
     images: Annotated[
@@ -29,9 +31,9 @@ def command(
         Path | None, typer.Option(help="Keep trainings in this folder: the same command goes on from there.")
     ] = None,
     device: Annotated[str, typer.Option(help="Where networks are trained.")] = "cpu",
-    json: Annotated[Path | None, typer.Option(help="Write the complete result here.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report with figures here.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    json: Json = None,
+    html: Html = None,
+    quiet: Quiet = False,
     seed: Annotated[int, typer.Option(help="The seed that all others are derived from.")] = 0,
 ) -> None:
     """Train autoencoders on images, unmix their latents by ICA, and see which components come back.

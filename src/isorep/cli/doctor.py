@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from .._version import __version__
+from .options import Quiet
 
 CORE = ("numpy", "scipy", "scikit-learn", "safetensors", "threadpoolctl", "typer", "rich", "jinja2")
 EXTRAS = {
@@ -26,7 +27,7 @@ VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TMPD
 
 def command(
     json: Annotated[Path | None, typer.Option(help="Write the same as JSON here.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Print versions, extras, BLAS and threads."""
     facts = collect()

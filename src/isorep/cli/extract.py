@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from .options import Quiet
+
 
 def command(
     model: Annotated[
@@ -77,7 +79,7 @@ def command(
     ] = False,
     json: Annotated[Path | None, typer.Option(help="Write what was extracted here.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a report here.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    quiet: Quiet = False,
     seed: Annotated[int, typer.Option(help="Of weights that code makes where none are given.")] = 0,
 ) -> None:
     """The representations that layers of a model give to data, streamed to files with row ids and groups.

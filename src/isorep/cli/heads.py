@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from .options import Html, Json, Quiet
 
 if TYPE_CHECKING:
     from ..heads import Heads
@@ -50,9 +51,9 @@ def command(
             "the condition of a head that the theorem does not cover is infinite. May be given several times.",
         ),
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the complete result here.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report with figures here.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    json: Json = None,
+    html: Html = None,
+    quiet: Quiet = False,
     seed: Annotated[int, typer.Option(help="Seed of folds and bootstrap.")] = 0,
 ) -> None:
     """Does the theorem on linear identifiability apply to a head? Do two heads predict the map between features?

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .options import Html, Json, Quiet
 from .outputs import plain_path, require_apart, require_outputs
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ Data = Annotated[
 Ids = Annotated[str | None, typer.Option(help="The column or array with row ids.")]
 Components = Annotated[int | None, typer.Option(help="How many components; by default the rank of the data.")]
 ContrastName = Annotated[str, typer.Option(help="logcosh, exp or cube.")]
-Json = Annotated[Path | None, typer.Option(help="Write the complete result here.")]
-Html = Annotated[Path | None, typer.Option(help="Write a report with figures here.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 
 
 @app.command()

@@ -7,13 +7,15 @@ from typing import Annotated
 
 import typer
 
+from .options import Quiet
+
 
 def command(
     result: Annotated[Path, typer.Argument(metavar="RESULT", help="A result that isorep wrote with --json.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the page here; by default beside RESULT, named .html.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Turn a result into one HTML file: figures and tables inside, no network needed."""
     from ..errors import InputError

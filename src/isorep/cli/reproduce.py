@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .options import Html, Json, Quiet
 from .outputs import require_outputs
 
 
@@ -35,9 +36,9 @@ def command(
     changes: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the scale; repeatable.")
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the complete result here, too.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report with figures here.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    json: Json = None,
+    html: Html = None,
+    quiet: Quiet = False,
     seed: Annotated[int, typer.Option(help="The seed that all others are derived from.")] = 0,
 ) -> None:
     """Run a published experiment and print its table beside the published one.

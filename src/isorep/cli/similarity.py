@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .options import Html, Json, Quiet
+
 if TYPE_CHECKING:
     from ..representation import Representation
     from ..similarity import LayerMatrix, Similarities
@@ -42,9 +44,9 @@ def command(
         str | None,
         typer.Option(metavar="INDEX=VALUE", help="Exit 1 if the null-corrected value of an index is below this."),
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the complete result here.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report with figures here.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    json: Json = None,
+    html: Html = None,
+    quiet: Quiet = False,
     seed: Annotated[int, typer.Option(help="Seed of the permutations.")] = 0,
 ) -> None:
     """How similar are A and B, index by index, and how similar would chance make them?"""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from .options import Html, Json, Quiet
 
 if TYPE_CHECKING:
     from ..structure import FactorScores
@@ -55,9 +56,9 @@ def command(
         str | None,
         typer.Option(metavar="SCORE=VALUE", help="Exit 1 if a score is below this; several after commas."),
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the complete result here.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report with figures here.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    json: Json = None,
+    html: Html = None,
+    quiet: Quiet = False,
     seed: Annotated[int, typer.Option(help="Seed of splits, halves and shuffles.")] = 0,
 ) -> None:
     """Are the latents the true factors? Every score, with an interval, beside what chance gives."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .options import Html, Json
 from .outputs import plain_path, require_apart, require_outputs
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ def fit(
             "held-out error in RMS radii is larger. The map is written all the same.",
         ),
     ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the complete result here.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report with figures here.")] = None,
+    json: Json = None,
+    html: Html = None,
     quiet: Quiet = False,
     seed: Annotated[int, typer.Option(help="Seed of folds, queries and bootstrap.")] = 0,
 ) -> None:
