@@ -148,7 +148,7 @@ def test_names_scales_and_seeds_that_do_not_exist_are_refused(toy_done, tmp_path
         reproduce("toy", scale="huge", out=tmp_path)
     with pytest.raises(isorep.InputError, match="the seed is -1"):
         reproduce("toy", scale="smoke", out=tmp_path, random_state=-1)
-    with pytest.raises(isorep.InputError, match="there is no experiment 'alchemy'; there are deconfounding"):
+    with pytest.raises(isorep.InputError, match=r"there is no experiment 'alchemy'; there are .*deconfounding"):
         experiment_named("alchemy")
     assert not list(tmp_path.iterdir())
 

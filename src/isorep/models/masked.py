@@ -8,6 +8,7 @@ from ..errors import InputError
 from .backend import nn, torch
 from .disentangling.base import Prepare, as_unit
 from .networks import Shape
+from .transformer import Block
 
 
 class MaskedAutoencoder(nn.Module):
@@ -61,12 +62,12 @@ class MaskedAutoencoder(nn.Module):
         size = channels * patch * patch
         self.embedding = nn.Linear(size, width)
         self.positions = nn.Parameter(0.02 * torch.randn(self.patches, width))
-        self.encoder = nn.Sequential(*(_Block(width, heads) for _ in range(depth)), nn.LayerNorm(width))
+        self.encoder = nn.Sequential(*(Block(width, heads) for _ in range(depth)), nn.LayerNorm(width))
         self.bridge = nn.Linear(width, decoder_width)
         self.hidden = nn.Parameter(0.02 * torch.randn(decoder_width))
         self.decoder_positions = nn.Parameter(0.02 * torch.randn(self.patches, decoder_width))
         self.decoder = nn.Sequential(
-            *(_Block(decoder_width, heads) for _ in range(decoder_depth)), nn.LayerNorm(decoder_width)
+            *(Block(decoder_width, heads) for _ in range(decoder_depth)), nn.LayerNorm(decoder_width)
         )
         self.pixels = nn.Linear(decoder_width, size)
 
@@ -130,23 +131,3 @@ class MaskedAutoencoder(nn.Module):
 def taken(tokens: Any, places: Any) -> Any:
     """Tokens (n, patches, width) at places (n, some)."""
     return torch.gather(tokens, 1, places[..., None].expand(*places.shape, tokens.shape[-1]))
-
-
-class _Block(nn.Module):
-    """Attention and two dense layers, each after a layer norm and added to what came in."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.queries = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
-        self.dense = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
-
-    def forward(self, tokens: Any) -> Any:
-        n, count, width = tokens.shape
-        parts = self.queries(self.before(tokens)).reshape(n, count, 3, self.heads, width // self.heads)
-        query, key, value = parts.permute(2, 0, 3, 1, 4)
-        weights = torch.softmax(query @ key.mT / (width // self.heads) ** 0.5, dim=-1)
-        tokens = tokens + self.out((weights @ value).transpose(1, 2).reshape(n, count, width))
-        return tokens + self.dense(self.between(tokens))

@@ -8,7 +8,9 @@ from .parts import Cell, Column, Figure, Key, Table
 from .rungs import on_both
 from .values import Node, fixed
 
-MOST_MARKS, MOST_LINES, MOST_POINTS, MOST_TICKS = 60, 8, 400, 40
+MOST_MARKS, MOST_LINES, MOST_POINTS, MOST_TICKS, MOST_NOTES = 60, 8, 400, 40, 40
+SQUARE = 520
+"""Pixels of a figure whose axes have one scale, at most."""
 COLOURS = 7
 LARGEST = 1e12
 
@@ -104,14 +106,36 @@ def _lines_figure(node: Node) -> Figure | None:
         place = pair[0].number() if len(pair) == 2 else None
         if place is not None and abs(place) < LARGEST:
             ticks.append((place, pair[1].text()))
+    square, notes = node["square"].raw is True, _notes(node)
     return Figure(
         _name(node),
         node["title"].text("A figure"),
         node["caption"].text(),
         "; ".join(f"{line.name}: {', '.join(line.labels[:MOST_TICKS])}" for line in drawn),
-        on_both(lambda width: lines(drawn, axes, width, 300, ticks=ticks or None)),
+        on_both(
+            lambda width: lines(
+                drawn,
+                axes,
+                min(width, SQUARE) if square else width,
+                min(width, SQUARE) if square else 300,
+                ticks=ticks or None,
+                square=square,
+                notes=notes,
+            )
+        ),
         legend=tuple(Key("dot" if line.dotted else "line", line.series, line.name) for line in drawn),
     )
+
+
+def _notes(node: Node) -> list[tuple[float, float, str]]:
+    """Words with their places."""
+    found = []
+    for note in node["notes"].nodes(MOST_NOTES):
+        parts = note.nodes(3)
+        x, y = (parts[0].number(), parts[1].number()) if len(parts) == 3 else (None, None)
+        if x is not None and y is not None and max(abs(x), abs(y)) < LARGEST:
+            found.append((x, y, parts[2].text()))
+    return found
 
 
 def _colour(node: Node) -> str:

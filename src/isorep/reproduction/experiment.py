@@ -38,6 +38,7 @@ class Run:
     """What every unit is given: the preset of the scale, the data folder and the seed.
 
     ``scratch`` is a folder for the state of long work within the unit; it is removed when the unit is finished.
+    ``folder`` is that of the whole run, for what is worth keeping beside the numbers, such as trained weights.
     """
 
     preset: Any
@@ -45,6 +46,7 @@ class Run:
     seed: int
     progress: Progress = no_progress
     scratch: Path | None = None
+    folder: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class Chart:
 
     Or ``cells`` are a matrix from 0 to 1 whose ``sides`` name its rows and columns, or ``picture`` is a PNG image in
     base64 of so many ``pixels``; one of the four. ``bound`` and ``whisker`` say what the ticks and the intervals of
-    marks are.
+    marks are. ``square`` gives both axes of lines one scale, and ``notes`` are words at places of lines, by x and y.
     """
 
     name: str
@@ -115,6 +117,8 @@ class Chart:
     sides: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     picture: str = ""
     pixels: tuple[int, int] = (0, 0)
+    square: bool = False
+    notes: tuple[tuple[float, float, str], ...] = ()
 
 
 @dataclass(frozen=True)

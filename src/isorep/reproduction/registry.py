@@ -8,10 +8,15 @@ from ..errors import InputError
 from .experiment import Experiment
 
 EXPERIMENTS = {
+    "classes": "classes",
+    "contrastive": "contrastive",
     "deconfounding": "deconfounding",
     "disentanglement": "disentanglement",
+    "layers": "layers",
+    "pretrained": "pretrained",
     "slots": "slots",
     "warmup": "warmup",
+    "words": "words",
 }
 """Name of an experiment -> the module of this room whose ``EXPERIMENT`` it is."""
 

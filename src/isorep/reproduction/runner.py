@@ -75,7 +75,7 @@ def reproduce(
         report("experiment", place, len(plan.units))
         if records[unit.key] is None:
             with ledger.scratch(unit.key) as scratch:
-                record = _do(experiment, unit, replace(run, scratch=scratch))
+                record = _do(experiment, unit, replace(run, scratch=scratch, folder=ledger.folder))
                 ledger.keep(unit.key, record)
             records[unit.key] = record
     report("experiment", len(plan.units), len(plan.units))

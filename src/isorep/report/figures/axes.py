@@ -99,6 +99,16 @@ def extent(values: Sequence[float]) -> tuple[float, float]:
     return (min(values), max(values)) if values else (0.0, 1.0)
 
 
+def equal_scales(bounds: tuple[float, float, float, float], frame: Frame) -> tuple[Scale, Scale]:
+    """Scales of x and y with as many pixels to a unit, over bounds (left, right, bottom, top) in the middle."""
+    left, right, bottom, top = bounds
+    (start, stop), (low, high) = frame.across, frame.upward
+    a_pixel = max((right - left) / (stop - start), (top - bottom) / (low - high), 1e-12) * 1.08
+    half_x, half_y = a_pixel * (stop - start) / 2, a_pixel * (low - high) / 2
+    x, y = (left + right) / 2, (bottom + top) / 2
+    return Scale(x - half_x, x + half_x, start, stop), Scale(y - half_y, y + half_y, low, high)
+
+
 def _round_values(low: float, high: float, most: int) -> list[tuple[float, str]]:
     step = 10.0 ** math.floor(math.log10((high - low) / most))
     step *= next(factor for factor in (1, 2, 2.5, 5, 10, 20) if (high - low) / (factor * step) <= most)

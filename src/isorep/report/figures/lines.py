@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from .axes import Frame, Scale, extent, spanning
-from .drawing import Drawing, Series, dots, group, polyline, tag
+from .axes import Frame, Scale, equal_scales, extent, spanning
+from .drawing import Drawing, Series, clipped, dots, group, polyline, tag
 
 FEW = 60
 
@@ -37,8 +37,13 @@ def lines(
     y_range: tuple[float, float] | None = None,
     log: bool = False,
     ticks: Sequence[tuple[float, str]] | None = None,
+    square: bool = False,
+    notes: Sequence[tuple[float, float, str]] = (),
 ) -> Drawing:
-    """All series in one frame; values outside ``y_range`` are drawn at its edge, ``ticks`` name values of x."""
+    """All series in one frame; values outside ``y_range`` are drawn at its edge, ``ticks`` name values of x.
+
+    With ``square`` both axes have one scale; ``notes`` are words beside points, by x and y.
+    """
     frame = Frame(width, height, left=52, right=14, top=30, bottom=44)
     every = [point for line in series for point in line.points]
     x_low, x_high = extent([x for x, _ in every])
@@ -46,6 +51,8 @@ def lines(
     y_low, y_high = y_range or extent([*(y for _, y in every), *ends])
     across = spanning(x_low, x_high, *frame.across, margin=0.015)
     upward = _upward(y_low, y_high, frame, log)
+    if square:
+        across, upward = equal_scales((x_low, x_high, y_low, y_high), frame)
     drawn = [frame.x_axis(across, axes[0], ticks=ticks), frame.y_axis(upward, axes[1])]
     if not log and upward.low < 0 < upward.high:
         drawn.append(tag("line", class_="zero", x1=frame.left, x2=width - frame.right, y1=upward(0), y2=upward(0)))
@@ -55,7 +62,15 @@ def lines(
         whiskers = [(x, upward(low), upward(high)) for (x, _), (low, high) in zip(points, line.spans, strict=False)]
         drawn.append(_draw(line, points, whiskers))
         marks.append(Series(line.name, tuple(points), line.labels))
+    drawn += [_note(across(x), upward(y), text, width) for x, y, text in notes]
     return Drawing(width, height, Markup("").join(drawn), tuple(marks), reach=40)
+
+
+def _note(x: float, y: float, text: str, width: float) -> Markup:
+    """Words at the side of a point where there is more room."""
+    right = x < width / 2
+    side = "start" if right else "end"
+    return tag("text", clipped(text, 160), class_="tick strong", x=x + (7 if right else -7), y=y - 5, text_anchor=side)
 
 
 def _upward(low: float, high: float, frame: Frame, log: bool) -> Scale:

@@ -1,0 +1,223 @@
+"""The networks of a run: GPTs trained here or folders of models, each as states by layer and Jacobians."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError
+from ...representation import Array
+from ..experiment import Run
+from .presets import Preset
+from .text import Corpus, corpus_of, documents_of, split, windows_of
+from .training import seed_of, trained_model, untrained_model
+
+_AT_ONCE = 64  # windows that states are computed of at once, and rows of a Jacobian
+_LOST = 2  # a layer norm keeps neither the mean nor the length of a state
+
+
+@dataclass(frozen=True, eq=False)
+class States:
+    """States of a network with so many blocks, one row a token, by their place before the last."""
+
+    layers: int
+    at: dict[int, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A language model: states of the embedding, of every block but the last, and the last.
+
+    The last is the state after the final norm, which the head multiplies. ``states(tokens, places)`` are those at some
+    places before the last, at all of them if none are named; ``jacobians(tokens)`` derivatives of the last with respect
+    to each, in their order, at the last of the tokens.
+    """
+
+    states: Callable[[Array, Sequence[int]], States]
+    jacobians: Callable[[Array], list[Array]]
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Windows that everything is measured on, and the document of each."""
+
+    tokens: Array
+    documents: Array
+
+    @property
+    def groups(self) -> Array:
+        """The document of every token, row by row."""
+        return np.repeat(self.documents, self.tokens.shape[1])
+
+
+def label(place: int, layers: int) -> str:
+    """The layer at a place from the end, of a network with so many blocks."""
+    return "last" if place == 0 else "embedding" if place == layers else f"block {layers - place}"
+
+
+def measured_windows(preset: Preset, seed: int) -> Measured:
+    """As many held-out windows as the preset wants tokens."""
+    if preset.models:
+        given = (preset.models, preset.text, preset.characters, preset.context, preset.held_out, preset.windows)
+        tokens, documents = _folder_windows(*given, seed)
+    else:
+        corpus = corpus_of(preset, seed)
+        tokens, documents = corpus.held_out[:, :-1], corpus.documents
+    count = max(preset.rows // tokens.shape[1], 2)
+    chosen = np.sort(np.random.default_rng([seed, 37]).permutation(len(tokens))[:count])
+    return Measured(tokens[chosen], documents[chosen])
+
+
+def small_gpt(size: str, place: int, run: Run, *, trained: bool) -> tuple[Network, dict[str, Any]]:
+    """A GPT of a size with the facts of its training, or the same before training."""
+    corpus: Corpus = corpus_of(run.preset, run.seed)
+    if trained:
+        module, facts = trained_model(size, place, corpus, run)
+    else:
+        module, facts = untrained_model(size, seed_of(run.seed, place), corpus, run.preset), {}
+    from ...models.gpt import state_jacobians
+
+    def states(tokens: Any) -> list[Any]:
+        found = module.hidden_states(tokens)
+        return [*found[:-2], found[-1]]
+
+    def jacobians(tokens: Array) -> list[Array]:
+        import torch
+
+        found = [each.numpy() for each in state_jacobians(module, torch.from_numpy(tokens))]
+        return [*found[:-2], found[-1]]
+
+    return Network(lambda tokens, places: batched_states(states, tokens, places), jacobians), facts
+
+
+def folder_model(folder: str, run: Run, *, trained: bool) -> tuple[Network, dict[str, Any]]:
+    """A model of a folder, or one of its architecture with random weights."""
+    from ...models.batched import seeded
+
+    module = opened(folder).module
+    if not trained:
+        module = seeded(
+            lambda seed: type(module)(module.config), seed_of(run.seed, list(run.preset.models).index(folder))
+        )
+    module = module.eval().float()
+
+    def states(tokens: Any) -> list[Any]:
+        found = module(input_ids=tokens, output_hidden_states=True, use_cache=False).hidden_states
+        return list(found)
+
+    def jacobians(tokens: Array) -> list[Array]:
+        return row_jacobians(states, tokens[:, -run.preset.jacobian_context :])
+
+    facts = {"parameters": sum(each.numel() for each in module.parameters())}
+    return Network(lambda tokens, places: batched_states(states, tokens, places), jacobians), facts
+
+
+@lru_cache(maxsize=2)
+def opened(folder: str) -> Any:
+    """Model and tokenizer of a folder: nothing is downloaded, unpickled or run from it."""
+    from ...models.extraction.sources import open_model
+
+    found = open_model(Path(folder).expanduser())
+    if found.tokenizer is None:
+        raise InputError(f"{folder} has no tokenizer: its text cannot be made of tokens")
+    return found
+
+
+def batched_states(states: Callable[[Any], list[Any]], tokens: Array, places: Sequence[int] = ()) -> States:
+    """States at some places, a few windows at once."""
+    import torch
+
+    parts: dict[int, list[Array]] = {}
+    layers = 0
+    with torch.no_grad():
+        for start in range(0, len(tokens), _AT_ONCE):
+            found = states(torch.from_numpy(tokens[start : start + _AT_ONCE]))
+            layers = len(found) - 1
+            for place in [place for place in places if 0 <= place <= layers] or range(layers + 1):
+                parts.setdefault(place, []).append(found[-1 - place].flatten(0, 1).float().numpy())
+    return States(layers, {place: np.concatenate(each) for place, each in parts.items()})
+
+
+def row_jacobians(states: Callable[[Any], list[Any]], tokens: Array) -> list[Array]:
+    """Derivatives of the last state at the last token with respect to that token's state at each layer.
+
+    A window is repeated for every number of the last state, and one pass backward gives that number's derivatives with
+    respect to all layers at once: for any network whose states are tensors that later ones are computed from.
+    """
+    import torch
+
+    found: list[list[Array]] = []
+    for window in torch.from_numpy(tokens):
+        width = states(window[None])[-1].shape[-1]
+        rows: list[list[Array]] = []
+        for start in range(0, width, _AT_ONCE):
+            wanted = torch.arange(start, min(start + _AT_ONCE, width))
+            layers = states(window.expand(len(wanted), -1))
+            value = layers[-1][torch.arange(len(wanted)), -1, wanted].sum()
+            slopes = torch.autograd.grad(value, layers[:-1])
+            rows.append([each[:, -1].double().numpy() for each in slopes])
+        found.append([np.concatenate(layer) for layer in zip(*rows, strict=True)] + [np.eye(width)])
+    return [np.stack(layer) for layer in zip(*found, strict=True)]
+
+
+def constants(jacobians: list[Array]) -> list[dict[str, float]]:
+    r"""What the remaining network does to directions at each layer, in the order of the layers.
+
+    ``local`` is the median over tokens of :math:`\sqrt{\sigma_{\max}/\sigma_{\min}}`, the bi-Lipschitz constant after
+    the best scale at a token, with its quantiles of 5 % and 95 %; ``similarity`` the same of the largest and the
+    smallest over all tokens, and ``constant`` without any scale. The final norm loses two directions at every layer
+    before it; they are left out, as nothing can identify them.
+    """
+    found = []
+    for place, each in enumerate(jacobians):
+        singular = np.linalg.svd(each, compute_uv=False)
+        kept = singular if place == len(jacobians) - 1 else singular[:, :-_LOST]
+        high, low = kept[:, 0], np.maximum(kept[:, -1], np.finfo(float).tiny)
+        local = np.sqrt(high / low)
+        quantiles = np.quantile(local, (0.5, 0.05, 0.95))
+        found.append(
+            {
+                "local": float(quantiles[0]),
+                "low": float(quantiles[1]),
+                "high": float(quantiles[2]),
+                "similarity": float(np.sqrt(high.max() / low.min())),
+                "constant": float(max(high.max(), 1 / low.min())),
+            }
+        )
+    return found
+
+
+@lru_cache(maxsize=1)
+def _folder_windows(
+    models: tuple[str, ...], text: str, characters: int | None, context: int, held_out: int, windows: int, seed: int
+) -> tuple[Array, Array]:
+    """Held-out windows by the tokenizer that all folders share."""
+    _, others = split(documents_of(text, characters), held_out, 4 * context, seed)
+    first: list[Array] | None = None
+    for folder in models:
+        source = opened(folder)
+        if source.context is not None and source.context < context:
+            raise InputError(f"{folder} takes {source.context} tokens at once, and context is {context}: set it lower")
+        coded = [_tokens(source.tokenizer, each.text) for each in others]
+        if first is None:
+            first = coded
+        elif any(not np.array_equal(a, b) for a, b in zip(first, coded, strict=True)):
+            raise InputError(f"{folder} and {models[0]} cut text into other tokens: rows cannot be paired")
+    parts = [windows_of(each, context, windows) for each in first or []]
+    places = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    if len(np.unique(places)) < 2:
+        raise InputError(
+            f"the text is too short for windows of {context} tokens: shorten the context or give more text"
+        )
+    return np.concatenate(parts), places
+
+
+def _tokens(tokenizer: Any, text: str) -> Array:
+    """Tokens of a text, line by line: whole documents are longer than tokenizers like to be given."""
+    lines = tokenizer(text.splitlines(keepends=True), add_special_tokens=False)["input_ids"]
+    return np.array([token for line in lines for token in line], dtype=np.int64)

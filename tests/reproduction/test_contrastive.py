@@ -1,0 +1,295 @@
+"""The contrastive experiment: end to end through the command, resumed within a unit, measured and read by rule."""
+
+import io
+import json
+import math
+import sys
+from contextlib import redirect_stdout
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from isorep import InputError  # noqa: E402
+from isorep.cli.main import run  # noqa: E402
+from isorep.reproduction import experiment_named, reproduce, runner  # noqa: E402
+from isorep.reproduction.contrastive import EXPERIMENT  # noqa: E402
+from isorep.reproduction.contrastive.material import material, patches  # noqa: E402
+from isorep.reproduction.contrastive.measuring import against, effective_dimension, measure  # noqa: E402
+from isorep.reproduction.contrastive.presets import SCALES, Preset  # noqa: E402
+from isorep.reproduction.contrastive.trends import estimate, trend  # noqa: E402
+from isorep.reproduction.contrastive.units import _rows, plan  # noqa: E402
+
+from ..datasets import published  # noqa: E402
+
+TINY = Preset(
+    source="rooms",
+    pairs=2,
+    steps=6,
+    checkpoints=(2,),
+    width=6,
+    widths=(4, 6),
+    sizes=(20,),
+    outputs=3,
+    patch=4,
+    scene=8,
+    scenes=60,
+    test_images=40,
+    batch=16,
+    null=3,
+    draws=10,
+)
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """Folder, output and metrics of a shortened ``isorep reproduce contrastive --scale smoke``."""
+    folder = tmp_path_factory.mktemp("contrastive")
+    call = ["reproduce", "contrastive", "--scale", "smoke", "--out", str(folder / "run")]
+    shorter = ("pairs=2", "steps=40", "checkpoints=10", "scenes=600", "test_images=256", "null=3", "draws=20")
+    call += ["--html", str(folder / "page.html"), *(part for each in shorter for part in ("--set", each))]
+    with pytest.MonkeyPatch.context() as patched, redirect_stdout(io.StringIO()) as out:
+        patched.setattr(sys, "argv", ["isorep", *call])
+        with pytest.raises(SystemExit) as ended:
+            run()
+    assert ended.value.code in (None, 0)
+    return folder, out.getvalue(), json.loads((folder / "run" / "metrics.json").read_text())
+
+
+def tiny(monkeypatch, tmp_path, name="run", preset=TINY, **more):
+    monkeypatch.setattr(runner, "experiment_named", lambda _: replace(EXPERIMENT, scales={"smoke": preset}))
+    return reproduce("contrastive", scale="smoke", out=tmp_path / name, **more)
+
+
+def test_a_smoke_run_goes_from_the_command_to_tables_figures_and_page(smoke):
+    folder, out, found = smoke
+    for words in ("Does alignment grow?", "Figure 3b", "Figure 3c", "Figure 3d", "Controls", "The ladder", "verdict: "):
+        assert words in out
+    html = (folder / "page.html").read_text()
+    for sweep in ("training", "images", "width"):
+        for name in (f"cca-{sweep}", f"shares-{sweep}"):
+            assert f"{name}-figure" in html
+            assert "whisker" in (folder / "run" / "figures" / f"{name}.svg").read_text(), "means have error bars"
+    assert not (folder / "run" / "state").exists()
+    assert {len(table["rows"]) for table in found["tables"]} == {18, 6, 4, 12}
+
+
+def test_the_outcomes_of_a_smoke_run_are_consistent(smoke):
+    units = smoke[2]["units"]
+    assert len(units) == 2 * 3 + 1
+    for key, outcome in units.items():
+        if key == "projections":
+            continue
+        assert [each["step"] for each in outcome["steps"]] == ([0, 10, 40] if "base" in key else [0, 40])
+        assert outcome["steps"][0]["loss"] == pytest.approx(math.log(128), abs=0.1), "untrained is at chance"
+        for each in outcome["steps"]:
+            for side in ("f", "g"):
+                found = each[side]
+                assert found["chance"] < found["cca"] <= 1
+                assert found["r2"]["signed_permutation"] <= found["r2"]["rigid"] + 0.02 <= found["r2"]["linear"] + 0.04
+                assert 1 <= found["dimension"] <= 8
+                assert ("ladder" in found) == (each["step"] == 40 and "base" in key)
+    base, other = units["base-pair-1"], units["images-100-pair-1"]
+    assert base["steps"][0]["f"]["cca"] == other["steps"][0]["f"]["cca"], "the same pair starts alike in every setting"
+    assert base["steps"][-1]["f"]["cca"] != other["steps"][-1]["f"]["cca"]
+    assert base["steps"][-1]["f"]["r2"]["linear"] > base["steps"][0]["f"]["r2"]["linear"] + 0.2
+    rows = {row["name"]: row["values"] for row in smoke[2]["tables"][1]["rows"]}
+    mean = np.mean([units[f"base-pair-{pair}"]["steps"][-1]["f"]["cca"] for pair in (1, 2)])
+    assert rows["f, step 40"][0] == pytest.approx(mean, abs=1e-5)
+
+
+def test_a_unit_that_is_stopped_in_its_second_model_goes_on_from_there(monkeypatch, tmp_path):
+    preset = replace(TINY, pairs=1, sizes=(), widths=())
+    whole = tiny(monkeypatch, tmp_path, "whole", preset)
+    assert tiny(monkeypatch, tmp_path, "other", preset, random_state=1).outcomes != whole.outcomes
+    seen = []
+
+    def progress(stage, done, total):
+        seen.append((stage, done))
+        if (stage, done) == ("training", 9):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("isorep.reproduction.contrastive.units._CHECKPOINT_SECONDS", 0)
+    with pytest.raises(KeyboardInterrupt):
+        tiny(monkeypatch, tmp_path, "parts", preset, progress=progress)
+    assert len(list((tmp_path / "parts" / "state").rglob("*.safetensors"))) == 2
+    seen.clear()
+    parts = tiny(monkeypatch, tmp_path, "parts", preset, progress=lambda *told: seen.append(told[:2]))
+    assert parts.outcomes == whole.outcomes
+    assert min(done for stage, done in seen if stage == "training") > 8, "neither model began again"
+    assert not (tmp_path / "parts" / "state").exists()
+
+
+def test_cifar10_is_read_where_its_files_are_and_named_where_they_are_not(monkeypatch, tmp_path):
+    for name, records in published.cifar_batches(rows=12).items():
+        path = tmp_path / "data" / "cifar10" / "cifar-10-batches-bin" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(records.tobytes())
+    preset = replace(TINY, source="cifar10", pairs=1, sizes=(), widths=(), test_images=12, batch=8, outputs=2, patch=0)
+    found = tiny(monkeypatch, tmp_path, "run", preset, data=tmp_path / "data")
+    outcome = found.outcomes["base-pair-1"]
+    assert (outcome["images"], outcome["source"], outcome["note"]) == (60, "CIFAR-10", "")
+    assert found.settings["data_files"] == {"data_batch_1.bin": 12 * 3073}
+    planned = plan(preset, tmp_path)
+    assert planned.units == plan(replace(preset, source="rooms"), None).units
+    assert planned.files == ()
+    assert "rendered rooms stand for it" in planned.skipped[0]
+    assert material(preset, None, 0).halves[0].shape == (60, 8, 12)
+    (tmp_path / "data" / "cifar10" / "cifar-10-batches-bin" / "test_batch.bin").write_bytes(b"short")
+    with pytest.raises(InputError, match="5 bytes where"):
+        tiny(monkeypatch, tmp_path, "hostile", replace(preset, patch=8), data=tmp_path / "data")
+
+
+def test_patches_are_columns_of_a_half_for_arrays_and_tensors():
+    halves = np.arange(2 * 5 * 3).reshape(2, 5, 3)
+    expected = np.stack([halves[0, 1:4], halves[1, 0:3]])
+    np.testing.assert_array_equal(patches(halves, np.array([1, 0]), 3), expected)
+    found = patches(torch.from_numpy(halves), torch.tensor([1, 0]), 3)
+    np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def test_material_has_two_halves_of_the_same_images():
+    given = material(TINY, None, 0)
+    assert [half.shape for half in given.halves] == [(60, 8, 12)] * 2
+    assert [part.shape for part in given.test] == [(40, 4 * 12)] * 2
+    assert [part.shape for part in given.components] == [(40, 3)] * 2
+    assert given.test[0].dtype == np.float32
+    few, more = (set(_rows(given, count, 0, 1)) for count in (10, 20))
+    assert few < more
+    assert few != set(_rows(given, 10, 0, 2)), "every pair has images of its own"
+    with pytest.raises(InputError, match="there are 60 to train on"):
+        _rows(given, 61, 0, 0)
+    with pytest.raises(InputError, match="8 columns"):
+        material(replace(TINY, patch=9), None, 0)
+
+
+def test_a_linear_map_of_a_representation_is_the_same_and_another_is_not(rng):
+    first = rng.laplace(size=(300, 4)) * [3, 2, 1, 1]
+    mixed = first @ rng.normal(size=(4, 4))
+    turned = first @ np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    found = measure(first, mixed, TINY, 0, ladder=True)
+    assert found["cca"] == pytest.approx(1)
+    assert found["r2"]["linear"] == pytest.approx(1)
+    assert found["r2"]["rigid"] < 0.99
+    assert found["ladder"]["linear"]["below_null"]
+    found = measure(first, turned, TINY, 0)
+    assert found["r2"]["rigid"] == pytest.approx(1)
+    assert found["r2"]["signed_permutation"] < 0.99
+    alone = measure(first, rng.normal(size=(300, 4)), TINY, 0)
+    assert alone["cca"] < 0.2
+    assert alone["r2"]["linear"] < 0.05
+    assert against(mixed[:, :2], first, share=True)["r2"] == pytest.approx(1)
+
+
+def test_the_effective_dimension_counts_directions_by_their_variance(rng):
+    basis = np.linalg.qr(rng.normal(size=(200, 4)) - 0)[0]
+    basis = np.linalg.qr(basis - basis.mean(0))[0]
+    assert effective_dimension(basis) == pytest.approx(4)
+    assert effective_dimension(basis * [1, 1, 1e-6, 1e-6]) == pytest.approx(2)
+    assert effective_dimension(np.zeros((5, 3))) == 0
+
+
+def test_trends_over_pairs():
+    rising = trend(np.array([[0.1, 0.2, 0.5], [0.2, 0.25, 0.55], [0.1, 0.3, 0.5]]))
+    assert rising.grows is True
+    assert rising.steady
+    assert rising.largest == 2
+    assert rising.correlation.mean == pytest.approx(1)
+    assert rising.difference.mean == pytest.approx((0.4 + 0.35 + 0.4) / 3)
+    falling = trend(np.array([[0.5, 0.1], [0.6, 0.2], [0.5, 0.15]]))
+    assert falling.grows is False
+    assert falling.correlation is None
+    unclear = trend(np.array([[0.5, 0.9, 0.6], [0.5, 0.8, 0.3]]))
+    assert unclear.grows is None
+    assert unclear.largest == 1
+    assert not unclear.steady
+    assert trend(np.array([[0.1, 0.9]])).grows is None, "one pair shows nothing"
+    assert trend(np.ones((3, 1))) is None
+    assert trend(np.ones((2, 3))).correlation.mean == 0
+    # Student's t with two degrees of freedom reaches 4.303 standard errors
+    found = estimate(np.array([1.0, 2.0, 3.0]))
+    assert found.high == pytest.approx(2 + 4.302653 / math.sqrt(3), rel=1e-5)
+
+
+def _step(step, cca, r2=0.9, pixels=0.3):
+    shares = {"signed_permutation": r2 - 0.2, "rigid": r2 - 0.1, "linear": r2}
+    rungs = {name: {"error": 0.1, "low": 0.09, "high": 0.11, "null": 0.3, "below_null": True} for name in shares}
+    side = {
+        "cca": cca, "chance": 0.1, "svcca": cca, "kept": 9.0, "dimension": 4.0, "r2": shares, "ladder": rungs,
+        "pixels": {"cca": pixels, "r2": 0.2},
+    }  # fmt: skip
+    return {"step": step, "loss": 5.0 - step / 400, "f": side, "g": side}
+
+
+def _outcomes(small, narrow, untrained=0.3, narrow_untrained=0.3, final=0.6):
+    found = {}
+    for pair in range(3):
+        jitter = 0.002 * pair
+        common = {"pair": pair, "source": "CIFAR-10", "note": "", "training": [3.0, 3.1]}
+        base = [_step(0, untrained), _step(100, 0.5), _step(800, final + jitter)]
+        found[f"b{pair}"] = {**common, "sweep": "base", "width": 256, "images": 50_000, "steps": base}
+        few = [_step(0, untrained), _step(800, small - jitter)]
+        found[f"i{pair}"] = {**common, "sweep": "images", "width": 256, "images": 500, "steps": few}
+        thin = [_step(0, narrow_untrained), _step(800, narrow - jitter)]
+        found[f"w{pair}"] = {**common, "sweep": "width", "width": 64, "images": 50_000, "steps": thin}
+    found["projections"] = {"sweep": "projections", "pairs": [_step(0, 0.25)] * 3}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("numbers", "reached", "words"),
+    [
+        ({"small": 0.4, "narrow": 0.5}, True, "grows with training, data and width, as published"),
+        ({"small": 0.8, "narrow": 0.5}, None, "those with training and width are seen"),
+        ({"small": 0.8, "narrow": 0.9}, None, "that with training is seen"),
+        ({"small": 0.8, "narrow": 0.9, "untrained": 0.7}, False, "None of the three"),
+    ],
+)
+def test_the_verdict_follows_the_numbers(numbers, reached, words):
+    summary = experiment_named("contrastive").summarise(SCALES["laptop"], _outcomes(**numbers))
+    assert summary.reached is reached
+    assert words in summary.verdict
+    claims = {row.name: row for row in summary.tables[0].rows}
+    data = claims["mean CCA of f with data"]
+    assert data.values[0] == (1 if numbers["small"] < 0.6 else -1)
+    assert data.published[0] == 1
+    assert data.values[3] == pytest.approx(0.6 - numbers["small"] + 0.004)
+
+
+def test_one_pair_shows_nothing_and_says_so():
+    found = {key: each for key, each in _outcomes(0.4, 0.5).items() if key == "projections" or each["pair"] == 0}
+    summary = experiment_named("contrastive").summarise(SCALES["laptop"], found)
+    assert summary.reached is None
+    assert "One pair has no error bars" in summary.verdict
+    assert all(row.values[0] == 0 for row in summary.tables[0].rows)
+
+
+def test_findings_say_what_is_there_without_training_and_what_width_does_alone():
+    def told(**numbers):
+        summary = experiment_named("contrastive").summarise(
+            SCALES["laptop"], _outcomes(**{"small": 0.4, "narrow": 0.5} | numbers)
+        )
+        return " ".join(summary.findings)
+
+    assert "Training accounts for 50% and 50%" in told()
+    assert "What training adds grows with width for f and g" in told()
+    assert "is not shown to grow with width" in told(narrow_untrained=0.2), "untrained networks grow as much"
+    assert "no more alike" not in told()
+    assert "two trained g are no more alike than one and the principal components" in told(final=0.29, untrained=0.1)
+    assert "does not grow at every place" in told(final=0.45)
+    assert "has not converged" in told()
+
+
+def test_the_paper_scale_is_the_published_protocol():
+    paper = SCALES["paper"]
+    assert (paper.pairs, paper.width, paper.layers, paper.outputs) == (5, 256, 3, 64)
+    assert (paper.widths[0], paper.widths[-1], paper.normalise, paper.temperature) == (64, 8192, False, 1.0)
+    smoke_plan = plan(SCALES["smoke"], None)
+    assert smoke_plan.skipped == ()
+    assert "name a folder" in plan(paper, None).skipped[0]
+    with pytest.raises(InputError, match="known are cifar10, rooms"):
+        plan(replace(paper, source="mnist"), None)
+    with pytest.raises(InputError, match="from 1 on"):
+        plan(replace(paper, widths=(0,)), None)

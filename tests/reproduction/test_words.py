@@ -1,0 +1,210 @@
+"""Word embeddings from two trainings: end to end through the command, resumed, and read by rule."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import isorep
+from isorep.datasets import Document
+from isorep.reproduction import experiment_named, reproduce, runner
+from isorep.reproduction.pairs import explained
+from isorep.reproduction.words import EXPERIMENT
+from isorep.reproduction.words.material import examples, words_of
+from isorep.reproduction.words.measuring import _transposed, bands
+from isorep.reproduction.words.presets import SCALES, Preset
+
+pytest.importorskip("torch")
+
+SHORT = ("characters=200000", "vocabulary=150", "dimensions=2", "steps=150", "bands=50,150", "contexts=600")
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """Folder, output and result of a shortened ``isorep reproduce words --scale smoke``."""
+    folder = tmp_path_factory.mktemp("words")
+    call = ["reproduce", "words", "--scale", "smoke", "--out", str(folder / "run"), "--html", str(folder / "page.html")]
+    done = subprocess.run(
+        [sys.executable, "-c", "from isorep.cli.main import run; run()", *call, *(f"--set={each}" for each in SHORT)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return folder, done.stdout, json.loads((folder / "run" / "metrics.json").read_text())
+
+
+@pytest.fixture
+def own_text(tmp_path):
+    """A text whose words follow each other in a few fixed ways."""
+    rng = np.random.default_rng(0)
+    names = [f"word{'abcdefghijklmnopqrstuvwxyz'[place]}" for place in range(26)]
+    places = np.cumsum(rng.choice([1, 1, 1, 5], 14_000)) % 26
+    path = tmp_path / "own.txt"
+    path.write_text(" ".join(names[place] for place in places))
+    return path
+
+
+def tiny(own_text, **changes):
+    preset = Preset(
+        text=str(own_text), vocabulary=26, context=2, dimensions=(2, 3), estimators=("softmax", "nce"), noise=5,
+        seeds=2, steps=30, batch=64, contexts=300, bands=(10, 26), labelled=4,
+    )  # fmt: skip
+    return replace(preset, **changes)
+
+
+def run(monkeypatch, preset, folder, **more):
+    monkeypatch.setattr(runner, "experiment_named", lambda _: replace(EXPERIMENT, scales={"smoke": preset}))
+    return reproduce("words", scale="smoke", out=folder, **more)
+
+
+def test_a_smoke_run_of_the_standard_library_is_measured_and_drawn(smoke):
+    folder, out, found = smoke
+    unit = found["units"]["softmax-dimension-2"]
+    assert unit["corpus"]["source"] == "standard library of Python"
+    assert len(unit["corpus"]["digest"]) == 32
+    assert all(model["loss"] < unit["unigram"] for model in unit["models"])
+    for pair in unit["pairs"]:
+        assert pair["f"]["linear"] > pair["f_shuffled"] + 0.1
+        assert len(pair["bands"]) == 2
+    assert "the" in unit["picture"]["words"]
+    for words in ("verdict: In 2 dimensions", unit["corpus"]["digest"], "published: Roeder"):
+        assert words in out
+    html = (folder / "page.html").read_text()
+    for name in ("contexts-before", "contexts-after", "words-first", "words-second", "words-mapped", "bands"):
+        assert (folder / "run" / "figures" / f"{name}.svg").exists()
+        assert f"{name}-figure" in html
+
+
+def test_own_text_is_resumed_to_the_same_numbers_and_a_changed_one_is_refused(monkeypatch, tmp_path, own_text):
+    preset = tiny(own_text)
+    whole = run(monkeypatch, preset, tmp_path / "whole")
+    assert list(whole.outcomes) == ["softmax-dimension-2", "softmax-dimension-3", "nce-dimension-2"]
+
+    def progress(stage, place, total):
+        if stage == "experiment" and place == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(monkeypatch, preset, tmp_path / "parts", progress=progress)
+    parts = run(monkeypatch, preset, tmp_path / "parts")
+    assert (parts.timing.resumed, parts.outcomes) == (2, whole.outcomes)
+    mixed = dict(parts.outcomes)
+    mixed["nce-dimension-2"] = mixed["nce-dimension-2"] | {"corpus": {"digest": "another"}}
+    with pytest.raises(isorep.InputError, match="text has changed"):
+        EXPERIMENT.summarise(preset, mixed)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"estimators": ("hard",)}, "estimators are softmax and nce"),
+        ({"estimators": ("nce", "nce")}, "each once"),
+        ({"dimensions": (0,)}, "dimensions are whole numbers"),
+        ({"seeds": 1}, "at least 2"),
+        ({"vocabulary": 3}, "at least 20 words"),
+        ({"text": "/nowhere/text.txt"}, "does not exist"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(own_text, changes, message):
+    with pytest.raises(isorep.InputError, match=message):
+        EXPERIMENT.plan(tiny(own_text, **changes), None)
+
+
+def test_words_are_runs_of_letters_in_lower_case():
+    assert words_of("Don't SPLIT os_path.join2() café—naïve") == [
+        "don't",
+        "split",
+        "os",
+        "path",
+        "join",
+        "café",
+        "naïve",
+    ]
+
+
+def test_examples_are_the_words_before_each_word_of_the_vocabulary():
+    text = " ".join(["a b c d"] * 5000 + ["rare"])
+    found = examples([Document("one", text), Document("two", text)], 4, 2, "here")
+    assert found.vocabulary == ("a", "b", "c", "d")
+    contexts, words = (
+        np.concatenate([found.contexts, found.test_contexts]),
+        np.concatenate([found.words, found.test_words]),
+    )
+    assert len(words) == 40_000
+    assert (contexts == [5, 5]).all(1).sum() == 2, "a document begins with empty places"
+    assert (words < 4).all()
+    inside = (contexts < 4).all(1)
+    np.testing.assert_array_equal(contexts[inside], (words[inside, None] + [2, 3]) % 4)
+    assert 0.08 < found.facts["held_out"] / 40_000 < 0.12
+    assert found.facts["rarest"] == 10_000
+    with pytest.raises(isorep.InputError, match="5 different words"):
+        examples([Document("one", text)], 6, 2, "here")
+    with pytest.raises(isorep.InputError, match="too few"):
+        examples([Document("one", "a b c d " * 100)], 4, 2, "here")
+
+
+def test_bands_cover_the_vocabulary_once():
+    assert bands(replace(SCALES["laptop"], vocabulary=1000, bands=(400, 50, 5000))) == [(0, 50), (50, 400), (400, 1000)]
+
+
+def test_the_map_of_contexts_gives_the_map_of_words(rng):
+    f, g, change = rng.normal(size=(50, 3)), rng.normal(size=(20, 3)), rng.normal(size=(3, 3))
+    other_f, other_g = f @ change, g @ np.linalg.inv(change).T
+    np.testing.assert_allclose(other_f @ other_g.T, f @ g.T, atol=1e-9)
+    assert explained(g @ _transposed(f, other_f), other_g) == pytest.approx(1)
+
+
+def _outcomes(identity, linear, rare=0.5, digest="d"):
+    """A setting with three models whose pairs all have these numbers."""
+    rungs = {"identity": identity, "permutation": 0.4, "rigid": 0.6, "linear": linear}
+    pair = {
+        "f": rungs, "g": rungs, "f_shuffled": -0.01, "g_shuffled": -0.02, "cca": 0.9, "cca_g": 0.8,
+        "bands": [0.9, rare], "head": 0.9, "transposed": 0.8,
+    }  # fmt: skip
+    model = {
+        "seed": 0,
+        "loss": 4.0,
+        "ended": "done",
+        "rank": 2,
+        "diverse": True,
+        "condition": 1.5,
+        "weighted_condition": 2,
+    }
+    corpus = {"digest": digest, "source": "here", "words": 10, "different_words": 5, "covered": 1.0, "rarest": 1}
+    return {
+        f"softmax-dimension-{dimension}": {
+            "estimator": "softmax", "dimension": dimension, "corpus": corpus, "unigram": 5.0, "models": [model] * 3,
+            "bands": [[0, 50], [50, 100]],
+            "pairs": [{"first": i, "second": j} | pair for i, j in ((0, 1), (0, 2), (1, 2))],
+        }
+        for dimension in (2, 8)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("identity", "linear", "reached", "words"),
+    [
+        (-1.2, 0.97, True, "contexts of two trainings differ before and nearly coincide after"),
+        (-1.2, 0.6, None, "do not quite coincide"),
+        (0.96, 0.97, None, "hardly differ"),
+        (0.1, -0.2, False, "do not quite coincide"),
+    ],
+)
+def test_the_verdict_follows_the_numbers(identity, linear, reached, words):
+    summary = experiment_named("words").summarise(SCALES["laptop"], _outcomes(identity, linear))
+    assert summary.reached is reached
+    assert words in summary.verdict
+
+
+@pytest.mark.parametrize(
+    ("rare", "words"), [(0.5, "(less)"), (0.95, "(more)"), (0.9, "no difference beyond the errors")]
+)
+def test_rare_words_are_set_beside_frequent_ones(rare, words):
+    summary = experiment_named("words").summarise(SCALES["laptop"], _outcomes(-1.0, 0.97, rare))
+    assert any("Of rare words (ranks 51 to 100)" in each and words in each for each in summary.findings)
