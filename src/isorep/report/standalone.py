@@ -14,8 +14,8 @@ from .parts import Figure, Key
 from .values import Node
 
 FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"
-HEAD, FOOT, MARGIN = 34.0, 30.0, 12.0
-"""Pixels above the plot for the title, below it for the legend, and around both."""
+HEAD, FOOT, MARGIN, ROW = 34.0, 30.0, 12.0, 20.0
+"""Pixels above the plot for the title, below it for the legend, around both, and for each further row of the legend."""
 SERIES = ("s0", "s1", "s2", "s3", "s4", "s5", "s6")
 _MARKS = re.compile(
     r"text|\.(tick|axis-title|strong|grid|axis|zero|dot|ring|whisker|stem|band|chance|band\+\.chance|line|dots|large|medium"
@@ -33,7 +33,9 @@ def figure_files(result: dict[str, Any]) -> dict[str, str]:
 def svg_file(figure: Figure) -> str:
     """One figure with its title and legend, complete in itself."""
     drawing = figure.drawings[0]
-    width, height = drawing.width + 2 * MARGIN, drawing.height + HEAD + FOOT + MARGIN
+    width = drawing.width + 2 * MARGIN
+    legend, rows = _legend(figure.legend, HEAD + drawing.height + 12, width)
+    height = drawing.height + HEAD + FOOT + (rows - 1) * ROW + MARGIN
     size = f'width="{short(width)}" height="{short(height)}" viewBox="0 0 {short(width)} {short(height)}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="{FONT}">',
@@ -42,7 +44,7 @@ def svg_file(figure: Figure) -> str:
         tag("rect", width=width, height=height, fill="#fff"),
         tag("text", figure.title, x=MARGIN, y=22, class_="strong"),
         f'<g transform="translate({short(MARGIN)} {short(HEAD)})">{drawing.body}</g>',
-        _legend(figure.legend, HEAD + drawing.height + 12),
+        legend,
         "</svg>",
     ]
     return "\n".join(str(part) for part in parts) + "\n"
@@ -90,9 +92,13 @@ def _parts(colour: str) -> list[int]:
     return [int(digits[place : place + 2], 16) for place in (0, 2, 4)]
 
 
-def _legend(keys: tuple[Key, ...], y: float) -> Markup:
-    x, drawn = MARGIN + 6, []
+def _legend(keys: tuple[Key, ...], y: float, width: float) -> tuple[Markup, int]:
+    """The keys side by side, in as many rows as they take."""
+    x, rows, drawn = MARGIN + 6, 1, []
     for key in keys:
+        taken = 34 + 6.4 * len(key.text)
+        if x > MARGIN + 6 and x + taken - 12 > width:
+            x, y, rows = MARGIN + 6, y + ROW, rows + 1
         marks = {
             "dot": tag("circle", class_="dot", cx=x + 6, cy=y, r=4.5),
             "whisker": tag("path", class_="whisker", d=f"M{x:.0f} {y - 4:.0f}v8m0 -4h14m0 -4v8"),
@@ -101,5 +107,5 @@ def _legend(keys: tuple[Key, ...], y: float) -> Markup:
         mark = marks.get(key.mark, tag("line", class_="line", x1=x, x2=x + 16, y1=y, y2=y))
         drawn.append(tag("g", Markup("").join([mark]), class_=key.series))
         drawn.append(tag("text", key.text, class_="tick", x=x + 22, y=y + 4))
-        x += 34 + 6.4 * len(key.text)
-    return Markup("").join(drawn)
+        x += taken
+    return Markup("").join(drawn), rows
