@@ -93,3 +93,27 @@ def test_wrong_calls_are_one_sentence(isorep_command, folder, monkeypatch, argum
     assert done.code == 2
     assert words in done.err
     assert len(done.err.strip().splitlines()) == 1
+
+
+def test_a_table_of_embeddings_with_their_biases(isorep_command, folder):
+    pandas = pytest.importorskip("pandas")
+    m = equal_models(n=80)
+    frame = pandas.DataFrame(m.g, columns=[f"w{place}" for place in range(4)])
+    frame.assign(bias=m.b, count=np.arange(12)).to_parquet(folder / "head.parquet", index=False)
+    mixed = isorep_command("heads", folder / "head.parquet", "--bias", "bias")
+    assert mixed.code == 2
+    assert "was read as a dimension of the embeddings too" in mixed.err
+    done = isorep_command(
+        "heads", f"{folder / 'head.parquet'}::w", "--bias", "bias", "--weights", "count", "--json", folder / "h.json"
+    )
+    assert (done.code, done.err) == (0, "")
+    found = json.loads((folder / "h.json").read_text())["heads"][0]
+    assert (found["classes"]["width"], found["classes"]["used"], found["biased"]) == (4, 11, True)
+
+
+def test_groups_without_features_are_refused(isorep_command, folder):
+    two = isorep_command("heads", folder / "other.npy", folder / "other.npy", "--groups", "document")
+    assert (two.code, two.out) == (2, "")
+    assert "groups belong to the rows of features" in two.err
+    one = isorep_command("heads", folder / "other.npy", "--groups", "document")
+    assert "name two heads" in one.err

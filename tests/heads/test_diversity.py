@@ -233,3 +233,27 @@ def test_stored_coarsely_a_direction_below_rounding_does_not_count():
     g[:, 2] = g[:, 0] + 1e-8 * g[:, 2]
     assert diversity(g).applies
     assert not diversity(g.astype(np.float32)).applies
+
+
+@pytest.mark.parametrize("half", [None, "half", "bfloat16"])
+def test_tensors_of_a_model_that_is_trained_are_taken_as_they_are(half):
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(3, 8)
+    layer = layer if half is None else getattr(layer, half)()
+    shares = torch.nn.functional.softmax(layer.bias, dim=0)
+    found = diversity(layer.weight, shares, bias=layer.bias)
+    plain = diversity(layer.weight.detach(), shares.detach().double().numpy(), bias=layer.bias.detach().float().numpy())
+    assert found.biased
+    assert found.to_dict()["heads"] == plain.to_dict()["heads"]
+
+
+def test_a_tied_head_that_is_asked_for_by_its_own_name_is_told_where_it_lies(tmp_path):
+    from safetensors.numpy import save_file
+
+    save_file({"transformer.wte.weight": head(8, 3), "ln.weight": head(3, 3)}, tmp_path / "model.safetensors")
+    with pytest.raises(isorep.InputError, match=r"no tensor 'lm_head\.weight'.* such as transformer\.wte"):
+        diversity(f"{tmp_path / 'model.safetensors'}::lm_head.weight")
+    with pytest.raises(isorep.InputError) as caught:
+        diversity(f"{tmp_path / 'model.safetensors'}::fc.weight")
+    assert "tied" not in str(caught.value)

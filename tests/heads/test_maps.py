@@ -226,3 +226,13 @@ def test_classes_in_another_order_are_refused():
     here, there = isorep.Representation(m.g, ids=names), isorep.Representation(m.other_g, ids=names[::-1])
     with pytest.raises(isorep.InputError, match="another order"):
         head_map(here, there)
+
+
+def test_heads_of_one_name_are_told_apart(tmp_path):
+    m = equal_models()
+    for folder, values in (("a", m.g), ("b", m.other_g)):
+        (tmp_path / folder).mkdir()
+        np.save(tmp_path / folder / "head.npy", values)
+    found = examine(tmp_path / "a" / "head.npy", tmp_path / "b" / "head.npy")
+    names = ("head.npy (source)", "head.npy (target)")
+    assert found.head_map.names == tuple(each.name for each in found.heads) == names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,13 +11,14 @@ from .options import Html, Json, Quiet
 
 if TYPE_CHECKING:
     from ..heads import Heads
+    from ..representation import Representation
 
 
 def command(
     head: Annotated[
         str, typer.Argument(metavar="HEAD", help="One row a class: a file of any format. FILE::NAME picks a tensor.")
     ],
-    other: Annotated[str | None, typer.Argument(metavar="[OTHER]", help="A second head of the same classes.")] = None,
+    other: Annotated[str | None, typer.Argument(metavar="OTHER", help="A second head of the same classes.")] = None,
     bias: Annotated[
         str | None, typer.Option(help="Biases of HEAD: a tensor or column of its file, FILE::NAME, or an npy file.")
     ] = None,
@@ -61,7 +63,9 @@ def command(
     Prints rank, condition and the best differences of each head; for two heads the map, and with paired features the
     regression beside it and closeness in distribution.
     """
+    from ..errors import InputError
     from ..heads import examine
+    from ..heads.inputs import read_head
     from ..storage import labels, read
     from .console import progress_bar
     from .outputs import require_outputs
@@ -69,16 +73,26 @@ def command(
     limits = [_parse_limit(text) for text in fail_above or []]
     require_outputs([json, html], *(path for path in (head, other, features, other_features) if path is not None))
 
+    if groups is not None and other is None:
+        raise InputError("groups say which rows are held out together, and one head holds none out: name two heads")
+    if groups is not None and features is None:
+        raise InputError("groups belong to the rows of features, and there are none: name them with --features")
+
     def vector(where: str | None, source: str | None) -> Any:
         return None if where is None else labels(where, source or head)
 
+    source, target = read_head(head, "head"), None if other is None else read_head(other, "other")
+    beside_head, beside_other = vector(bias, head), vector(other_bias, other)
+    frequencies = vector(weights, head)
+    _require_apart(source, head, {bias: beside_head, weights: frequencies})
+    _require_apart(target, other, {other_bias: beside_other})
     with progress_bar(quiet) as progress:
         result = examine(
-            read(head),
-            None if other is None else read(other),
-            bias=vector(bias, head),
-            other_bias=vector(other_bias, other),
-            weights=vector(weights, head),
+            source,
+            target,
+            bias=beside_head,
+            other_bias=beside_other,
+            weights=frequencies,
             features=None if features is None else read(features, ids=ids),
             other_features=None if other_features is None else read(other_features, ids=ids),
             groups=vector(groups, features),
@@ -100,6 +114,26 @@ def command(
         for sentence in exceeded:
             typer.echo(f"isorep: {sentence}", err=True)
         raise typer.Exit(1)
+
+
+def _require_apart(head: Representation | None, path: str | None, columns: dict[str | None, Any]) -> None:
+    """Refuse a column of biases or frequencies that was also read as a dimension of the embeddings."""
+    import numpy as np
+
+    from ..errors import InputError
+
+    for name, column in columns.items():
+        if head is None or name is None or column is None or "::" in name or len(column) != len(head):
+            continue
+        try:
+            wanted = np.asarray(column).astype(head.values.dtype)
+        except ValueError:  # no numbers, which is refused with a sentence of its own
+            continue
+        if not Path(name).exists() and bool((np.asarray(head.values[:]) == wanted[:, None]).all(axis=0).any()):
+            raise InputError(
+                f"column {name!r} of {path} was read as a dimension of the embeddings too: name these by the start of "
+                f"their columns, as {path}::PREFIX"
+            )
 
 
 def _parse_limit(text: str) -> tuple[str, float]:

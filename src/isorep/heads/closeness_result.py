@@ -11,7 +11,6 @@ from .envelope import envelope
 
 CLOSE_KL = 0.01  # nats: below it two distributions pass for the same
 CLOSE_ODDS = 0.1  # standardised log-odds distance, a correlation of 0.995 in every class
-CLOSE_R2 = 0.99
 
 
 @dataclass(frozen=True)

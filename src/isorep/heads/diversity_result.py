@@ -115,7 +115,9 @@ class Diversity(Written):
     def verdict(self) -> str:
         """One sentence: whether the theorem applies, and how nearly it fails."""
         found = self.classes
-        head = f"the {found.distinct} distinct classes of {self.name} span {found.rank} of {found.width} dimensions"
+        count = "one distinct class" if found.distinct == 1 else f"{found.distinct} distinct classes"
+        verb = "spans" if found.distinct == 1 else "span"
+        head = f"the {count} of {self.name} {verb} {found.rank} of {found.width} dimensions"
         if not found.diverse:
             return f"The theorem does not apply: {head}{self._why()}."
         if not self.applies and self.features is not None:

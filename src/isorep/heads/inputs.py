@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -12,6 +14,12 @@ from ..comparison.settings import loaded
 from ..errors import InputError
 from ..representation import Array, Matrix, Representation
 from ..rows import block_rows, blocks, read_rows, refuse_non_finite, select
+
+_OUTPUT_HEADS = re.compile(r"(lm_head|embed_out|output_projection|decoder)\.weight$")
+_TIED = (
+    "a head that is tied to the token embeddings is stored under their name alone, such as transformer.wte.weight or "
+    "model.embed_tokens.weight"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,15 +68,28 @@ class Head:
 
 def open_head(data: Any, bias: Any, name: str) -> Head:
     """A head as given: an array, a Representation or a path, with a bias a class."""
-    found: Representation = loaded(data, name)
+    found = read_head(data, name)
     called = found.name or name
     refuse_non_finite(found.values, called)
     return Head(found.values, checked_vector(bias, len(found), f"the bias of {called}", "class"), called, found.ids)
 
 
+def read_head(data: Any, name: str) -> Representation:
+    """Embeddings as given, not yet checked; a tied head that is asked for by its own name is told where it lies."""
+    try:
+        return loaded(data, name)
+    except InputError as error:
+        if "::" in str(data) and _OUTPUT_HEADS.search(str(data)) and "no tensor" in str(error):
+            raise InputError(f"{error}; {_TIED}") from error
+        raise
+
+
 def open_heads(source: Any, target: Any, source_bias: Any, target_bias: Any) -> tuple[Head, Head]:
     """Two heads of the same classes."""
     here, there = open_head(source, source_bias, "source head"), open_head(target, target_bias, "target head")
+    if here.name == there.name:
+        named = ((here, "source"), (there, "target"))
+        here, there = (replace(head, name=f"{head.name} ({role})") for head, role in named)
     if here.classes != there.classes:
         raise InputError(
             f"{here.name} has {here.classes} classes and {there.name} has {there.classes}: heads share their classes"
@@ -90,7 +111,7 @@ def checked_vector(data: Any, n: int, name: str, noun: str) -> Array | None:
     """One finite number for each of ``n`` things, in float64."""
     if data is None:
         return None
-    vector: Array = np.asarray(data.values[:] if isinstance(data, Representation) else data)
+    vector = _plain(data, name)
     if vector.ndim == 2 and 1 in vector.shape:
         vector = vector.ravel()
     if vector.dtype.kind not in "fiu" or vector.ndim != 1 or len(vector) != n:
@@ -101,6 +122,23 @@ def checked_vector(data: Any, n: int, name: str, noun: str) -> Array | None:
     if not np.isfinite(vector).all():
         raise InputError(f"{name} is not finite at {noun} {int(np.argmin(np.isfinite(vector)))}")
     return vector
+
+
+def _plain(data: Any, name: str) -> Array:
+    """What was given as an array: tensors without their gradients, and numbers that a table holds as text."""
+    if isinstance(data, Representation):
+        data = data.values[:]
+    if hasattr(data, "detach"):  # a torch tensor; numpy knows no bfloat16
+        data = data.detach().cpu()
+        data = data.float() if str(data.dtype) == "torch.bfloat16" else data
+    try:
+        found: Array = np.asarray(data)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise InputError(f"{name} is not an array of numbers: {error}") from error
+    if found.dtype.kind == "U" and found.ndim == 1:
+        with suppress(ValueError):
+            return np.asarray(found.astype(np.float64))
+    return found
 
 
 def checked_weights(weights: Any, n: int) -> Array | None:

@@ -245,3 +245,28 @@ def test_capture_is_not_changed_by_what_works_in_place_afterwards():
     with capture(model, "0") as seen, torch.no_grad():
         model(torch.as_tensor(X))
     assert (seen["0"] < 0).any()
+
+
+def test_outputs_of_one_dimensional_convolutions_have_channels_first_or_a_note():
+    model = nn.Sequential(nn.Conv1d(3, 5, 3), nn.ReLU(), nn.AdaptiveAvgPool1d(2))
+    data = np.random.default_rng(0).standard_normal((6, 3, 10)).astype(np.float32)
+    found = isorep.extract(model, data, layers=["0", "1", "2"])
+    assert [found[name].shape[1] for name in found.layers] == [5, 8, 5]
+    assert found.caveats == ("layer 1 was taken as 5 positions of 8 channels; --channels first says otherwise",)
+    first = isorep.extract(model, data, layers="1", channels="first")
+    assert (first["1"].shape[1], first.caveats) == (5, ())
+    assert isorep.extract(model, data, layers="1", pool="flatten").caveats == ()
+
+
+def test_a_run_that_fails_before_anything_is_certain_leaves_no_folder(tmp_path):
+    bad = X.copy()
+    bad[3, 0] = np.nan
+    with pytest.raises(isorep.InputError, match="not finite"):
+        isorep.extract(Scaled(), bad, output=tmp_path / "out.npy")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tensors_of_half_precision_go_in_as_they_are():
+    inputs = torch.as_tensor(X).bfloat16().requires_grad_()
+    found = isorep.extract(Scaled(), inputs)
+    assert np.array_equal(found["output"].values, inputs.detach().float().numpy() * 1e4)

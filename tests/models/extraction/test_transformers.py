@@ -78,6 +78,17 @@ def test_special_tokens_go_around_every_window_and_may_be_left_out(neox):
     assert len(short["hidden_2"]) == sum(min(len(rows), CONTEXT) for rows in whole)
 
 
+def test_token_ids_are_taken_without_further_special_tokens(neox):
+    tokens = np.array([[2, 5, 6, 7, 3], [2, 8, 9, 3, 1]])
+    found = isorep.extract(neox, tokens, pool="token", pad=1)
+    (wanted,) = plain_pass(neox, ["cat sat on"], -1, special=((2,), (3,)))
+    assert found["hidden_2"].ids.tolist() == [
+        *(f"0:{place}" for place in range(5)),
+        *(f"1:{place}" for place in range(4)),
+    ]
+    np.testing.assert_allclose(found["hidden_2"].values[:5], wanted, atol=1e-6)
+
+
 def test_token_ids_give_the_same_rows_as_their_text(gpt2, wanted, tmp_path):
     from transformers import AutoTokenizer
 
@@ -235,3 +246,28 @@ def test_a_tokenizer_that_is_damaged_is_refused(copy):
     (copy / "tokenizer.json").write_text("{}")
     refused(copy, "the tokenizer of .* cannot be loaded")
     save_tokenizer(copy)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_an_encoder_is_taken_with_or_without_its_decoder(alone, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.T5Config(
+        vocab_size=20, d_model=8, d_kv=4, d_ff=16, num_layers=2, num_heads=2, pad_token_id=1, decoder_start_token_id=1
+    )
+    model = (transformers.T5EncoderModel if alone else transformers.T5Model)(config).eval()
+    model.save_pretrained(tmp_path)
+    tokens = np.array([[4, 5, 6, 7], [8, 9, 1, 1]])
+    found = isorep.extract(tmp_path, tokens, pool="token", pad=1)
+    with torch.no_grad():
+        wanted = [model.get_encoder()(torch.as_tensor([row]))[0][0].numpy() for row in ([4, 5, 6, 7], [8, 9])]
+    np.testing.assert_allclose(found["hidden_2"].values, np.concatenate(wanted), atol=1e-5)
+    assert found.caveats == ("of an encoder-decoder model the encoder is used",)
+
+
+def test_an_encoder_that_lacks_weights_of_its_own_is_refused(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.T5Config(vocab_size=20, d_model=8, d_kv=4, d_ff=16, num_layers=1, num_heads=2)
+    transformers.T5EncoderModel(config).save_pretrained(tmp_path)
+    edit_json(tmp_path / "config.json", num_layers=2)
+    refused(tmp_path, r"lack \d+ parameters .* such as encoder\.block\.1")

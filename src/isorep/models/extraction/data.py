@@ -91,7 +91,8 @@ def _limited(opened: Rows | Documents, limit: int | None) -> Rows | Documents:
 
 def _as_array(data: Any) -> Array:
     if hasattr(data, "detach"):
-        data = data.detach().cpu().numpy()
+        data = data.detach().cpu()
+        data = (data.float() if str(data.dtype) == "torch.bfloat16" else data).numpy()  # numpy knows no bfloat16
     try:
         return np.asarray(data) if not isinstance(data, np.ndarray) else data
     except ValueError as error:

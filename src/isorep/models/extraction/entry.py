@@ -20,7 +20,7 @@ from .finishing import require_apart, row_labels, save, targets, working_folder
 from .journal import Journal
 from .layers import OUTPUT
 from .passes import Batch, LayerShape, Passes
-from .pooling import channels_first, pooled, require_pool
+from .pooling import ambiguous, channels_first, pooled, require_pool
 from .result import ExtractedData, ExtractedLayer, Extraction
 from .running import Loop, Progress, rows_batch
 from .sources import TRANSFORMER, Source, device_named, evaluating, fingerprint, open_model
@@ -161,6 +161,7 @@ def extract(
         first = _first_batch(examples, cutter, pad)
         passes.choose((-1 if source.kind == TRANSFORMER else OUTPUT) if layers is None else layers, first)
         shapes, widths = _widths(passes, first, pool, channels)
+        unsure = [] if pool == "flatten" else _unsure(passes, source, shapes, channels)
         scratch = Scratch() if output is None else None
         home = f"{scratch.name}/{{layer}}.npy" if output is None and scratch is not None else output or ""
         files = targets(home, format if scratch is None else None, list(widths))
@@ -199,7 +200,7 @@ def extract(
         {**asked, "device": str(where), "batch": batch, "seed": seed},
         time.monotonic() - began,
         journal.resumed,
-        _caveats(source, done, layers_found, _context(source, context), truncate),
+        (*_caveats(source, done, layers_found, _context(source, context), truncate), *unsure),
         grouped,
         scratch,
     )
@@ -295,6 +296,17 @@ def _widths(
         shapes[layer.label] = tuple(output.shape[1:])
         widths[layer.label] = int(pooled(output, pool, along, mask, layer.label).rows.shape[1])
     return shapes, widths
+
+
+def _unsure(passes: Passes, source: Source, shapes: dict[str, tuple[int, ...]], channels: str) -> list[str]:
+    """Notes on layers of convolutional models that may have their channels first."""
+    return [
+        f"layer {layer.label} was taken as {shapes[layer.label][0]} positions of {shapes[layer.label][1]} channels; "
+        "--channels first says otherwise"
+        for layer in passes.layers
+        if ambiguous(source.module, passes.module_of(layer), len(shapes[layer.label]) + 1, channels)
+        and source.kind != TRANSFORMER
+    ]
 
 
 def _finish(

@@ -12,6 +12,7 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,14 @@ def load_folder(path: Path, allow_torch_weights: bool) -> Source:
     safe = _check_weights(path, allow_torch_weights)
     transformers = import_transformers()
     with _quietly(transformers):
-        module, notes = _load_model(transformers, path, safe)
+        module, missing = _load_model(transformers, path, safe)
         tokenizer = _load_tokenizer(transformers, path)
-    if config.get("is_encoder_decoder") is True and hasattr(module, "get_encoder"):
-        module = module.get_encoder()
+    notes = []
+    if _uses_encoder(config) and hasattr(module, "get_encoder"):
+        whole, module = module, module.get_encoder()
+        missing = _used(missing, whole, module)
         notes.append("of an encoder-decoder model the encoder is used")
+    notes += _require_complete(missing, path)
     context = context_length(module.config, tokenizer)
     return Source(module, path.name, TRANSFORMER, tokenizer, context, _pixels(path), tuple(notes))
 
@@ -149,6 +153,7 @@ def _check_shards(path: Path, index: str, suffix: str) -> list[Path]:
 
 
 def _load_model(transformers: Any, path: Path, safe: bool) -> tuple[Any, list[str]]:
+    """The model, and the names of the weights that the folder does not have."""
     try:
         module, info = transformers.AutoModel.from_pretrained(
             str(path),
@@ -160,14 +165,32 @@ def _load_model(transformers: Any, path: Path, safe: bool) -> tuple[Any, list[st
         )
     except Exception as error:  # whatever a folder makes the library raise
         raise InputError(f"{path} cannot be loaded: {said(error)}") from error
-    missing = sorted(map(str, info["missing_keys"])) + sorted(str(key) for key in info["mismatched_keys"])
+    return module, sorted(map(str, info["missing_keys"])) + sorted(str(key) for key in info["mismatched_keys"])
+
+
+def _uses_encoder(config: dict[str, Any]) -> bool:
+    """Whether a folder holds a model with an encoder and a decoder, or the encoder of one alone."""
+    named = config.get("architectures")
+    alone = isinstance(named, list) and any(str(name).endswith("EncoderModel") for name in named)
+    return alone or config.get("is_encoder_decoder") is True
+
+
+def _used(missing: list[str], whole: Any, part: Any) -> list[str]:
+    """Of the weights that are missing those that a part of the model uses; what cannot be found is kept."""
+    here = {id(value) for value in (*part.parameters(), *part.buffers())}
+    known = dict(chain(whole.named_parameters(remove_duplicate=False), whole.named_buffers(remove_duplicate=False)))
+    return [name for name in missing if name not in known or id(known[name]) in here]
+
+
+def _require_complete(missing: list[str], path: Path) -> list[str]:
+    """Refuse a model with weights that the library made up; a pooler, which no hidden state needs, is a note."""
     lost = [name for name in missing if "pooler" not in name]
     if lost:
         raise InputError(
             f"the weights of {path} lack {len(lost)} parameters of the model that its config.json describes, such as "
             f"{lost[0]}"
         )
-    return module, ["the weights have no pooler, which stays as it was made"] if missing else []
+    return ["the weights have no pooler, which stays as it was made"] if missing else []
 
 
 def _load_tokenizer(transformers: Any, path: Path) -> Any:

@@ -102,11 +102,13 @@ class Journal:
         return places, positions, documents
 
     def close(self) -> None:
-        """Close all files; the folder stays, for the next run to go on with."""
+        """Close all files; the folder stays for the next run to go on with, unless nothing in it is certain."""
         for file in self._files.values():
             file.close()
         self._files = {}
         if self._lock is not None:
+            if not (self.folder / _JOURNAL).exists():
+                shutil.rmtree(self.folder, ignore_errors=True)
             self._lock.close()
             self._lock = None
 

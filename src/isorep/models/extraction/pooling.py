@@ -17,7 +17,19 @@ if TYPE_CHECKING:
 
 POOLS = ("mean", "max", "first", "last", "token", "flatten")
 CHANNELS = ("auto", "first", "last")
-_CHANNELS_FIRST = ("Conv1d", "ConvTranspose1d", "BatchNorm1d", "InstanceNorm1d", "MaxPool1d", "AvgPool1d")
+_CHANNELS_FIRST = (
+    "Conv1d",
+    "ConvTranspose1d",
+    "LazyConv1d",
+    "BatchNorm1d",
+    "InstanceNorm1d",
+    "MaxPool1d",
+    "AvgPool1d",
+    "LPPool1d",
+    "AdaptiveAvgPool1d",
+    "AdaptiveMaxPool1d",
+)
+_CHANNELS_LAST = ("Linear", "LayerNorm", "Embedding", "RNN", "LSTM", "GRU", "MultiheadAttention")
 
 
 @dataclass(frozen=True)
@@ -41,6 +53,13 @@ def channels_first(module: Any, axes: int, channels: str) -> bool:
     if channels != "auto":
         return channels == "first"
     return axes >= 4 or type(module).__name__ in _CHANNELS_FIRST
+
+
+def ambiguous(model: Any, module: Any, axes: int, channels: str) -> bool:
+    """Whether a layer of three axes may have its channels first, as the convolutions of its model have."""
+    if channels != "auto" or axes != 3 or type(module).__name__ in (*_CHANNELS_FIRST, *_CHANNELS_LAST):
+        return False
+    return any(type(each).__name__ in _CHANNELS_FIRST for each in model.modules())
 
 
 def pooled(output: torch.Tensor, pool: str, first: bool, mask: torch.Tensor | None, layer: str) -> Pooled:

@@ -1,7 +1,8 @@
 """Documents as windows of tokens that a model takes, and batches of windows of about one length.
 
 A document longer than the context is cut into windows one after the other, without overlap; each gets the special
-tokens that the tokenizer puts around a text. All windows of a document belong to it.
+tokens that the tokenizer puts around a text, while ids of tokens are taken as they are. All windows of a document
+belong to it.
 """
 
 from __future__ import annotations
@@ -33,20 +34,17 @@ class Cutter:
 
     def __init__(self, tokenizer: Any, context: int | None, *, special: bool = True, truncate: bool = False) -> None:
         self._tokenizer, self._context, self._special, self._truncate = tokenizer, context, special, truncate
-        self._before, self._after = ([], []) if tokenizer is None else _special_tokens(tokenizer)
-        around = len(self._before) + len(self._after)
-        if context is not None and context <= around:
-            raise InputError(f"a context of {context} tokens has no room beside {around} special tokens")
-        self._room = None if context is None else context - around
+        self._around: tuple[list[int], list[int]] | None = None
 
     def windows(self, place: int, content: Any) -> list[Window]:
         """The windows of a document; none of an empty one."""
         tokens = self._tokens(content)
         if len(tokens) == 0:
             return []
-        room = self._room or len(tokens)
+        before, after = self._special_tokens() if isinstance(content, str) else ([], [])
+        room = len(tokens) if self._context is None else self._context - len(before) - len(after)
         starts = range(0, len(tokens), room)[: 1 if self._truncate else None]
-        return [self._window(place, tokens[start : start + room]) for start in starts]
+        return [self._window(place, before, tokens[start : start + room], after) for start in starts]
 
     def _tokens(self, content: Any) -> list[int]:
         if not isinstance(content, str):
@@ -59,12 +57,20 @@ class Cutter:
             raise InputError(f"the tokenizer fails on {content[:40]!r}: {said(error)}") from error
         return found
 
-    def _window(self, place: int, tokens: Sequence[int]) -> Window:
-        whole = np.array([*self._before, *tokens, *self._after], dtype=np.int64)
+    def _special_tokens(self) -> tuple[list[int], list[int]]:
+        if self._around is None:
+            self._around = _special_tokens(self._tokenizer)
+            count = sum(map(len, self._around))
+            if self._context is not None and self._context <= count:
+                raise InputError(f"a context of {self._context} tokens has no room beside {count} special tokens")
+        return self._around
+
+    def _window(self, place: int, before: list[int], tokens: Sequence[int], after: list[int]) -> Window:
+        whole = np.array([*before, *tokens, *after], dtype=np.int64)
         kept = np.ones(len(whole), dtype=bool)
         if not self._special:
-            kept[: len(self._before)] = False
-            kept[len(whole) - len(self._after) :] = False
+            kept[: len(before)] = False
+            kept[len(whole) - len(after) :] = False
         return Window(place, whole, kept)
 
 
