@@ -160,10 +160,20 @@ def test_dead_latents_and_outputs_have_finite_gradients():
     with torch.no_grad():
         model.weight[:, 2] = 0
         model.weight[1] = 0
-    for name in ("contrast", "image"):
+    for loss in (LOSSES["contrast"], LOSSES["image"], losses.jacobian_sparsity):
         model.zero_grad()
-        LOSSES[name](model, batch()).backward()
+        value = loss(model, batch())
+        value.backward()
+        assert bool(torch.isfinite(value))
         assert bool(torch.isfinite(model.weight.grad).all())
+    assert losses.ima_contrast(model, batch()).item() == torch.inf
+
+
+def test_sparsity_and_ima_do_not_depend_on_scales_so_small_that_squares_vanish():
+    weights = torch.tensor([[3.0, 4.0, 0.0], [1.0, 0.0, 1.0]])
+    for loss in (losses.jacobian_sparsity, losses.ima_contrast):
+        usual, small = (loss(lambda z, w=weights * scale: z @ w, torch.zeros(2, 2)) for scale in (1.0, 1e-30))
+        assert small.item() == pytest.approx(usual.item(), rel=1e-5)
 
 
 def test_training_with_the_contrast_moves_a_mixed_decoder_towards_disjoint_outputs():
@@ -193,3 +203,9 @@ def test_wrong_options_are_refused():
         losses.compositional_contrast(network(), batch(), BLOCKS, weighting="image", probes=1)
     with pytest.raises(isorep.InputError, match="probes"):
         losses.cross_hessian_penalty(network(), batch(), BLOCKS, probes=0)
+    for blocks, words in (([[0], [3, 4]], "latents 0 to 2"), ([[0], []], "latents 0 to 2"), ([[0], [0, 1]], "share")):
+        for loss in (losses.compositional_contrast, losses.cross_hessian_penalty):
+            with pytest.raises(isorep.InputError, match=words):
+                loss(torch.nn.Linear(3, 4), torch.zeros(2, 3), blocks)
+    with pytest.raises(isorep.InputError, match="full rank"):
+        losses.ima_contrast(torch.nn.Linear(3, 2), torch.zeros(2, 3))

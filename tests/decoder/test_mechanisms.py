@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import isorep
 from isorep.datasets import slot_generator
 from isorep.decoder import jacobian, mechanisms, mechanisms_of
 from isorep.decoder.mechanism.criterion import Criterion, Evidence, Level
+from isorep.decoder.mechanism.lifting import _slices
+from isorep.decoder.mechanism.matroid import row_components
 from isorep.decoder.mechanism.theorems import checked_hierarchy
 
 torch = pytest.importorskip("torch")
@@ -373,6 +376,66 @@ def test_lifting_is_never_proved_and_sees_gaps_folds_and_lost_rank():
     assert given[0].state == given[1].state == "not falsified"
 
 
+def test_slices_of_one_piece_are_seldom_taken_for_several_on_a_line():
+    blocks = [np.array([0]), np.array([1])]
+    draws = [np.random.default_rng(seed).normal(size=(100, 2)) for seed in range(10)]
+    wrong = [_slices(each, blocks, None, np.random.default_rng(0)).state == "falsified" for each in draws]
+    assert sum(wrong) <= 1
+    apart = draws[0] + np.where(np.arange(100) % 2, 20.0, 0)[:, None] * [1, 0]
+    assert _slices(apart / apart.std(0), blocks, None, np.random.default_rng(0)).state == "falsified"
+
+
+@pytest.mark.parametrize("kind", [np, torch])
+def test_a_constant_decoder_identifies_nothing_and_collides_everywhere(kind):
+    z = np.random.default_rng(0).normal(size=(10, 3))
+    constant = lambda z: kind.ones((len(z), 5)) + 0 * z[:, :1]  # noqa: E731
+    found = mechanisms(constant, z, [1, 2], **SMALL)
+    assert found.deficient == 1
+    assert not any(each.applies for each in found.theorems)
+    assert {check.name: check.state for check in found.lifting}["no collisions"] == "falsified"
+
+
+def test_quadratic_decoders_are_no_piecewise_ones():
+    quadratic = lambda z: torch.stack([z[:, 0] + z[:, 0] ** 2, z[:, 1] * z[:, 0], z[:, 1]], 1)  # noqa: E731
+    found = mechanisms(quadratic, np.random.default_rng(0).normal(size=(10, 2)), [1, 1], **SMALL)
+    assert found.type_h3.way("derivatives").state == "holds"
+    assert found.type_h2.way("derivatives").state == "fails"
+    assert not any("piecewise" in caveat for caveat in found.caveats)
+
+
+def test_jacobians_are_judged_in_the_precision_they_come_in():
+    jacobians = np.random.default_rng(0).normal(size=(2, 6, 2)) * (np.arange(6)[:, None] // 3 == np.arange(2))
+    expected = {np.float64: 1e-6, np.float32: 1e-4, np.float16: 1e-2}
+    for dtype, tolerance in expected.items():
+        found = mechanisms_of(jacobians.astype(dtype), [1, 1])
+        assert found.tolerances[0] == tolerance
+        assert found.type_d.state == "holds"
+    assert mechanisms_of(np.array([[1, 0], [0, 3]], dtype=np.int16), [1, 1]).tolerances[0] == 1e-6
+    for dtype, tolerance in ((torch.float32, 1e-4), (torch.bfloat16, 1e-2)):
+        tensor = torch.tensor(jacobians, dtype=dtype, requires_grad=True)
+        assert mechanisms_of(tensor, [1, 1]).tolerances[0] == tolerance
+
+
+def test_factors_of_many_outputs_take_no_square_of_them():
+    rng = np.random.default_rng(0)
+    n = 20_000  # squared, 3.2 GB
+    jacobian = rng.normal(size=(n, 3))
+    jacobian[: n // 2, 2] = jacobian[n // 2 :, :2] = 0
+    tracemalloc.start()
+    found = row_components(jacobian @ rng.normal(size=(3, 3)), 1e-6, 1e-13)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.dimensions == (2, 1)
+    assert peak < 100e6
+
+
+def test_the_gap_is_not_called_exact_where_bases_of_blocks_were_only_sampled():
+    jacobian = np.random.default_rng(0).normal(size=(1, 8, 7))
+    level = mechanisms_of(jacobian, [4, 3], subsets=50).type_s.evidence[0].levels[0]
+    assert (level.state, level.method) == ("undecided", "no gap")
+    assert mechanisms_of(jacobian, [4, 3]).type_s.evidence[0].levels[0].method == "exact gap"
+
+
 # Results and wrong input -----------------------------------------------------------------------------------------
 
 
@@ -403,6 +466,9 @@ def test_the_result_prints_and_serialises_itself(tmp_path):
         ([1, 1], {"samples": 0}, "samples is 0"),
         ([1, 1], {"jacobians": np.ones((2, 3, 2))}, "does not fit"),
         ([1, 1], {"reference": 3}, "pair"),
+        ([1, 1], {"higher_samples": 2.5}, "higher_samples is 2.5"),
+        ([1, 1], {"random_state": -1}, "random_state is -1"),
+        ([1, 1], {"angle": float("nan")}, "angle is nan"),
     ],
 )
 def test_wrong_calls_are_refused_in_one_sentence(blocks, options, words):

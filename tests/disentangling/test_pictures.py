@@ -44,6 +44,21 @@ def test_grey_colours_are_one_channel(tmp_path):
     assert as_pictures(tmp_path, size=8, channels=3).values.shape == (64, 3, 8, 8)
 
 
+def test_sixteen_bits_and_numbers_become_bytes_and_other_numbers_are_refused(tmp_path):
+    ramp = np.arange(64).reshape(8, 8)
+    for name, values in (("deep.tif", ramp * 1000), ("deep.png", ramp * 1000)):
+        pillow.fromarray(values.astype(np.uint16)).save(tmp_path / name)
+    pillow.fromarray((ramp / 63).astype(np.float32)).save(tmp_path / "numbers.tif")
+    found = as_pictures(tmp_path, size=8, fewest=1)
+    assert (found.values[0] == found.values[1]).all()
+    assert np.abs(found.values[0, 0] - np.rint(ramp * 1000 / 257)).max() == 0
+    assert np.abs(found.values[2, 0] - np.rint(ramp * 255 / 63)).max() <= 1
+    assert any("2 files hold 16 bits" in note for note in found.notes)
+    pillow.fromarray(ramp.astype(np.float32)).save(tmp_path / "numbers.tif")
+    with pytest.raises(isorep.InputError, match="outside 0 to 1"):
+        as_pictures(tmp_path, size=8, fewest=1)
+
+
 def test_so_many_at_most_drawn_alike_each_time():
     images, _ = bars(200)
     one, two = (as_pictures(images, size=8, most=100, random_state=3).values for _ in range(2))

@@ -125,17 +125,20 @@ def _folder(path: Path, size: int, most: int | None, fewest: int, rng: np.random
     chosen = [found[place] for place in _chosen(len(found), most, rng)]
     _require_enough(len(chosen), fewest, str(path))
     values = np.empty((len(chosen), size, size, 3), np.uint8)
+    deep = 0
     for place, file in enumerate(chosen):
-        values[place] = _read(image, file, size)
+        values[place], wide = _read(image, file, size)
+        deep += wide
         if place % 100 == 0:
             tell("reading images", place, len(chosen))
     tell("reading images", len(chosen), len(chosen))
     names = tuple(str(file.relative_to(path)) for file in chosen)
-    return Pictures(values, path.name or str(path), names)
+    notes = (f"{deep} files hold 16 bits a pixel: 0 to 65535 became bytes, 0 to 255",) if deep else ()
+    return Pictures(values, path.name or str(path), names, notes)
 
 
-def _read(image: Any, file: Path, size: int) -> Array:
-    """One file as a square; its size is known before anything is unpacked."""
+def _read(image: Any, file: Path, size: int) -> tuple[Array, bool]:
+    """One file as a square, and whether it had 16 bits a pixel; its size is known before anything is unpacked."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of metadata that are not used
@@ -145,12 +148,23 @@ def _read(image: Any, file: Path, size: int) -> Array:
                     raise InputError(f"{file} is {width} x {height} pixels, too large to be read")
                 side = min(width, height)
                 left, top = (width - side) // 2, (height - side) // 2
-                square = picture.convert("RGB").crop((left, top, left + side, top + side))
-                return np.asarray(square.resize((size, size), image.Resampling.BICUBIC, reducing_gap=3.0))
+                deep = picture.mode.startswith("I")
+                grey = _as_bytes(image, picture, file) if deep or picture.mode == "F" else picture
+                square = grey.convert("RGB").crop((left, top, left + side, top + side))
+                return np.asarray(square.resize((size, size), image.Resampling.BICUBIC, reducing_gap=3.0)), deep
     except InputError:
         raise
     except (OSError, ValueError, SyntaxError, image.DecompressionBombError) as error:
         raise InputError(f"{file} cannot be read as an image: {error}") from None
+
+
+def _as_bytes(image: Any, picture: Any, file: Path) -> Any:
+    """Grey numbers of 16 bits, or in [0, 1], as bytes: converted as they are, all above 255 would be white."""
+    values = np.asarray(picture, dtype=np.float64)
+    top = 1.0 if picture.mode == "F" else 65535.0
+    if not (np.isfinite(values).all() and values.min() >= 0 and values.max() <= top):
+        raise InputError(f"{file} holds grey numbers outside 0 to {top:g}: scale them, or give bytes")
+    return image.fromarray(np.rint(values * (255 / top)).astype(np.uint8))
 
 
 def _resized(values: Array, size: int, name: str) -> Array:

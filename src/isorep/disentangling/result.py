@@ -99,7 +99,7 @@ class Disentanglement(Written):
         """Which components come back, in a sentence."""
         count = len(self.components)
         if self.ensemble is None:
-            return f"{count} components from a single training."
+            return f"{count} component{'' if count == 1 else 's'} from a single training."
         back = sum(component.comes_back is True for component in self.components)
         others = len(self.trainings) - 1
         trainings = {1: "the other training", 2: "both other trainings"}.get(others, f"all {others} other trainings")

@@ -139,11 +139,11 @@ def interactions(samples: Samples, view: View, rows: Array, order: int, higher: 
             view, rows[chosen], samples.frames[chosen], samples.blocks, order, samples.tolerances, samples.rng(order)
         )
         flat = _flat(found.sizes, samples.jacobians[chosen], rows, order)
-        bent = bends(view, rows)
+        bent = bends(view, rows, order)
         if flat and bent > max(_PIECEWISE, 100 * view.rounding):
             what = "all second derivatives vanish" if order == 2 else "all third derivatives vanish"
             said.append(
-                f"{what} although the decoder is not {'affine' if order == 2 else 'a polynomial'}: it is piecewise "
+                f"{what} although the decoder is not {'affine' if order == 2 else 'quadratic'}: it is piecewise "
                 f"smooth ({', '.join(view.kinks) or 'kinks'}), so Type H_{order} is judged by swaps alone"
             )
             ways.append(Evidence("derivatives", (), said[-1]))

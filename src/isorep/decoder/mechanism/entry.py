@@ -18,7 +18,7 @@ from .criteria import Samples, disjointness, interactions, supports_and_sparsity
 from .criterion import Criterion
 from .factors import find_factors
 from .frames import frame
-from .inputs import as_blocks, as_jacobians, as_tolerances, reference_jacobians
+from .inputs import as_blocks, as_jacobians, as_tolerances, precision_of, reference_jacobians
 from .lifting import lifting_checks
 from .result import Factors, Mechanisms, SparsityCondition
 from .supports import contrast, owners
@@ -70,8 +70,8 @@ def mechanisms(
         In place of the decoder's own.
     tolerances : at least three floats, optional
         Entries below this share of the largest are zero; everything is found at each of them, and what holds at one
-        only is said to depend on it. By default 1e-6, 1e-4 and 1e-3; in single precision 1e-4, 1e-3 and 1e-2. What a
-        trained decoder suppresses is seldom smaller than 1e-2.
+        only is said to depend on it. By default 1e-6, 1e-4 and 1e-3; in single precision 1e-4, 1e-3 and 1e-2, and
+        in half precision 0.01, 0.03 and 0.1. What a trained decoder suppresses is seldom smaller than 1e-2.
     samples, higher_samples : int
         Rows at which to look, and at which to take second and third derivatives.
     subsets : int
@@ -107,6 +107,11 @@ def mechanisms(
     for name, value in (("samples", samples), ("subsets", subsets)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             raise InputError(f"{name} is {value!r} and must be a whole number from 1 on")
+    for name, value in (("higher_samples", higher_samples), ("random_state", random_state)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+            raise InputError(f"{name} is {value!r} and must be a whole number from 0 on")
+    if isinstance(angle, bool) or not isinstance(angle, int | float | np.number) or not 0 <= angle <= 90:
+        raise InputError(f"angle is {angle!r} and must be degrees between 0 and 90")
     given = as_latents(latents)
     chosen = np.arange(given.n)
     if given.n > samples:
@@ -139,7 +144,7 @@ def mechanisms_of(jacobians: Any, blocks: Sequence[Any] | None = None, **options
     """
     values = as_jacobians(jacobians)
     latents = np.zeros((len(values), values.shape[2]))
-    return mechanisms(None, latents, blocks, jacobians=values, **{"samples": len(values), **options})
+    return mechanisms(None, latents, blocks, jacobians=jacobians, **{"samples": len(values), **options})
 
 
 def _found(
@@ -161,7 +166,7 @@ def _found(
     caveats = [] if view is None else list(view.notes)
     if jacobians is not None:
         values = as_jacobians(jacobians, given.n, given.d)[chosen]
-        noise = PRECISION["float32" if np.asarray(jacobians).dtype.itemsize < 8 else "float64"]
+        noise = PRECISION[precision_of(jacobians)]
         source = "given"
     else:
         assert view is not None

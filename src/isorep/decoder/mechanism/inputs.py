@@ -11,9 +11,9 @@ import numpy as np
 from ...errors import InputError
 from ...representation import Array
 from ..latents import as_latents
-from .views import viewed
+from .views import PRECISION, viewed
 
-DOUBLE, SINGLE = (1e-6, 1e-4, 1e-3), (1e-4, 1e-3, 1e-2)
+DOUBLE, SINGLE, HALF = (1e-6, 1e-4, 1e-3), (1e-4, 1e-3, 1e-2), (1e-2, 3e-2, 1e-1)
 
 
 def as_blocks(blocks: Any, d: int) -> tuple[Array, ...]:
@@ -39,7 +39,7 @@ def as_blocks(blocks: Any, d: int) -> tuple[Array, ...]:
 def as_tolerances(tolerances: Any, noise: float) -> tuple[float, ...]:
     """At least three tolerances between 0 and 1, smallest first."""
     if tolerances is None:
-        return SINGLE if noise > 1e-7 else DOUBLE
+        return HALF if noise > 1e-5 else SINGLE if noise > 1e-7 else DOUBLE
     try:
         found = sorted({float(each) for each in tolerances})
     except (TypeError, ValueError):
@@ -52,7 +52,7 @@ def as_tolerances(tolerances: Any, noise: float) -> tuple[float, ...]:
 def as_jacobians(given: Any, n: int | None = None, d: int | None = None) -> Array:
     """Finite Jacobians (n, outputs, d) in float64; one alone may leave out the first axis."""
     if hasattr(given, "detach"):
-        given = given.detach().cpu().numpy()
+        given = given.detach().cpu().double().numpy()
     values = np.asarray(given)
     if values.dtype == object or not (np.issubdtype(values.dtype, np.number) and not np.iscomplexobj(values)):
         raise InputError(f"jacobians hold {values.dtype} where numbers are needed")
@@ -66,6 +66,12 @@ def as_jacobians(given: Any, n: int | None = None, d: int | None = None) -> Arra
     if not np.isfinite(found).all():
         raise InputError(f"the Jacobian of row {int(np.argwhere(~np.isfinite(found))[0, 0])} is not finite")
     return found
+
+
+def precision_of(given: Any) -> str:
+    """The precision that Jacobians were computed in; whole numbers, and lists, are as good as double."""
+    name = str(given.dtype).removeprefix("torch.") if hasattr(given, "dtype") else "float64"
+    return name if name in PRECISION else "float64"
 
 
 def reference_jacobians(reference: Any, chosen: Array, n: int) -> Array:

@@ -96,15 +96,17 @@ def swaps(
     return ratios, errors, left_out
 
 
-def bends(view: View, rows: Array) -> float:
-    """How far the decoder is from affine: chords against their midpoints, relative to the chords."""
+def bends(view: View, rows: Array, order: int = 2) -> float:
+    """How far the decoder is from a polynomial of lower order along lines: differences, relative to the chords.
+
+    Order 2 asks for an affine map, by three points of each line, and order 3 for a quadratic one, by four.
+    """
     if len(rows) < 2:
         return 0.0
     other = np.roll(rows, 1, axis=0)
-    ends = view.outputs(rows), view.outputs(other)
-    middle = view.outputs(0.5 * (rows + other))
-    chords = np.linalg.norm(ends[0] - ends[1], axis=1)
-    gaps = np.linalg.norm(middle - 0.5 * (ends[0] + ends[1]), axis=1)
+    points = np.stack([view.outputs(rows + step * (other - rows)) for step in np.linspace(0.0, 1.0, order + 1)])
+    chords = np.linalg.norm(points[-1] - points[0], axis=1)
+    gaps = np.linalg.norm(np.diff(points, n=order, axis=0)[0], axis=1) / 2 ** (order - 1)
     return float((gaps / np.where(chords > 0, chords, 1.0)).max())
 
 

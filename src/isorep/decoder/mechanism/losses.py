@@ -82,6 +82,7 @@ def compositional_contrast(
     """
     if weighting not in WEIGHTINGS:
         raise InputError(f"weighting is {weighting!r}; known is 'image'")
+    _check_blocks(blocks, latents)
     if probes is not None:
         if weighting is not None or probes < 1:
             raise InputError("probes is a number from 1 on, and goes without weighting")
@@ -102,10 +103,11 @@ def jacobian_sparsity(decoder: Decoder, latents: Tensor, *, jacobian: Tensor | N
 
     .. math:: \frac1d\sum_a\frac{\|J_{\cdot a}\|_1}{\|J_{\cdot a}\|_2}\in[1,\sqrt{\text{outputs}}]
 
-    Type M's theorem asks for few nonzeros, and the sparsest dictionary is what Type S aligns.
+    Type M's theorem asks for few nonzeros, and the sparsest dictionary is what Type S aligns. A latent that moves
+    nothing counts 0.
     """
     found = _columns(decoder, latents) if jacobian is None else jacobian
-    return (found.abs().sum(-2) / _norm(found, dim=-2)).mean()
+    return _unit(found).abs().sum(-2).mean()
 
 
 def ima_contrast(decoder: Decoder, latents: Tensor, *, jacobian: Tensor | None = None) -> Tensor:
@@ -116,7 +118,11 @@ def ima_contrast(decoder: Decoder, latents: Tensor, *, jacobian: Tensor | None =
     which for a square Jacobian is :math:`\sum_a\log\|J_{\cdot a}\|-\log|\det J|`. Infinite where rank is lost.
     """
     found = _columns(decoder, latents) if jacobian is None else jacobian
-    unit = found / _norm(found, dim=-2).unsqueeze(-2)
+    if found.shape[-1] > found.shape[-2]:
+        raise InputError(
+            f"{found.shape[-1]} latents and {found.shape[-2]} outputs: no Jacobian of this shape has full rank"
+        )
+    unit = _unit(found)
     if found.shape[-1] == found.shape[-2]:
         return -_log_det(unit).mean()
     return -0.5 * _log_det(unit.mT @ unit).mean()
@@ -141,6 +147,7 @@ def cross_hessian_penalty(
     """
     if probes is not None and probes < 1:
         raise InputError("probes is a number from 1 on, or None")
+    _check_blocks(blocks, latents)
     pairs = list(combinations([list(block) for block in blocks], 2))
     if not pairs:
         return latents.new_zeros(())
@@ -212,12 +219,32 @@ def _signs(latents: Tensor, blocks: Sequence[Sequence[int]]) -> Tensor:
     return torch.randn((len(blocks), *latents.shape), dtype=latents.dtype, device=latents.device).sign() * masks
 
 
+def _check_blocks(blocks: Sequence[Sequence[int]], latents: Tensor) -> None:
+    """A slice beyond the last latent would be empty, and its loss 0."""
+    d = latents.shape[-1]
+    places = [place for block in blocks for place in block]
+    if not all(len(block) for block in blocks) or not all(0 <= place < d for place in places):
+        raise InputError(
+            f"blocks hold some of the latents 0 to {d - 1} each: they are {[list(each) for each in blocks]}"
+        )
+    if len(set(places)) < len(places):
+        raise InputError(f"blocks share latents: they are {[list(each) for each in blocks]}")
+
+
 def _part(found: Tensor, block: Sequence[int]) -> Tensor:
     """Columns of a block; a slice where they are neighbours, as gathering them costs more than their norm."""
     places = list(block)
     if places == list(range(places[0], places[0] + len(places))):
         return found[..., places[0] : places[-1] + 1]
     return found[..., places]
+
+
+def _unit(found: Tensor) -> Tensor:
+    """Columns of unit length; those that are zero stay zero."""
+    largest = found.abs().amax(-2, keepdim=True)
+    scaled = found / torch.where(largest > 0, largest, torch.ones_like(largest)).detach()  # small squares vanish
+    norms = _norm(scaled, dim=-2).unsqueeze(-2)
+    return scaled / torch.where(norms > 0, norms, torch.ones_like(norms))
 
 
 def _log_det(matrices: Tensor) -> Tensor:

@@ -100,5 +100,7 @@ def largest_angle(first: Array, second: Array) -> float:
 def _moving_only(others: Array, dimension: int, unwhiten: Array) -> Array:
     """The directions, in latent coordinates, that leave the other outputs alone."""
     d = len(unwhiten)
-    kernel = np.eye(d) if len(others) == 0 else np.linalg.svd(others, full_matrices=True)[2][d - dimension :].T
+    kernel = np.eye(d)
+    if len(others):  # left vectors of all outputs would take outputs x outputs numbers
+        kernel = np.linalg.svd(others, full_matrices=len(others) < d)[2][d - dimension :].T
     return np.asarray(np.linalg.qr(unwhiten @ kernel)[0])

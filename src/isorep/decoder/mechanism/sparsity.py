@@ -54,7 +54,7 @@ def exact_gap(frame: Frame, whole: Candidates, blocks: Sequence[Candidates]) -> 
     and where the sparsest basis of all is lighter than :math:`\rho^+`, the gap is that difference. Where only vectors
     that hardly leave their block speak against a gap, nothing is decided: their supports are those of the block.
     """
-    embedded = _embedded(frame, blocks)
+    embedded = _embedded(frame, blocks) if all(each.complete for each in blocks) else None
     if embedded is None or len(whole.basis) < whole.vectors.shape[1]:
         return Gap(None, None, NONE)
     bases, weights, aligned, home = embedded

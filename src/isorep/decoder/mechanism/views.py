@@ -15,7 +15,7 @@ from ..jacobians import jacobian
 from ..latents import Latents
 from ..preparing import Ready, prepared
 
-PRECISION = {"float64": 1e-13, "float32": 1e-6}
+PRECISION = {"float64": 1e-13, "float32": 1e-6, "float16": 1e-3, "bfloat16": 1e-2}
 """Relative error of a Jacobian's entries in each precision."""
 _DIFFERENCES = 1e-8  # of a Jacobian by central differences
 _MEMORY = 2**28  # bytes for a block of higher derivatives
@@ -119,7 +119,8 @@ def _torch_view(decoder: Any, latents: Latents, ready: Ready) -> View:
         function: Callable[[Any], Any] = ready.function
         for _ in range(order):
             function = _differentiated(function, ready.d)
-        return np.asarray(function(ready.tensor(rows)).cpu().double().numpy())
+        found = function(ready.tensor(rows))
+        return np.asarray(found.numpy(force=True), dtype=np.float64)  # zeros may not be written out yet
 
     precision = str(ready.dtype).removeprefix("torch.")
     return View(

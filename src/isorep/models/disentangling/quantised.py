@@ -43,7 +43,8 @@ class VQVAE(PlainAutoencoder):
         """Images for numbers of codes."""
         codes = latents.to(torch.int64)
         if codes.numel() and not (int(codes.min()) >= 0 and int(codes.max()) < len(self.codebook)):
-            raise InputError(f"a codebook of {len(self.codebook)} has no code {int(codes.max())}")
+            wrong = int(codes.min()) if int(codes.min()) < 0 else int(codes.max())
+            raise InputError(f"a codebook of {len(self.codebook)} has no code {wrong}")
         return torch.sigmoid(self.decoder(self.codebook[codes].flatten(1)))
 
     def losses(self, batch: Any) -> dict[str, Any]:
