@@ -97,6 +97,14 @@ class Moments:
             self.target_mean = self.target_mean + (y_mean - self.target_mean) * (m / (n + m))
         self.n = n + m
 
+    @property
+    def offset(self) -> float:
+        """The distance of the two means, the narrower one padded with zeros."""
+        apart = np.zeros(max(len(self.source_mean), len(self.target_mean)))
+        apart[: len(self.source_mean)] += self.source_mean
+        apart[: len(self.target_mean)] -= self.target_mean
+        return float(np.linalg.norm(apart))
+
     def swapped(self) -> Moments:
         """The same rows with source and target exchanged; nothing is copied."""
         return Moments(self.n, self.target_mean, self.source_mean, self.yy, self.xy.T, self.xx)

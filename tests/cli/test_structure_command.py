@@ -60,12 +60,25 @@ def test_kinds_slots_columns_and_limits_can_be_named(isorep_command, files):
 
 def test_a_score_below_its_limit_exits_with_one(isorep_command, files):
     done = isorep_command(
-        "structure", files / "latents.npz::values", files / "factors.csv", *FAST, "--fail-below", "mcc=1"
+        "structure",
+        files / "latents.npz::values",
+        files / "factors.csv",
+        *FAST,
+        "--fail-below",
+        "mcc=1,infom=-1,infoe=1",
     )
     assert done.code == 1
+    assert [line.split(",")[0] for line in done.err.splitlines()] == ["isorep: mcc", "isorep: infoe"]
     assert "mcc, 0.9" in done.err
-    assert "is below the limit 1" in done.err
+    assert done.err.count("is below the limit 1") == 2
     assert "verdict" in done.out
+
+
+def test_swapped_files_are_hinted_at(isorep_command, files):
+    pd.read_csv(files / "factors.csv").select_dtypes("number").to_csv(files / "numbers.csv", index=False)
+    done = isorep_command("structure", files / "numbers.csv", files / "latents.npz::values", *FAST)
+    assert done.code == 0
+    assert "make sure that factors and latents are not swapped" in done.out
 
 
 @pytest.mark.parametrize(

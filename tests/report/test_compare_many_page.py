@@ -1,6 +1,5 @@
 """The page of many runs: from the JSON alone, whatever is missing, whoever wrote it."""
 
-import copy
 import json
 import re
 from functools import cache
@@ -14,8 +13,8 @@ from isorep.report.figures import clustered
 from isorep.report.notebook import many_snippet
 
 from ..data import rotation, sources
+from .hostile import HOSTILE, broken, with_numbers, without
 
-HOSTILE = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>"
 RUNGS = ("identity", "signed_permutation", "rigid", "linear", "ica")
 
 
@@ -161,17 +160,31 @@ JUNK = [
 ]
 
 
+def test_means_have_a_standard_error_a_range_and_a_share_explained():
+    result = small()
+    html = render(result)
+    rung = result["rungs"]["rigid"]
+    for words in (
+        f"{rung['mean_se']:.4f}",
+        f"{rung['min']:.3f} to {rung['max']:.3f}",
+        f"{rung['explained']:.2f}".replace("-", "−"),
+        "of the variance is explained, held out",
+        "half the variance in",
+    ):
+        assert words in html, words
+    result["components"]["families"] = []
+    assert "found in most runs, none of them in all" in render(result)
+
+
+def test_all_numbers_may_be_absurd_at_once():
+    for value in (0, -3.0, 1e308, -1e308, 1e-308, 10**400):
+        assert not re.search(r"\b(nan|inf)\b", render(with_numbers(small(), value))), value
+
+
 @pytest.mark.parametrize("path", BLOCKS, ids=".".join)
 @pytest.mark.parametrize("junk", JUNK, ids=repr)
 def test_any_block_may_be_missing_or_of_another_kind(path, junk):
-    result = small()
-    place = result
-    for key in path[:-1]:
-        place = place[key]
-    if junk == "missing":
-        del place[path[-1]]
-    else:
-        place[path[-1]] = copy.deepcopy(junk)
+    result = without(small(), path) if junk == "missing" else broken(small(), path, junk)
     html = render(result)
     assert "None" not in html
     assert not re.search(r"\b(nan|inf)\b", html)

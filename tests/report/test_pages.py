@@ -1,6 +1,5 @@
 """From a plain result to a page: from the JSON alone, whatever is missing, whoever wrote it."""
 
-import copy
 import json
 import re
 import subprocess
@@ -16,8 +15,7 @@ from isorep.report.notebook import snippet
 
 from ..data import noisy_pair
 from .examples import small_result, wide_result
-
-HOSTILE = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>"
+from .hostile import HOSTILE, broken, with_numbers, without
 
 
 def sections(html):
@@ -141,6 +139,9 @@ BLOCKS = [
     ("forward", "rungs", "rigid", "null"),
     ("forward", "rungs", "rigid", "interval"),
     ("forward", "rungs", "rigid", "held_out"),
+    ("forward", "rungs", "rigid", "explained"),
+    ("forward", "ica_efficiency"),
+    ("target", "half_variance_share"),
     ("forward", "diameter"),
     ("reverse",),
     ("verdict",),
@@ -159,14 +160,7 @@ def test_each_dimension_keeps_its_own_number_when_they_are_put_in_order():
 @pytest.mark.parametrize("path", BLOCKS, ids=".".join)
 @pytest.mark.parametrize("junk", ["missing", None, [], {}, "text", 3, [[1]], {"a": {"b": []}}])
 def test_any_block_may_be_missing_or_of_another_kind(path, junk):
-    result = small_result()
-    place = result
-    for key in path[:-1]:
-        place = place[key]
-    if junk == "missing":
-        del place[path[-1]]
-    else:
-        place[path[-1]] = copy.deepcopy(junk)
+    result = without(small_result(), path) if junk == "missing" else broken(small_result(), path, junk)
     html = render(result)
     assert "None" not in re.sub(r"None that isorep knows", "", html)
     assert not re.search(r"\b(nan|inf)\b", html)
@@ -283,3 +277,21 @@ def test_the_page_calls_weak_what_the_verdict_calls_weak():
     from isorep.report import compare
 
     assert compare.WEAK == verdict.WEAK
+
+
+def test_a_tile_says_what_is_explained_and_what_an_efficiency_beyond_one_means():
+    from isorep.comparison import statistics
+    from isorep.report import compare
+
+    result = small_result()
+    explained = result["forward"]["rungs"]["rigid"]["explained"]
+    assert f"{100 * explained:.0f} % of the variance is explained, held out" in render(result)
+    for efficiency, said in ((0.5, "ICA gains without pairs"), (1.7, "no share: ICA"), (-0.2, "gains nothing")):
+        result["forward"]["ica_efficiency"] = efficiency
+        assert said in render(result)
+    assert compare.BEYOND == statistics.BEYOND
+
+
+def test_all_numbers_may_be_absurd_at_once():
+    for value in (0, -3.0, 1e308, -1e308, 1e-308, 10**400):
+        assert not re.search(r"\b(nan|inf)\b", render(with_numbers(small_result(), value))), value

@@ -1,12 +1,12 @@
 """The page of a reproduction: from the JSON alone, whatever is missing, whoever wrote it."""
 
-import copy
 import re
 
 from isorep.report import render
 from isorep.report.standalone import figure_files
 
-HOSTILE = "<script>alert('x')</script>\"'><img src=x onerror=alert(1)>"
+from .hostile import HOSTILE, broken, places
+
 JUNK = [None, [], "text", -3, 1e308, 10**400, True, [1, "a", None], {"a": {"b": []}}]
 
 
@@ -37,20 +37,6 @@ def page():
     }
 
 
-def places(value, path=()):
-    """Every place of a result, lists by their first item."""
-    items = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
-    for key, item in items:
-        yield (*path, key)
-        yield from places(item, (*path, key))
-
-
-def put(result, path, value):
-    for key in path[:-1]:
-        result = result[key]
-    result[path[-1]] = value
-
-
 def test_the_verdict_comes_first_then_tables_figures_and_findings():
     html = render(page())
     found = re.findall(r'<section[^>]* id="([^"]+)"', html)
@@ -61,12 +47,11 @@ def test_the_verdict_comes_first_then_tables_figures_and_findings():
 
 
 def test_any_place_may_hold_anything():
-    for path in places(page()):
-        if path == ("schema",):
+    for path in places(page(), most=1):
+        if path in ((), ("schema",)):
             continue
         for junk in JUNK:
-            result = page()
-            put(result, path, copy.deepcopy(junk))
+            result = broken(page(), path, junk)
             html = render(result)
             assert "</html>" in html, (path, junk)
             if path[0] == "charts":
@@ -75,11 +60,10 @@ def test_any_place_may_hold_anything():
 
 
 def test_hostile_text_stays_text():
-    for path in places(page()):
-        if path == ("schema",):
+    for path in places(page(), most=1):
+        if path in ((), ("schema",)):
             continue
-        result = page()
-        put(result, path, HOSTILE)
+        result = broken(page(), path, HOSTILE)
         html = render(result)
         assert "<script>alert" not in html
         assert "<img" not in html

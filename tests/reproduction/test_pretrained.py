@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ torch = pytest.importorskip("torch")
 
 from isorep import InputError  # noqa: E402
 from isorep.reproduction import Run, reproduce, runner  # noqa: E402
-from isorep.reproduction.pretrained import EXPERIMENT, training  # noqa: E402
+from isorep.reproduction.pretrained import EXPERIMENT, training, units  # noqa: E402
+from isorep.reproduction.pretrained.charts import charts  # noqa: E402
 from isorep.reproduction.pretrained.claims import CLAIMS, FAILS, HOLDS, UNDECIDED, combined, judgements  # noqa: E402
 from isorep.reproduction.pretrained.findings import findings, verdict  # noqa: E402
 from isorep.reproduction.pretrained.measuring import RUNGS  # noqa: E402
@@ -74,9 +76,9 @@ def test_a_smoke_run_goes_from_the_command_to_tables_figures_and_page(smoke):
     for words in ("before training, held out", "rule: the linear error is at most two thirds", "untrained networks"):
         assert words in out
     html = (folder / "page.html").read_text()
-    for name in ("errors", "ladder-trained", "ladder-untrained", "efficiency"):
-        assert (folder / "run" / "figures" / f"{name}.svg").exists() or name == "efficiency"
-        assert f"{name}-figure" in html or name == "efficiency"
+    for name in ("errors", "ladder-trained", "ladder-untrained"):
+        assert (folder / "run" / "figures" / f"{name}.svg").exists()
+        assert f"{name}-figure" in html
     assert "whisker" in (folder / "run" / "figures" / "errors.svg").read_text(), "errors have intervals"
     assert not (folder / "run" / "state").exists()
     assert len(found["units"]) == 4 * 2
@@ -104,7 +106,10 @@ def test_the_outcomes_of_a_smoke_run_are_consistent(smoke):
 
 
 def test_an_interrupted_run_goes_on_and_trains_nothing_twice(monkeypatch, tmp_path, text):
-    kinds = {"kinds": ("gpt", "ae"), "control": False}
+    kinds = {"kinds": ("gpt", "ae")}
+    monkeypatch.setattr(
+        units, "measure", lambda a, b, *rest: measured(0.4, 0.3, 0.1 + float(np.abs(a - b).mean()), 0.3)
+    )
     whole = tiny(monkeypatch, tmp_path / "whole", text, **kinds)
     from isorep import models
 
@@ -143,8 +148,8 @@ def test_rows_are_of_texts_that_were_trained_on_unless_unseen_ones_are_wanted(te
         assert seen["gpt"].shape == seen["gpt-last"].shape == (len(task.groups), 8)
     with torch.no_grad():
         states = module.hidden_states(torch.from_numpy(task.held_out[:, :-1]))
-    first = states[2 - 1][0, 0].numpy()
-    assert (np.abs(seen["gpt"] - first).max(1) < 1e-5).any(), "after the last block but one"
+    after = states[1].flatten(0, 1).numpy()
+    assert (np.abs(after - seen["gpt"][0]).max(1) < 1e-5).any(), "after the last block but one, of a held-out document"
 
 
 def test_rendered_rooms_take_the_place_of_missing_photographs(tmp_path):
@@ -274,6 +279,23 @@ def test_whatever_is_wrong_with_a_file_of_pairs_is_one_sentence(ready, table, wo
     assert "\n" not in str(caught.value)
 
 
+def test_the_file_of_pairs_in_the_guide_can_be_read(ready):
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "reproduce.md").read_text()
+    file = written(ready, guide.split("```toml\n")[1].split("```")[0])
+    for name in ("texts.txt", "seed0.safetensors", "seed1.safetensors", "images.npy", "seed0.npy", "seed1.npy"):
+        (ready / name).touch()
+    for seed in (1, 2):
+        (ready / "models" / f"pythia-160m-seed{seed}").mkdir(parents=True)
+        (ready / "models" / f"pythia-160m-seed{seed}" / "config.json").touch()
+    pythia, code, stored = named_pairs(file)
+    assert (pythia.layers, pythia.target_layers, pythia.pool, pythia.models) == ((-2, -1), (-2, -1), "token", True)
+    assert (code.source, code.layers, code.published) == ("nets:build", ("encoder",), "")
+    assert (stored.models, stored.group) == (False, "plates.npy"), "a column of that name, as there is no such file"
+    (ready / "plates.npy").touch()
+    assert named_pairs(file)[2].group == str(ready / "plates.npy")
+    assert named_pairs(file)[2].digest != stored.digest
+
+
 def test_a_pair_that_cannot_be_compared_is_named(monkeypatch, ready, text):
     np.save(ready / "short.npy", np.ones((7, 2)))
     pairs = written(ready, '[[pair]]\nname = "odd"\nsource = "a.npy"\ntarget = "short.npy"\n')
@@ -311,12 +333,12 @@ def measured(*errors, **more):
     return {"ways": [way(*errors, **more)] * 2, "rows": 100, "groups": None, "caveats": []}
 
 
-def constructed(rows, control=None):
+def constructed(rows, control=None, **more):
     """A reading of three pairs a subject with the same errors."""
     outcomes = {}
     for subject, errors in rows.items():
         for pair in ((0, 1), (0, 2), (1, 2)):
-            entry = {"trained": measured(*errors)} | ({"untrained": measured(*control)} if control else {})
+            entry = {"trained": measured(*errors, **more)} | ({"untrained": measured(*control)} if control else {})
             outcomes[f"{subject}-{pair}"] = {"kind": subject, "pair": list(pair), "subjects": {subject: entry}}
     return Reading(SCALES["smoke"], outcomes)
 
@@ -330,13 +352,27 @@ def test_the_published_table_keeps_every_stated_rule():
     for claim in CLAIMS:
         kept = {row.name: claim.published(row) >= 0 for row in PUBLISHED.values() if claim.concerns(row.kind)}
         assert all(kept.values()) if claim.stated else not any(kept.values()), claim.key
-    reading = constructed({"gpt": errors_of("Pythia-160M"), "mae": errors_of("MAE"), "cnn": errors_of("ResNet-18")})
+    rows = {"gpt": errors_of("Pythia-160M"), "mae": errors_of("MAE"), "cnn": errors_of("ResNet-18")}
+    reading = constructed(rows, reach=0.0005)
     sentence, reached = verdict(reading)
     assert reached is True
     assert "6 are seen throughout" in sentence
     said = " ".join(findings(reading))
     assert "The published numbers themselves break the rule." in said
     assert "Pythia-160M 78%, MAE 55%, CheXpert 67%, ResNet-18 85%" in said
+
+
+def test_figures_show_intervals_the_published_numbers_and_the_efficiency():
+    errors, trained, efficiency = charts(constructed({"gpt": errors_of("Pythia-160M"), "ae": (0.3, 0.2, 0.1, 0.35)}))
+    assert [(mark.name, mark.bound) for mark in errors.marks[:2]] == [
+        ("GPT: permutation", 0.219),
+        ("GPT: rigid", 0.150),
+    ]
+    assert all(mark.low < mark.value < mark.high for mark in errors.marks)
+    assert [line.name for line in trained.lines] == ["GPT (penultimate)", "Autoencoder"]
+    held_out = next(line for line in efficiency.lines if line.name == "held out")
+    assert held_out.points[1] == (1.0, pytest.approx(-0.5)), "worse than a permutation"
+    assert [line.points for line in efficiency.lines if line.name.startswith("published")] == [((0.0, 0.25),)]
 
 
 def test_negatives_are_said_as_negatives():

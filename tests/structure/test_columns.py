@@ -128,6 +128,15 @@ def test_a_discrete_latent_beside_a_continuous_factor_is_said_aloud(rng):
     assert "make sure that factors and latents are not swapped" in pair.caveats[0]
 
 
+def test_many_continuous_factors_beside_few_latents_that_are_partly_discrete_look_swapped(rng):
+    few = {"shape": rng.integers(3, size=60), "size": rng.normal(size=60)}
+    many = rng.normal(size=(60, 5))
+    assert "all 5 factors" in paired(many, few).caveats[0]
+    assert "1 of 2 latents" in paired(many, few).caveats[0]
+    assert paired(few, many).caveats == ()
+    assert paired(many[:, :2], few).caveats == ()
+
+
 # Files ------------------------------------------------------------------------------------------------------------
 
 

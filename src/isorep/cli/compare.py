@@ -95,6 +95,7 @@ def command(
     from ..files import require_writable
     from ..storage import labels, read
     from .console import print_comparison, print_ladder, progress_bar
+    from .outputs import write_outputs
 
     wanted = [name.strip() for name in rungs.split(",") if name.strip()]
     limit = _parse_limit(fail_above, wanted)
@@ -130,10 +131,7 @@ def command(
             progress=progress,
         )
     exceeded = None if limit is None else _exceeded(result, *limit)
-    if json is not None:
-        result.to_json(json)
-    if html is not None:
-        result.to_html(html)
+    write_outputs(result, json, html)
     if not quiet:
         print_comparison(result)
         if reverse:

@@ -29,6 +29,7 @@ def compare_files(
     from ..errors import InputError
     from ..storage import labels, read
     from .console import progress_bar
+    from .outputs import write_outputs
 
     for option, value in only_two.items():
         if value is not None:
@@ -50,10 +51,7 @@ def compare_files(
             progress=progress,
         )
     exceeded = None if limit is None else _exceeded(result, *limit)
-    if json is not None:
-        result.to_json(json)
-    if html is not None:
-        result.to_html(html)
+    write_outputs(result, json, html)
     if not quiet:
         print_ensemble(result)
     if exceeded is not None:
@@ -62,18 +60,14 @@ def compare_files(
 
 
 def print_ensemble(result: Ensemble) -> None:
-    """The ladder over all pairs, the matrix of every rung, what is common, and the verdict."""
+    """The ladder over all pairs, the matrix of one rung, what is common, and the verdict."""
     from ..comparison.many.judgement import LEAST_RUNS
-    from ..comparison.many.result import UNIT
 
     for side in result.runs:
         print(
             f"{side.name}: {side.rows} rows x {side.columns} columns, rank {side.rank}, condition {side.condition:.3g}"
         )
-    print(f"\n{UNIT}\n{result.table()}")
-    for name in result.rungs:
-        print(f"\n{name}, row mapped onto column\n{result.table(name)}")
-    print()
+    print(f"\n{result.summary()}\n")
     for line in (*_common(result), *_recurring(result)):
         print(line)
     if not result.outliers and len(result.runs) >= LEAST_RUNS:
@@ -94,21 +88,28 @@ def _common(result: Ensemble) -> list[str]:
 
 
 def _recurring(result: Ensemble) -> list[str]:
+    from ..comparison.statistics import efficiency_sentence
+
     found = result.components
     if found is None:
         return []
     runs = len(result.runs)
-    everywhere, some = found.recurring(runs), len(found.families)
-    said = [
-        f"components: {everywhere} recur in all {runs} runs, {some - everywhere} more in some "
-        f"(correlation at least {found.threshold:g})"
-    ]
+    counted = recurring_words(found.recurring(runs), len(found.families), runs)
+    said = [f"components: {counted} (correlation at least {found.threshold:g})"]
     if result.ica_efficiency is not None:
-        said.append(
-            f"ICA efficiency {result.ica_efficiency:.0%}: the share of the gap between signed permutation and rigid "
-            "that ICA closes without seeing pairs"
-        )
+        said.append(efficiency_sentence(result.ica_efficiency))
     return said
+
+
+def recurring_words(everywhere: int, families: int, runs: int) -> str:
+    """How many components recur in all runs, and how many more in some."""
+    if families == 0:
+        return "none recurs in another run"
+    more = families - everywhere
+    if everywhere == 0:
+        return f"none recurs in all {runs} runs, {more} {'does' if more == 1 else 'do'} in some"
+    others = f"{more} more in some" if more else "and no other in some"
+    return f"{everywhere} {'recurs' if everywhere == 1 else 'recur'} in all {runs} runs, {others}"
 
 
 def _exceeded(result: Ensemble, rung: str | None, limit: float) -> str | None:

@@ -137,6 +137,8 @@ def print_fit(ica: ICA, name: str, rows: int, notes: list[str]) -> None:
 
 def print_comparison(result: Comparison) -> None:
     """The ladder, the verdict and the caveats."""
+    from ..comparison.statistics import efficiency_sentence
+
     source, target = result.source, result.target
     for label, side in (("source", source), ("target", target)):
         print(
@@ -148,10 +150,7 @@ def print_comparison(result: Comparison) -> None:
     print()
     print(f"verdict: {result.verdict}")
     if result.ica_efficiency is not None:
-        print(
-            f"ICA efficiency {result.ica_efficiency:.0%}: the share of the gap between signed permutation and rigid "
-            "that ICA closes without seeing pairs"
-        )
+        print(efficiency_sentence(result.ica_efficiency))
     if result.worst_case is not None:
         _print_worst_case(result)
     for caveat in result.caveats:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..results import Written
 
 
 def require_outputs(outputs: Sequence[Path | None], *inputs: str | Path) -> None:
@@ -14,6 +18,14 @@ def require_outputs(outputs: Sequence[Path | None], *inputs: str | Path) -> None
     require_apart(named, *inputs)
     for path in named:
         require_writable(path)
+
+
+def write_outputs(result: Written, json: Path | None, html: Path | None) -> None:
+    """Write the files that were asked for."""
+    if json is not None:
+        result.to_json(json)
+    if html is not None:
+        result.to_html(html)
 
 
 def require_apart(outputs: Sequence[Path], *inputs: str | Path) -> None:

@@ -54,7 +54,7 @@ def command(
     from ..errors import InputError
     from ..storage import labels
     from .console import progress_bar
-    from .outputs import require_outputs
+    from .outputs import require_outputs, write_outputs
 
     require_outputs([json, html], source, target)
     if target_layers is not None and layers is None:
@@ -86,10 +86,7 @@ def command(
                 random_state=seed,
                 progress=progress,
             )
-    if json is not None:
-        result.to_json(json)
-    if html is not None:
-        result.to_html(html)
+    write_outputs(result, json, html)
     if not quiet:
         print(result)
     if limit is not None and not isinstance(result, similarity.LayerMatrix):

@@ -65,7 +65,7 @@ def command(
     from .. import score_factors
     from ..storage import labels
     from .console import progress_bar
-    from .outputs import require_outputs
+    from .outputs import require_outputs, write_outputs
 
     require_outputs([json, html], latents, factors)
     wanted = _parts(scores, "--scores")
@@ -89,16 +89,14 @@ def command(
             random_state=seed,
             progress=progress,
         )
-    if json is not None:
-        result.to_json(json)
-    if html is not None:
-        result.to_html(html)
+    write_outputs(result, json, html)
     if not quiet:
         _print(result)
-    for name, limit in limits.items():
-        if result[name].value < limit:
-            typer.echo(f"isorep: {name}, {result[name].value:.4f}, is below the limit {limit:g}", err=True)
-            raise typer.Exit(1)
+    failed = [name for name, limit in limits.items() if result[name].value < limit]
+    for name in failed:
+        typer.echo(f"isorep: {name}, {result[name].value:.4f}, is below the limit {limits[name]:g}", err=True)
+    if failed:
+        raise typer.Exit(1)
 
 
 def _print(result: FactorScores) -> None:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from ..representation import Array, RowMatch
 from .result import Comparison, Side
 from .rungs import UnmixedSide
+
+FEW_ROWS = 0.1  # share of rows with half of the variance, below which a word is due; it is 0.12 for one normal column
+MOSTLY = 0.5  # share of identity's squared error from which on it is a difference of means
+_LEAST_OFFSET = 0.05  # RMS radii by which means must differ to be worth a word
+_NAMED = 6  # runs that a remark names
 
 
 def collect_caveats(
@@ -18,6 +25,7 @@ def collect_caveats(
     return [
         *about_size(result.source.rows, max(result.source.columns, result.target.columns), result.settings["folds"]),
         *_about_rows(result, match, labels),
+        *about_offset([result.forward.identity_offset], [_identity_in_radii(result)]),
         *_about_sides(result, second_pass),
         *_about_ica(result, unmixed),
         *_about_diameters(result),
@@ -60,10 +68,31 @@ def _about_rows(result: Comparison, match: RowMatch, labels: Array | None) -> li
     return said
 
 
+def about_offset(shares: Sequence[float | None], errors: Sequence[float]) -> list[str]:
+    """Where identity is mostly a difference of means; shares and RMS errors, in radii of the target, of every pair."""
+    found = [share for share in shares if share is not None]
+    if not found or sum(found) / len(found) <= MOSTLY:
+        return []
+    pairs = list(zip(found, errors, strict=True))
+    apart = sum(error * share**0.5 for share, error in pairs) / len(pairs)
+    if apart < _LEAST_OFFSET:
+        return []
+    centred = sum(error * (1 - share) ** 0.5 for share, error in pairs) / len(pairs)
+    over = " on average over pairs" if len(pairs) > 1 else ""
+    return [
+        f"identity is mostly a difference of means: they are {apart:.3g} RMS radii apart and make up "
+        f"{sum(found) / len(found):.0%} of its squared error{over}; rows about their own means would leave an RMS "
+        f"error of {centred:.3g} RMS radii"
+    ]
+
+
+def _identity_in_radii(result: Comparison) -> float:
+    rung = result.rungs.get("identity")
+    return 0.0 if rung is None else rung.held_out.rms * rung.unit / result.target.rms_radius
+
+
 def _about_sides(result: Comparison, second_pass: tuple[bool, bool]) -> list[str]:
-    said = []
-    for side, again in zip((result.source, result.target), second_pass, strict=True):
-        said += about_side(side, again)
+    said = about_sides((result.source, result.target), second_pass)
     if result.source.columns != result.target.columns:
         said.append(
             f"widths differ ({result.source.columns} and {result.target.columns}): the narrower side is padded with "
@@ -72,43 +101,81 @@ def _about_sides(result: Comparison, second_pass: tuple[bool, bool]) -> list[str
     return said
 
 
-def about_side(side: Side, again: bool) -> list[str]:
-    """Dimensions that do not vary, and columns that are nearly dependent."""
+def about_sides(sides: Sequence[Side], again: Sequence[bool]) -> list[str]:
+    """Few rows that dominate, dimensions that do not vary, columns that are nearly dependent; a sentence each."""
     said = []
-    if side.rank < min(side.columns, side.rows - 1):
-        constant = f", {side.constant_columns} of them constant columns" if side.constant_columns else ""
+    dominated = [side for side in sides if side.half_variance_share is not None and side.half_variance_share < FEW_ROWS]
+    if dominated:
+        shares = [side.half_variance_share or 0.0 for side in dominated]
+        counts = span(round(share * side.rows) for share, side in zip(shares, dominated, strict=True))
         said.append(
-            f"{side.name} is rank-deficient: {side.rank} of {side.columns} dimensions vary "
-            f"({side.columns - side.rank} do not{constant})"
+            f"few rows dominate {named(dominated, sides)}: {counts} of {dominated[0].rows} rows "
+            f"({span((100 * share for share in shares), '.1f')} %) carry half of the variance, so that they set the "
+            "RMS radius and the fits; without them errors and verdict may be others"
         )
-    if again:
+    deficient = [side for side in sides if side.rank < min(side.columns, side.rows - 1)]
+    if deficient:
+        constant = [side.constant_columns for side in deficient]
         said.append(
-            f"the columns of {side.name} are nearly dependent: its linear map took a second, preconditioned pass "
+            f"{named(deficient, sides)} {'is' if len(deficient) == 1 else 'are'} rank-deficient: "
+            f"{span(side.rank for side in deficient)} of {span(side.columns for side in deficient)} dimensions vary "
+            f"({span(side.columns - side.rank for side in deficient)} do not"
+            f"{f', {span(constant)} of them constant columns' if any(constant) else ''})"
+        )
+    dependent = [side for side, twice in zip(sides, again, strict=True) if twice]
+    if dependent:
+        maps = "its linear map" if len(dependent) == 1 else "their linear maps"
+        said.append(
+            f"the columns of {named(dependent, sides)} are nearly dependent: {maps} took a second, preconditioned pass "
             "over the rows"
         )
     return said
 
 
 def _about_ica(result: Comparison, unmixed: tuple[UnmixedSide, UnmixedSide] | None) -> list[str]:
-    if unmixed is None:
-        return []
-    sides = zip((result.source, result.target), unmixed, strict=True)
-    return [sentence for side, fitted in sides for sentence in about_components(side, fitted)]
+    return [] if unmixed is None else about_components((result.source, result.target), unmixed)
 
 
-def about_components(side: Side, fitted: UnmixedSide) -> list[str]:
-    """How far the independent components of a side are determined."""
+def about_components(sides: Sequence[Side], unmixed: Sequence[UnmixedSide]) -> list[str]:
+    """How far the independent components of every side are determined, a sentence for each kind of trouble."""
     said = []
-    if not fitted.converged:
-        said.append(f"ICA of {side.name} did not settle within its sweeps")
-    if fitted.gaussian:
+    fits = list(zip(sides, unmixed, strict=True))
+    unsettled = [side for side, fitted in fits if not fitted.converged]
+    if unsettled:
+        said.append(f"ICA of {named(unsettled, sides)} did not settle within its sweeps")
+    gaussian = [(side, fitted) for side, fitted in fits if fitted.gaussian]
+    if gaussian:
+        each = "each of " if len(gaussian) > 1 else ""
         said.append(
-            f"{fitted.gaussian} of {len(fitted.whole.components_)} independent components of {side.name} cannot be "
-            "told from Gaussian ones: their directions are not determined, and the ICA rung pays for it"
+            f"{span(fitted.gaussian for _, fitted in gaussian)} of "
+            f"{span(len(fitted.whole.components_) for _, fitted in gaussian)} independent components of "
+            f"{each}{named([side for side, _ in gaussian], sides, 'the')} cannot be told from Gaussian ones: their "
+            "directions are not determined, and the ICA rung pays for it"
         )
-    if fitted.rows_used < side.rows:
-        said.append(f"ICA of {side.name} was estimated from {fitted.rows_used} of {side.rows} rows")
+    sampled = [(side, fitted) for side, fitted in fits if fitted.rows_used < side.rows]
+    if sampled:
+        said.append(
+            f"ICA of {named([side for side, _ in sampled], sides)} was estimated from "
+            f"{span(fitted.rows_used for _, fitted in sampled)} of {sampled[0][0].rows} rows"
+        )
     return said
+
+
+def named(some: Sequence[Side], sides: Sequence[Side], every: str = "all") -> str:
+    """Who a remark is about: all of several runs, or those it applies to by name."""
+    if len(some) == len(sides) > 2:
+        return f"{every} {len(sides)} runs"
+    names = [side.name for side in some]
+    if len(names) > _NAMED + 1:
+        names = [*names[:_NAMED], f"{len(names) - _NAMED} other runs"]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def span(values: Iterable[float], form: str = "") -> str:
+    """One number where all are alike, otherwise from the smallest to the largest."""
+    found = sorted(values)
+    low, high = format(found[0], form), format(found[-1], form)
+    return low if low == high else f"{low} to {high}"
 
 
 def _about_diameters(result: Comparison) -> list[str]:

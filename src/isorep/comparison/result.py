@@ -58,6 +58,8 @@ class Rung:
 
     ``held_out`` and ``in_sample`` are in units of the target's diameter; ``held_out.times(rung.unit)`` is in its own.
     ``interval`` is for the held-out mean; ``excess`` for how much that mean exceeds the linear rung's, rows paired.
+    ``explained`` is the held-out R²: the share of the target's variance that the rung explains, negative where it does
+    worse than the mean.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Rung:
     excess: Interval | None
     null: Null | None
     unit: float
+    explained: float | None = None
 
     @property
     def below_null(self) -> bool | None:
@@ -84,6 +87,7 @@ class Rung:
             "excess_over_linear": None if self.excess is None else asdict(self.excess),
             "null": None if self.null is None else asdict(self.null),
             "below_null": self.below_null,
+            "explained": self.explained,
             "raw": {
                 "held_out": asdict(self.held_out.times(self.unit)),
                 "in_sample": asdict(self.in_sample.times(self.unit)),
@@ -94,7 +98,11 @@ class Rung:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two representations."""
+    """One of the two representations.
+
+    ``half_variance_share`` is the smallest share of the rows that carry half of the variance; None where rows were not
+    looked at.
+    """
 
     name: str
     rows: int
@@ -105,6 +113,7 @@ class Side:
     constant_columns: int
     rms_radius: float
     spectrum: tuple[float, ...] = ()
+    half_variance_share: float | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +129,11 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Direction:
-    """The ladder from one side onto the other."""
+    """The ladder from one side onto the other.
+
+    ``identity_offset`` is the share of identity's mean squared error that the distance of the two means makes up; None
+    without that rung.
+    """
 
     source: str
     target: str
@@ -130,6 +143,7 @@ class Direction:
     ica_efficiency: float | None
     ica_efficiency_in_sample: float | None
     verdict: Verdict
+    identity_offset: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -140,6 +154,7 @@ class Direction:
             "diameter": asdict(self.diameter),
             "baseline": self.baseline,
             "rungs": {name: rung.to_dict() for name, rung in self.rungs.items()},
+            "identity_offset": self.identity_offset,
             "ica_efficiency": self.ica_efficiency,
             "ica_efficiency_in_sample": self.ica_efficiency_in_sample,
             "verdict": asdict(self.verdict),

@@ -33,7 +33,13 @@ def working_dtype(sides: Sequence[Matrix], radii: Sequence[float]) -> Any:
     return np.float32 if plain and max(side.dtype.itemsize for side in sides) <= 4 else np.float64
 
 
-def describe_side(name: str, values: Matrix, factor: Factor, radius: float) -> Side:
+def half_variance_share(squares: Array) -> float:
+    """The smallest share of rows that carry half of the variance, from their squared distances from the mean."""
+    carried = np.cumsum(np.sort(squares)[::-1], dtype=np.float64)
+    return float((np.searchsorted(carried, carried[-1] / 2) + 1) / len(squares))
+
+
+def describe_side(name: str, values: Matrix, factor: Factor, radius: float, half_share: float | None = None) -> Side:
     """Sizes, rank, condition and spectrum."""
     return Side(
         name=name,
@@ -45,4 +51,5 @@ def describe_side(name: str, values: Matrix, factor: Factor, radius: float) -> S
         constant_columns=int(factor.constant.sum()),
         rms_radius=radius,
         spectrum=tuple(factor.singular_values[: figures.SPECTRUM].tolist()),
+        half_variance_share=half_share,
     )

@@ -21,12 +21,11 @@ from .residuals import Centre, FittedRung, residual_pass
 from .result import Direction, Null, Rung, Side
 from .rungs import TrainingSet, UnmixedSide, fit_all, unmix
 from .settings import loaded
-from .sides import describe_side, rms_radius, working_dtype
-from .statistics import bootstrap, ica_efficiency, summarise
+from .sides import describe_side, half_variance_share, rms_radius, working_dtype
+from .statistics import bootstrap, summarise, told_efficiency
 from .verdict import judge
 from .worst_case import certify, row_ids, sample_claim
 
-_LEAST_GAP = 0.1  # share of the permutation's error that rigid must remove for an efficiency to mean anything
 _SHORT_WORST_CASE = 2e9  # rows x width^2 up to which the worst case is bracketed unasked
 
 
@@ -187,9 +186,18 @@ class Work:
                     ica_efficiency=_efficiency(rungs, "held_out", narrower_target),
                     ica_efficiency_in_sample=_efficiency(rungs, "in_sample", narrower_target),
                     verdict=judge(rungs, tolerance, source, target),
+                    identity_offset=self._identity_offset(),
                 )
             )
         return result
+
+    def _identity_offset(self) -> float | None:
+        """The share of identity's mean squared error that the distance of the means makes up; in both directions."""
+        if "identity" not in self.names:
+            return None
+        unit = self.rms_radii[1]
+        square = float(np.mean((self.residuals.rungs["identity"][0, 0] / unit) ** 2))
+        return min((self.total.offset / unit) ** 2 / square, 1.0) if square > 0 else 0.0
 
     def _rungs(
         self,
@@ -211,6 +219,7 @@ class Work:
                 excess=excess.get(name),
                 null=None if draws is None else _null(draws[name] / unit, held_out.mean),
                 unit=unit,
+                explained=1 - (held_out.rms * unit / self.rms_radii[1 - place]) ** 2,
             )
             for name, each in residuals.items()
         }
@@ -218,7 +227,8 @@ class Work:
     def side(self, place: int) -> Side:
         """The facts about one representation."""
         values = (self.pair.x, self.pair.y)[place]
-        return describe_side(self.pair.names[place], values, self.factors[place], self.rms_radii[place])
+        share = half_variance_share(self.residuals.radii[place] ** 2)
+        return describe_side(self.pair.names[place], values, self.factors[place], self.rms_radii[place], share)
 
     def wants_worst_case(self, asked: bool | None) -> bool:
         """Whether to bracket the largest error: if asked, or if it takes seconds."""
@@ -277,10 +287,7 @@ def _efficiency(rungs: dict[str, Rung], which: str, narrower_target: bool) -> fl
     """None where a rung is missing, where ICA drops sources that the padded rigid map carries, and without a gap."""
     if narrower_target or not {"signed_permutation", "rigid", "ica"} <= set(rungs):
         return None
-    permutation, rigid, ica = (getattr(rungs[name], which).mean for name in ("signed_permutation", "rigid", "ica"))
-    if permutation - rigid < _LEAST_GAP * permutation:
-        return None
-    return ica_efficiency(permutation, rigid, ica)
+    return told_efficiency(*(getattr(rungs[name], which).mean for name in ("signed_permutation", "rigid", "ica")))
 
 
 def _null(draws: Array, observed: float) -> Null:

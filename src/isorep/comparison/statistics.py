@@ -9,6 +9,8 @@ from .result import Error, Interval
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 LEVEL = 0.95
+LEAST_GAP = 0.1  # share of the permutation's error that rigid must remove for an efficiency to mean anything
+BEYOND = 1.005  # prints as more than 100 %
 _MOST_UNITS = 10_000
 
 
@@ -38,6 +40,25 @@ def ica_efficiency(permutation: float, rigid: float, ica: float) -> float | None
     """
     gap = permutation - rigid
     return (permutation - ica) / gap if gap > 0 else None
+
+
+def told_efficiency(permutation: float, rigid: float, ica: float) -> float | None:
+    """The efficiency, or None where rigid improves on the permutation so little that it is a ratio of noise."""
+    return ica_efficiency(permutation, rigid, ica) if permutation - rigid >= LEAST_GAP * permutation else None
+
+
+def efficiency_sentence(efficiency: float) -> str:
+    """What an efficiency says; ICA is no rigid motion, and so not bound by what rigid reaches."""
+    if efficiency > BEYOND:
+        said = (
+            "ICA leaves less than rigid, so that this is no share; it brings every component to unit variance, and so "
+            "undoes stretches that no rigid motion can"
+        )
+    elif efficiency < 0:
+        said = "ICA leaves more than signed permutation, so that it closes nothing of the gap to rigid"
+    else:
+        said = "the share of the gap between signed permutation and rigid that ICA closes without seeing pairs"
+    return f"ICA efficiency {efficiency:.0%}: {said}"
 
 
 def bootstrap(

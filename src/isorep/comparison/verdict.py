@@ -44,7 +44,8 @@ def _sentence(rung: Rung, source: str, target: str) -> str:
     weakly = f"and a linear map finds no more than the {rung.name} rung"
     if rung.name == "linear":
         weakly = "even up to a linear map"
-    return f"{source} and {target} are only weakly related, {weakly}: it leaves {left}."
+    explains = "" if rung.explained is None else f"explains {rung.explained:.0%} of the variance and "
+    return f"{source} and {target} are only weakly related, {weakly}: it {explains}leaves {left}."
 
 
 def _excess(rung: Rung, linear: Rung) -> float:

@@ -6,13 +6,16 @@ from .certificate import bracket, worst_case
 from .closing import MOST_CAVEATS, citation, made_by, settings
 from .dimensions import dimensions_figure, matching_figure, spectrum_figure
 from .ladder import ladder_figure, ladder_table, residuals_figure, statistics_table
-from .parts import Cell, Column, Definitions, Heading, Notes, Page, Prose, Section, Table, Verdict
+from .parts import Definitions, Heading, Notes, Page, Prose, Section, Verdict
 from .plane import scatter_figures
 from .rungs import rung_name
-from .values import MISSING, Node, compact, count, fixed, percent
+from .sides import sides_table
+from .values import Node, compact, fixed, percent
 
 WEAK = 0.5
 """The share of chance above which a rung that was reached is no success; the verdict says so in words."""
+BEYOND = 1.005
+"""An ICA efficiency that prints as more than 100 %."""
 
 
 def assemble(result: Node) -> Page:
@@ -75,13 +78,21 @@ def _tiles(result: Node, rung: str, target: str) -> tuple[tuple[str, str, str], 
         span = "" if low is None or high is None else f", {fixed(low)} to {fixed(high)}"
         tiles.append((f"held-out error, {rung_name(rung)}", fixed(mean), f"diameters of {target}{span}"))
     if mean is not None and null:
-        tiles.append(("share of chance", percent(mean / null), f"shuffled rows give {fixed(null)}"))
+        explained = node["explained"].number()
+        told = "" if explained is None else f"; {percent(explained)} of the variance is explained, held out"
+        tiles.append(("share of chance", percent(mean / null), f"shuffled rows give {fixed(null)}{told}"))
     if ends is not None:
         remark = f"certified; no rigid map does better than {fixed(ends[0], 3)}"
         tiles.append(("worst row, best rigid map", f"≤ {fixed(ends[1], 3)}", remark))
     if efficiency is not None:
-        tiles.append(("ICA efficiency", percent(efficiency), "of what a rotation gains, ICA gains without pairs"))
+        tiles.append(("ICA efficiency", percent(efficiency), _efficiency_remark(efficiency)))
     return tuple(tiles)
+
+
+def _efficiency_remark(efficiency: float) -> str:
+    if efficiency > BEYOND:
+        return "no share: ICA undoes stretches that no rotation can, and leaves less"
+    return "of what a rotation gains, ICA gains without pairs" if efficiency >= 0 else "ICA gains nothing on matching"
 
 
 def _ladder(result: Node, source: str, target: str) -> Section | None:
@@ -128,28 +139,12 @@ def _residuals(result: Node, target: str) -> Section | None:
 
 
 def _spectrum(result: Node) -> Section | None:
-    rows = []
-    for kind in ("source", "target"):
-        side = result[kind]
-        if not side.items():
-            continue
-        numbers = [side[key].number() for key in ("rows", "columns", "rank", "condition", "constant_columns")]
-        texts = [*map(count, numbers[:3]), compact(numbers[3]), count(numbers[4])]
-        radius = side["rms_radius"].number()
-        rows.append(
-            (
-                Cell(f"{side['name'].text(kind)} ({kind})"),
-                *(Cell(text, number) for text, number in zip(texts, numbers, strict=True)),
-                Cell(compact(radius), radius),
-                Cell(side["dtype"].text(MISSING)),
-            )
-        )
+    sides = [(f"{result[kind]['name'].text(kind)} ({kind})", result[kind]) for kind in ("source", "target")]
+    known = [(said, side) for said, side in sides if side.items()]
     figure = spectrum_figure(result)
-    if not rows and figure is None:
+    if not known and figure is None:
         return None
-    titles = ("side", "rows", "dimensions", "rank", "condition", "constant", "RMS radius", "dtype")
-    columns = tuple(Column(title, numeric=title not in ("side", "dtype")) for title in titles)
-    parts: tuple[object, ...] = (Table("sides", "The two sides", columns, tuple(rows)),) if rows else ()
+    parts: tuple[object, ...] = (sides_table("sides", "The two sides", "side", known),) if known else ()
     return Section("rank", "Rank and spectrum", (*parts, figure) if figure else parts)
 
 

@@ -8,11 +8,15 @@ from .families import components_section, everywhere, found_in
 from .figures import NARROW, Drawing, clustered
 from .parts import Cell, Column, Definitions, Figure, Notes, Page, Prose, Row, Section, Table, Verdict
 from .rungs import on_both, rung_name
-from .values import MISSING, Node, compact, count, fixed, percent, present
+from .sides import sides_table
+from .values import MISSING, Node, count, fixed, percent, present
 
 MOST_RUNS = 32
 """Runs that figures and tables show; a page of more would say less."""
 OPEN_PAIRS = 12
+LARGEST = 1e12
+"""Errors beyond this are none that isorep measured, and are left out."""
+_BESIDE = ("null", "in_sample")
 
 Matrix = list[list[float | None]]
 
@@ -48,7 +52,10 @@ def square(node: Node, size: int) -> Matrix | None:
     rows = [row.numbers(size) for row in node.nodes(size)]
     if not size or len(rows) != size or any(len(row) != size for row in rows):
         return None
-    return [[None if i == j else value for j, value in enumerate(row)] for i, row in enumerate(rows)]
+    return [
+        [None if i == j or value is None or abs(value) > LARGEST else value for j, value in enumerate(row)]
+        for i, row in enumerate(rows)
+    ]
 
 
 def _opening(result: Node, names: list[str]) -> tuple[Verdict | Definitions, ...]:
@@ -77,14 +84,16 @@ def _tiles(result: Node, rung: str, names: list[str]) -> tuple[tuple[str, str, s
         tiles.append((f"held-out error, {rung_name(rung)}", fixed(mean, 3), said))
         if sum(nulls) > 0:
             chance = sum(nulls) / len(nulls)
-            tiles.append(("share of chance", percent(mean / chance), f"shuffled rows give {fixed(chance, 3)}"))
+            explained = sum(1 - error * error for error in errors) / len(errors)
+            said = f"shuffled rows give {fixed(chance, 3)}; {percent(explained)} of the variance is explained, held out"
+            tiles.append(("share of chance", percent(mean / chance), said))
     share = result["consensus"]["share"].number()
     if share is not None:
         tiles.append(("consensus", percent(share), "of a run's variance, explained by the mean of the others"))
     found = everywhere(result["components"], len(names))
     if found is not None:
         most = found_in(result["components"], len(names) // 2 + 1)
-        tiles.append(("recurring components", count(most), f"found in most runs, {found} of them in all"))
+        tiles.append(("recurring components", count(most), f"found in most runs, {found or 'none'} of them in all"))
     return tuple(tiles)
 
 
@@ -174,18 +183,24 @@ def _anchor(rung: str) -> str:
 
 
 def pairs_table(result: Node, names: list[str]) -> Table:
-    """The ladder over all ordered pairs: mean, worst, null and in-sample."""
+    """The ladder over all ordered pairs: mean with its standard error, range, R², null and in-sample."""
     size = len(names)
     rows = []
     for rung, node in result["rungs"].items()[:8]:
-        values = [
-            node["mean"].number(),
-            node["max"].number(),
-            *(_mean(square(node[key], size)) for key in ("null", "in_sample")),
-        ]
-        strong = rung == result["verdict"]["rung"].text()
-        rows.append((Cell(rung_name(rung), strong=strong), *(Cell(fixed(value), value) for value in values)))
-    titles = ("rung", "mean", "worst pair", "null", "in-sample")
+        mean, error, best, worst, explained = (
+            node[key].number() for key in ("mean", "mean_se", "min", "max", "explained")
+        )
+        ends = [fixed(end, 3) for end in present(best, worst)]
+        rows.append(
+            (
+                Cell(rung_name(rung), strong=rung == result["verdict"]["rung"].text()),
+                *(Cell(fixed(value), value) for value in (mean, error)),
+                Cell(" to ".join(ends) or MISSING, worst),
+                Cell(fixed(explained, 2), explained),
+                *(Cell(fixed(value), value) for value in (_mean(square(node[key], size)) for key in _BESIDE)),
+            )
+        )
+    titles = ("rung", "mean", "SE", "over pairs", "R²", "null", "in-sample")
     columns = tuple(Column(title, numeric=place > 0) for place, title in enumerate(titles))
     return Table("ladder", "Over all ordered pairs", columns, tuple(rows))
 
@@ -225,21 +240,7 @@ def _outliers(result: Node, names: list[str]) -> Section | None:
 
 
 def _runs(result: Node) -> Section | None:
-    rows = []
-    for side in result["runs"].nodes(MOST_RUNS):
-        numbers = [side[key].number() for key in ("rows", "columns", "rank", "condition", "constant_columns")]
-        texts = [*map(count, numbers[:3]), compact(numbers[3]), count(numbers[4])]
-        radius = side["rms_radius"].number()
-        rows.append(
-            (
-                Cell(side["name"].text(MISSING)),
-                *(Cell(text, number) for text, number in zip(texts, numbers, strict=True)),
-                Cell(compact(radius), radius),
-                Cell(side["dtype"].text(MISSING)),
-            )
-        )
-    if not rows:
+    runs = [(side["name"].text(MISSING), side) for side in result["runs"].nodes(MOST_RUNS)]
+    if not runs:
         return None
-    titles = ("run", "rows", "dimensions", "rank", "condition", "constant", "RMS radius", "dtype")
-    columns = tuple(Column(title, numeric=title not in ("run", "dtype")) for title in titles)
-    return Section("runs", "The runs", (Table("runs-table", "Size, rank and condition", columns, tuple(rows)),))
+    return Section("runs", "The runs", (sides_table("runs-table", "Size, rank and condition", "run", runs),))

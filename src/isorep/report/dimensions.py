@@ -62,7 +62,7 @@ def dimensions_figure(node: Node, target: str) -> Figure | None:
     order = [str(place) for place in shown]
     drawn = [_r2_line(rung, values, order) for rung, values in found]
     every = [y for line in drawn for _, y in line.points]
-    low = max(LOWEST_R2, math.floor(10 * min(0.0, *every)) / 10)
+    low = max(LOWEST_R2, math.floor(10 * max(LOWEST_R2, min(0.0, *every))) / 10)
     below = sum(1 for y in every if y < LOWEST_R2)
     cut = f" Those below {fixed(LOWEST_R2, 1)} ({below}) are drawn at the edge." if below else ""
     rest = f" The first {count(len(shown))} of {count(len(places))} are shown." if len(places) > len(shown) else ""

@@ -8,6 +8,7 @@ from .rungs import rung_name
 from .values import Node, fixed, percent
 
 MOST_ROWS = 1000
+LARGEST = 1e12
 
 
 def scatter_figures(node: Node, source: str, target: str) -> tuple[object, ...]:
@@ -20,6 +21,8 @@ def scatter_figures(node: Node, source: str, target: str) -> tuple[object, ...]:
     names = [entry.text() for entry in node["rows"].nodes(MOST_ROWS)]
     names = names if len(names) == len(there) else [str(place) for place in range(len(there))]
     every = [*there, *(point for _, points in panels for point in points)]
+    if max(abs(part) for point in every for part in point) > LARGEST:
+        return ()  # in diameters, no row lies so far out
     bounds = (min(x for x, _ in every), max(x for x, _ in every), min(y for _, y in every), max(y for _, y in every))
     shares = node["explained"].numbers(2)
     axes = tuple(

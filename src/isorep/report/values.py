@@ -86,9 +86,12 @@ def count(value: float | None) -> str:
     return MISSING if value is None else f"{int(value):,}".replace("-", "−")
 
 
-def percent(value: float | None) -> str:
+def percent(value: float | None, digits: int = 0) -> str:
     """A share as per cent."""
-    return MISSING if value is None else f"{100 * value:.0f} %".replace("-", "−")
+    if value is None or not math.isfinite(100 * value):
+        return MISSING
+    shown = compact(100 * value) if abs(value) >= 1e6 else f"{100 * value:.{digits}f}".replace("-", "−")
+    return f"{shown} %"
 
 
 def present(*values: float | None) -> list[float]:

@@ -14,7 +14,7 @@ from .boosting import Boosted
 from .columns import Column
 from .pairs import Pair
 from .scaling import moments_of
-from .splits import ROWS, split_pair
+from .splits import ROWS, Given, split_pair
 
 IMPORTANCES = ("binned", "trees", "lasso")
 _TINY = 1e-11  # what public code adds before it takes logarithms
@@ -100,17 +100,8 @@ def dci(
     """
     if importance not in IMPORTANCES:
         raise InputError(f"importance is {importance!r}; known are {', '.join(IMPORTANCES)}")
-    pairs = split_pair(
-        factors,
-        latents,
-        test,
-        rows=rows,
-        groups=groups,
-        random_state=random_state,
-        discrete_factors=discrete_factors,
-        discrete_latents=discrete_latents,
-    )
-    return measure_dci(*pairs, importance=importance)
+    given = Given(factors, latents, test, rows, groups, discrete_factors, discrete_latents, random_state)
+    return measure_dci(*split_pair(given), importance=importance)
 
 
 def measure_dci(train: Pair, test: Pair, *, importance: str = "binned") -> DCI:

@@ -13,7 +13,7 @@ from .columns import Columns
 from .logistic import Logistic
 from .pairs import Pair
 from .scaling import moments_of
-from .splits import ROWS, split_pair
+from .splits import ROWS, Given, split_pair
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,17 +61,8 @@ def explicitness(
     >>> isorep.structure.explicitness(s, s[:, ::-1]).value
     1.0
     """
-    pairs = split_pair(
-        factors,
-        latents,
-        test,
-        rows=rows,
-        groups=groups,
-        random_state=random_state,
-        discrete_factors=discrete_factors,
-        discrete_latents=discrete_latents,
-    )
-    return measure_explicitness(*pairs)
+    given = Given(factors, latents, test, rows, groups, discrete_factors, discrete_latents, random_state)
+    return measure_explicitness(*split_pair(given))
 
 
 def measure_explicitness(train: Pair, test: Pair) -> Explicitness:

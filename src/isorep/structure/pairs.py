@@ -25,10 +25,7 @@ def paired(factors: Any, latents: Any, *, discrete_factors: Any = None, discrete
             f"latent {text!r} holds text and no factor does: are factors and latents swapped? "
             "score_factors takes (latents, factors), the scores of isorep.structure take (factors, latents)"
         )
-    if all(column.discrete for column in codes) and not any(column.discrete for column in sources):
-        said.append(
-            "every latent is discrete and every factor continuous: make sure that factors and latents are not swapped"
-        )
+    said += _swapped(sources, codes)
     kept: Array | None = None
     if _share_ids(sources.ids, codes.ids):
         sources, codes, kept, dropped = _joined(sources, codes)
@@ -67,6 +64,19 @@ class Pair:
     def shuffled(self, partners: Array) -> Pair:
         """Each row's latents with the factors of another row."""
         return Pair(self.factors.take(partners), self.latents)
+
+
+def _swapped(factors: Columns, latents: Columns) -> list[str]:
+    """A hint where factors look like latents, continuous, and latents like factors: few, or mostly discrete."""
+    discrete = sum(column.discrete for column in latents)
+    if not discrete or any(column.discrete for column in factors):
+        return []
+    if 2 * discrete <= len(latents) and len(factors) <= len(latents):
+        return []
+    return [
+        f"all {len(factors)} factors ({factors.name}) are continuous and {discrete} of {len(latents)} latents "
+        f"({latents.name}) discrete: make sure that factors and latents are not swapped"
+    ]
 
 
 def _joined(a: Columns, b: Columns) -> tuple[Columns, Columns, Array | None, int]:

@@ -10,7 +10,7 @@ import numpy as np
 from ..representation import Array
 from .columns import Column
 from .pairs import Pair
-from .splits import ROWS, split_pair
+from .splits import ROWS, Given, split_pair
 
 _COST = 0.01
 _STEPS = 60
@@ -66,17 +66,8 @@ def sap(
     >>> isorep.structure.sap(s, s).value > 0.9
     True
     """
-    pairs = split_pair(
-        factors,
-        latents,
-        test,
-        rows=rows,
-        groups=groups,
-        random_state=random_state,
-        discrete_factors=discrete_factors,
-        discrete_latents=discrete_latents,
-    )
-    return measure_sap(*pairs)
+    given = Given(factors, latents, test, rows, groups, discrete_factors, discrete_latents, random_state)
+    return measure_sap(*split_pair(given))
 
 
 def measure_sap(train: Pair, test: Pair) -> SAP:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,29 +22,34 @@ KERNEL_ROWS = 1000
 SHARE = 0.2
 
 
-def split_pair(
-    factors: Any,
-    latents: Any,
-    test: Sequence[Any] | None,
-    *,
-    rows: int | None = ROWS,
-    groups: Any = None,
-    random_state: int = 0,
-    discrete_factors: Any = None,
-    discrete_latents: Any = None,
-) -> tuple[Pair, Pair]:
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What a score that holds rows out was asked for, in the order of its arguments."""
+
+    factors: Any
+    latents: Any
+    test: Any
+    rows: int | None
+    groups: Any
+    discrete_factors: Any
+    discrete_latents: Any
+    random_state: int
+
+
+def split_pair(asked: Given) -> tuple[Pair, Pair]:
     """Rows to learn from and rows to be judged on: the given ones, or a random fifth of rows or groups."""
-    check_seed(random_state)
-    if rows is not None:
-        check_counts(rows=(rows, 4))
-    pair = paired(factors, latents, discrete_factors=discrete_factors, discrete_latents=discrete_latents)
-    if test is None:
-        labels = pair.group_codes(groups)
-        return split(pair, labels, rows, np.random.default_rng(random_state))
-    if not isinstance(test, Sequence) or len(test) != 2:
+    check_seed(asked.random_state)
+    if asked.rows is not None:
+        check_counts(rows=(asked.rows, 4))
+    kinds = {"discrete_factors": asked.discrete_factors, "discrete_latents": asked.discrete_latents}
+    pair = paired(asked.factors, asked.latents, **kinds)
+    if asked.test is None:
+        labels = pair.group_codes(asked.groups)
+        return split(pair, labels, asked.rows, np.random.default_rng(asked.random_state))
+    if not isinstance(asked.test, Sequence) or len(asked.test) != 2:
         raise InputError("test takes the factors and the latents of other rows, as a pair")
     seen, unseen = [], []
-    for given, ours, what in zip(test, (pair.factors, pair.latents), ("factors", "latents"), strict=True):
+    for given, ours, what in zip(asked.test, (pair.factors, pair.latents), ("factors", "latents"), strict=True):
         theirs = as_columns(given, what)
         if len(ours) != len(theirs):
             raise InputError(f"there are {len(ours)} {what} to learn from and {len(theirs)} to be judged on")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..caveats import about_components, about_side, about_size, too_few_rows
+import numpy as np
+
+from ..caveats import about_components, about_offset, about_sides, about_size, too_few_rows
 from ..rungs import UnmixedSide
 from .inputs import Runs
 from .judgement import LEAST_RUNS
 from .result import Ensemble
-
-_MOST = 12  # sentences of one kind; beyond, they are counted
 
 
 def says_too_few_rows(result: Ensemble) -> bool:
@@ -23,15 +23,13 @@ def collect_caveats(
 ) -> list[str]:
     """All caveats that apply."""
     sides = result.runs
-    about_sides = [said for side in sides for said in about_side(side, side.name in again)]
-    fits = [] if unmixed is None else list(zip(sides, unmixed, strict=True))
-    about_ica = [said for side, fitted in fits for said in about_components(side, fitted)]
     return [
         *about_size(sides[0].rows, max(side.columns for side in sides), result.settings["folds"]),
         *_about_rows(runs),
-        *_shortened(about_sides),
+        *_about_offset(result),
+        *about_sides(sides, [side.name in again for side in sides]),
         *_about_widths(result),
-        *_shortened(about_ica),
+        *([] if unmixed is None else about_components(sides, unmixed)),
         *_about_ensemble(result),
     ]
 
@@ -46,6 +44,13 @@ def _about_rows(runs: Runs) -> list[str]:
     if runs.labels is not None and int(runs.labels.max()) < 9:
         said.append(f"only {int(runs.labels.max()) + 1} groups: standard errors over their folds are rough")
     return said
+
+
+def _about_offset(result: Ensemble) -> list[str]:
+    if result.identity_offset is None:
+        return []
+    apart = ~np.eye(len(result.runs), dtype=bool)
+    return about_offset(result.identity_offset[apart].tolist(), result.rungs["identity"].rms[apart].tolist())
 
 
 def _about_widths(result: Ensemble) -> list[str]:
@@ -71,9 +76,3 @@ def _about_ensemble(result: Ensemble) -> list[str]:
     if len(result.runs) < LEAST_RUNS:
         said.append(f"with {len(result.runs)} runs no one can be called an outlier: that takes at least {LEAST_RUNS}")
     return said
-
-
-def _shortened(said: list[str]) -> list[str]:
-    if len(said) <= _MOST:
-        return said
-    return [*said[:_MOST], f"{len(said) - _MOST} more remarks of this kind about single runs are left out"]

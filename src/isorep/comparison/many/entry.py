@@ -22,11 +22,12 @@ from ..sides import describe_side, rms_radius, working_dtype
 from ..statistics import QUANTILES, summarise
 from .caveats import collect_caveats, says_too_few_rows
 from .consensus import Consensus, find_consensus
+from .distances import Distances
 from .inputs import Runs, gather
 from .joint import joint_moments, require_joint_memory
 from .judgement import cluster, find_outliers, judge_ensemble, pair_rungs
 from .ladder import AllPairs, factor_runs
-from .records import RungMatrix, rung_matrix
+from .records import RungMatrix, identity_offsets, rung_matrix
 from .recurrence import components_of, dimensions_of
 from .result import Ensemble
 
@@ -146,7 +147,10 @@ class _Work:
         dimensions = dimensions_of(total, squares["linear"].columns if "linear" in squares else None)
         components = None if self.unmixed is None else components_of(total, self.unmixed)
         del folds, pairs, again  # the null takes moments of its own
-        nulls = self._null(n_null)
+        distant = Distances([total.mean[total.columns(run)] for run in range(len(names))], radii, total.n)
+        nulls = self._null(n_null, distant)
+        if not nulls:
+            distant.read(values)
         sizes = np.bincount(self.fold_of, minlength=self.n_folds)
         matrices: dict[str, RungMatrix] = {}
         for name in self.rungs:
@@ -155,7 +159,7 @@ class _Work:
         outliers = find_outliers(matrices, names)
         verdicts = pair_rungs(matrices, tolerance)
         return Ensemble(
-            runs=tuple(map(describe_side, names, values, factors, radii)),
+            runs=tuple(map(describe_side, names, values, factors, radii, distant.half_shares())),
             rungs=matrices,
             verdict=judge_ensemble(matrices, verdicts, names, outliers),
             verdicts=verdicts,
@@ -165,6 +169,7 @@ class _Work:
             dimensions=dimensions,
             components=components,
             diameters=diameters,
+            identity_offset=identity_offsets(total, squares["identity"], radii) if "identity" in squares else None,
         )
 
     def _unmix(self) -> list[UnmixedSide]:
@@ -179,20 +184,22 @@ class _Work:
         template = ICA(random_state=self.seed)
         return [unmix(values, self.fold_of, self.n_folds, template, self._for_ica, step) for values in self.runs.values]
 
-    def _null(self, n_null: int) -> list[dict[str, Array]]:
+    def _null(self, n_null: int, distant: Distances) -> list[dict[str, Array]]:
         """Squared errors of every fold after the rows of all runs were shuffled against each other.
 
         No two runs take the same partners, so that one pass serves all pairs. Nearly dependent columns take no second
-        pass here, which if anything lowers the null.
+        pass here, which if anything lowers the null. The first shuffle also takes the rows' distances from the mean,
+        which the moments do not hold: their order is another, and does not matter.
         """
-        draws = []
+        draws: list[dict[str, Array]] = []
         for draw in range(n_null):
             state = int(self._for_null.integers(2**63))
             shuffled = [
                 select(values, self._partners(state, run) if run else None)
                 for run, values in enumerate(self.runs.values)
             ]
-            folds = joint_moments(shuffled, self.fold_of, self.n_folds, names=self.runs.names)
+            watch = None if draws else distant.watch
+            folds = joint_moments(shuffled, self.fold_of, self.n_folds, names=self.runs.names, watch=watch)
             squares = AllPairs(folds, self.rungs, self.roundings, self.unmixed).squares()
             draws.append({name: found.folds for name, found in squares.items()})
             self.report("null", draw + 1, n_null)

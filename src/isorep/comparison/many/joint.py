@@ -99,12 +99,14 @@ def joint_moments(
     *,
     names: Sequence[str],
     strips: int | None = None,
+    watch: Callable[[int, slice, Array], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[JointMoments]:
     """The joint moments of every fold, in one pass over the rows of all runs.
 
-    With ``strips`` only the first so many runs are multiplied with all others. Non-finite values are refused with
-    their number and first place.
+    With ``strips`` only the first so many runs are multiplied with all others. ``watch`` is shown every block of rows
+    as it is read, with the run's number and the rows' places. Non-finite values are refused with their number and
+    first place.
     """
     edges = (0, *np.cumsum([int(run.shape[1]) for run in runs]).tolist())
     kept = len(runs) if strips is None else strips
@@ -112,7 +114,7 @@ def joint_moments(
     n = int(runs[0].shape[0])
     with Crew() as crew:
         for rows in blocks(n, block_rows(edges[-1])):
-            _absorb_block(crew, totals, runs, rows, folds[rows])
+            _absorb_block(crew, totals, runs, rows, folds[rows], watch)
             if progress:
                 progress(rows.stop, n)
     for total in totals:
@@ -121,7 +123,14 @@ def joint_moments(
     return totals
 
 
-def _absorb_block(crew: Crew, totals: list[JointMoments], runs: Sequence[Matrix], rows: slice, folds: Array) -> None:
+def _absorb_block(
+    crew: Crew,
+    totals: list[JointMoments],
+    runs: Sequence[Matrix],
+    rows: slice,
+    folds: Array,
+    watch: Callable[[int, slice, Array], None] | None,
+) -> None:
     """Add a block of rows: first each run is centred, then each strip multiplied, one task a run in both."""
     parts = {int(fold): np.flatnonzero(folds == fold) for fold in np.unique(folds)}
     every = totals[0].edges[-1]
@@ -131,6 +140,8 @@ def _absorb_block(crew: Crew, totals: list[JointMoments], runs: Sequence[Matrix]
     def centre(place: slice) -> None:
         columns = totals[0].columns(place.start)
         values = read_rows(runs[place.start], rows)
+        if watch is not None:
+            watch(place.start, rows, values)
         for fold, mine in parts.items():
             total = totals[fold]
             means[fold][columns], centred[fold][:, columns] = about_own_mean(values[mine], total.mean[columns], total.n)

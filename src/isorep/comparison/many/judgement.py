@@ -136,10 +136,12 @@ def judge_ensemble(
     matrix = rungs[rung]
     left = _left(matrix, ordered, names)
     if _share_of_chance(matrix, ordered) > WEAK:
-        weakly = f"and linear maps find no more than the {rung} rung. It leaves"
+        weakly = f"and linear maps find no more than the {rung} rung"
         if rung == "linear":
-            weakly = "even up to a linear map. It leaves"
-        return Verdict(rung, f"{who} are only weakly related, {weakly} {left}.{aside}")
+            weakly = "even up to a linear map"
+        share = float(np.mean([1 - matrix.rms[pair] ** 2 for pair in ordered]))
+        explains = f"It explains {share:.0%} of a run's variance and leaves"
+        return Verdict(rung, f"{who} are only weakly related, {weakly}. {explains} {left}.{aside}")
     return Verdict(rung, f"{who} {PHRASES[rung]}.{_need_less(explained, rung, ladder)} What is left is {left}.{aside}")
 
 

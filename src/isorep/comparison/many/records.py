@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...representation import Array
+from .joint import JointMoments
 from .ladder import Squares
 
 ERRORS = 2.0  # standard errors that count as noise
@@ -59,6 +61,22 @@ class RungMatrix:
         return float(self.rms[_apart(len(self.rms))].max())
 
     @property
+    def min(self) -> float:
+        """The RMS error of the best ordered pair."""
+        return float(self.rms[_apart(len(self.rms))].min())
+
+    @property
+    def mean_se(self) -> float:
+        """The standard error over folds of the mean over ordered pairs."""
+        means = self.by_fold[:, _apart(len(self.rms))].mean(axis=1)
+        return float(means.std(ddof=1) / np.sqrt(len(means)))
+
+    @property
+    def explained(self) -> float:
+        """The mean over ordered pairs of the held-out R², the share of a run's variance explained from another."""
+        return float(np.mean(1 - self.rms[_apart(len(self.rms))] ** 2))
+
+    @property
     def worst(self) -> tuple[int, int]:
         """The worst ordered pair: source and target."""
         i, j = np.unravel_index(int(np.argmax(np.where(_apart(len(self.rms)), self.rms, -1))), self.rms.shape)
@@ -82,6 +100,9 @@ class RungMatrix:
         shown = {
             "mean": self.mean,
             "max": self.max,
+            "min": self.min,
+            "mean_se": self.mean_se,
+            "explained": self.explained,
             "rms": self.rms,
             "se": self.se,
             "in_sample": self.in_sample,
@@ -112,6 +133,19 @@ def rung_matrix(name: str, squares: Squares, sizes: Array, radii: Array, nulls: 
         null=null,
         null_se=null_se,
     )
+
+
+def identity_offsets(total: JointMoments, identity: Squares, radii: Sequence[float]) -> Array:
+    """For every pair the share of identity's mean squared error that the distance of the means makes up."""
+    count = len(radii)
+    shares = np.full((count, count), np.nan)
+    for i in range(count):
+        for j in range(count):
+            if i != j:
+                square = identity.in_sample[i, j] / total.n / radii[j] ** 2
+                offset = (total.pair(i, j).offset / radii[j]) ** 2
+                shares[i, j] = min(offset / square, 1.0) if square > 0 else 0.0
+    return shares
 
 
 def _apart(count: int) -> Array:

@@ -13,7 +13,7 @@ from ...representation import Array
 from ...results import Written, aligned
 from ..diameters import Diameter
 from ..result import Side, Verdict
-from ..statistics import ica_efficiency
+from ..statistics import told_efficiency
 from .consensus import Consensus
 from .judgement import Clustering, Outlier
 from .records import RungMatrix
@@ -22,7 +22,7 @@ from .recurrence import Components, Dimensions
 SCHEMA = "isorep.compare_many/1"
 UNIT = "RMS errors in RMS radii of the target; lower is closer, 1 is as bad as predicting the mean"
 _MOST_FAMILIES = 2000
-_LEAST_GAP = 0.1  # share of the permutation's error that rigid must remove for an efficiency to mean anything
+_PRINTED = 12  # runs up to which a matrix is printed
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +51,8 @@ class Ensemble(Written):
         Of every run: the unit of mean, largest error and quantiles, only with ``residuals=True``.
     runs : tuple of Side
         Size, rank, condition and spectrum of every run.
+    identity_offset : (R, R) array or None
+        The share of identity's mean squared error that the distance of the two means makes up; its diagonal is NaN.
     caveats : tuple of str
         What to keep in mind about these numbers.
     """
@@ -67,6 +69,7 @@ class Ensemble(Written):
     diameters: tuple[Diameter, ...] | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     caveats: tuple[str, ...] = ()
+    identity_offset: Array | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -78,8 +81,7 @@ class Ensemble(Written):
         """From the mean errors of all pairs; None without the rungs it takes, and where widths differ."""
         if not {"signed_permutation", "rigid", "ica"} <= set(self.rungs) or len({s.columns for s in self.runs}) > 1:
             return None
-        permutation, rigid, ica = (self.rungs[name].mean for name in ("signed_permutation", "rigid", "ica"))
-        return ica_efficiency(permutation, rigid, ica) if permutation - rigid >= _LEAST_GAP * permutation else None
+        return told_efficiency(*(self.rungs[name].mean for name in ("signed_permutation", "rigid", "ica")))
 
     def agreed_rung(self, i: int, j: int) -> str | None:
         """The rung of an unordered pair: the larger one of its two directions; None where either has none."""
@@ -89,17 +91,28 @@ class Ensemble(Written):
         return max(forward, reverse, key=list(self.rungs).index)
 
     def table(self, rung: str | None = None) -> str:
-        """The matrix of one rung as text, near runs side by side; without a rung the ladder's means over all pairs."""
+        """The matrix of one rung as text, near runs side by side; without a rung the ladder's means over all pairs.
+
+        Beside a mean stand its standard error over folds, the range over ordered pairs, and the held-out R².
+        """
         if rung is not None:
             return aligned(self._matrix_cells(self.rungs[rung].rms))
-        rows = [("rung", "mean", "worst", "worst pair", "null", "in-sample")]
+        rows = [("rung", "mean", "se", "over pairs", "R2", "null", "in-sample")]
         for name, matrix in self.rungs.items():
-            i, j = matrix.worst
             null = "-" if matrix.null is None else f"{np.nanmean(matrix.null):.4f}"
             inside = matrix.in_sample[~np.eye(len(self.runs), dtype=bool)].mean()
-            pair = f"{self.names[i]} -> {self.names[j]}"
-            rows.append((name, f"{matrix.mean:.4f}", f"{matrix.max:.4f}", pair, null, f"{inside:.4f}"))
+            pairs = f"{matrix.min:.4f} to {matrix.max:.4f}"
+            mean, se = f"{matrix.mean:.4f}", f"{matrix.mean_se:.4f}"
+            rows.append((name, mean, se, pairs, f"{matrix.explained:.2f}", null, f"{inside:.4f}"))
         return aligned(rows)
+
+    def summary(self) -> str:
+        """The ladder's means over all pairs, and the matrix of the rung that orders the runs if they are few."""
+        parts = [UNIT, self.table()]
+        if len(self.runs) <= _PRINTED:
+            rung = self.clustering.rung
+            parts += ["", f"{rung}, row mapped onto column", self.table(rung)]
+        return "\n".join(parts)
 
     def _matrix_cells(self, values: Array) -> list[tuple[str, ...]]:
         order = self.clustering.order
@@ -125,6 +138,7 @@ class Ensemble(Written):
                 "verdict": asdict(self.verdict),
                 "verdicts": self.verdicts,
                 "rungs": {name: rung.to_dict() for name, rung in self.rungs.items()},
+                "identity_offset": self.identity_offset,
                 "ica_efficiency": self.ica_efficiency,
                 "outliers": [asdict(outlier) for outlier in self.outliers],
                 "clustering": {
@@ -169,7 +183,6 @@ class Ensemble(Written):
         return f"Ensemble({len(self.runs)} runs: {self.verdict})"
 
     def __str__(self) -> str:
-        parts = [UNIT, self.table(), "", f"{self.clustering.rung}, row mapped onto column"]
-        parts += [self.table(self.clustering.rung), "", str(self.verdict)]
+        parts = [self.summary(), "", str(self.verdict)]
         parts += [f"note: {caveat}" for caveat in self.caveats]
         return "\n".join(parts)

@@ -14,6 +14,10 @@ BELOW = 13.0
 """How far under its row the hollow dot stands, clear of the whiskers."""
 
 
+SMALLEST, LARGEST = 1e-300, 1e12
+"""Axes end at values between these; nothing that isorep measures lies beyond."""
+
+
 @dataclass(frozen=True)
 class IntervalRow:
     """One row: a dot with whiskers, a second hollow dot, and a band with a tick that stands for chance."""
@@ -37,7 +41,8 @@ def intervals(rows: Sequence[IntervalRow], axis: str, width: float) -> Drawing:
         width, 10 + each * len(rows) + 44, left=8 if narrow else 176, right=14 if narrow else 68, top=10, bottom=44
     )
     start, stop = frame.across
-    scale = Scale(0.0, 1.04 * max([_reach(row) for row in rows], default=1.0) or 1.0, start, stop)
+    reach = max([_reach(row) for row in rows], default=1.0)
+    scale = Scale(0.0, 1.04 * reach if SMALLEST < reach < LARGEST else 1.0, start, stop)
     drawn = [frame.x_axis(scale, axis)]
     series = []
     for place, row in enumerate(rows):

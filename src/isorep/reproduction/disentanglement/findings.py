@@ -180,8 +180,8 @@ def _planes(reading: Reading) -> list[str]:
     error = float(np.std(ranks, ddof=1) / math.sqrt(len(ranks)))
     mean = float(np.mean(ranks))
     leans = mean < -quantile(len(ranks)) * error
-    points = binomtest(pointed, len(ranks), min(chance / len(ranks), 1.0), alternative="greater").pvalue < 0.05
-    if leans and not points:
+    firmly = binomtest(pointed, len(ranks), min(chance / len(ranks), 1.0), alternative="greater").pvalue < 0.05
+    if leans and not firmly:
         says = "tend to be those of mixed factors, but the softest of them does not say which factors stay mixed"
     else:
         says = f"{'say' if leans else 'do not say'} which factors stay mixed"
