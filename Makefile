@@ -52,6 +52,7 @@ bench: .venv/bench.stamp
 	$(BIN)/python benchmarks/decoder.py
 	$(BIN)/python benchmarks/structure.py
 	$(BIN)/python benchmarks/heads.py
+	$(BIN)/python benchmarks/extract.py
 	$(BIN)/python benchmarks/scenes.py
 	$(BIN)/python benchmarks/ica.py
 
@@ -75,7 +76,7 @@ clean:
 
 .venv/bench.stamp: .venv/isorep.stamp
 	@echo "installing the peers to compare with into .venv (once)"
-	$(PIP) --editable '.[io,bio,dask,torch,images,bench]'
+	$(PIP) --editable '.[io,bio,dask,torch,hf,images,bench]'
 	@touch $@
 
 .venv/docs.stamp: .venv/dev.stamp
