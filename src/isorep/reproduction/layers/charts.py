@@ -6,6 +6,7 @@ import math
 
 from ...comparison.rungs import RUNGS
 from ..experiment import Chart, Line
+from ..ticks import log_ticks
 from .reading import Group, Number, Reading
 
 LAYER = "layer, the last on the right"
@@ -55,7 +56,7 @@ def _ladder(group: Group) -> Chart:
 
 def _against(reading: Reading) -> Chart:
     """One dot for each layer of each pair."""
-    lines, most = [], 0.0
+    lines = []
     for colour, group in enumerate(reading.groups[:6]):
         points, labels = [], []
         for pair in group.pairs:
@@ -65,9 +66,7 @@ def _against(reading: Reading) -> Chart:
                     points.append((math.log10(constant), error))
                     labels.append(f"{group.name}, {group.label(place)}: {constant:.3g}, {error:.2f}")
         if points:
-            most = max(most, *(x for x, _ in points))
             lines.append(Line(group.name, tuple(points), tuple(labels), colour, dotted=True))
-    ticks = tuple((float(power), f"{10**power:g}") for power in range(math.ceil(most) + 1))
     return Chart(
         "constants",
         "Rigid error against the constant of the remaining network",
@@ -75,7 +74,7 @@ def _against(reading: Reading) -> Chart:
         "isometry, as at the last layer, where nothing remains. Depth drives both axes.",
         ("local bi-Lipschitz constant of the rest", "held-out rigid error / chance"),
         lines=tuple(lines),
-        ticks=ticks,
+        ticks=log_ticks(x for line in lines for x, _ in line.points),
     )
 
 
