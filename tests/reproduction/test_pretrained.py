@@ -280,7 +280,7 @@ def test_whatever_is_wrong_with_a_file_of_pairs_is_one_sentence(ready, table, wo
 
 
 def test_the_file_of_pairs_in_the_guide_can_be_read(ready):
-    guide = (Path(__file__).parents[2] / "docs" / "guide" / "reproduce.md").read_text()
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "reproduce-pretrained.md").read_text()
     file = written(ready, guide.split("```toml\n")[1].split("```")[0])
     for name in ("texts.txt", "seed0.safetensors", "seed1.safetensors", "images.npy", "seed0.npy", "seed1.npy"):
         (ready / name).touch()
