@@ -78,7 +78,7 @@ def test_documents_go_on_too(gpt2, tmp_path, monkeypatch):
     from .conftest import WORDS
 
     monkeypatch.setattr(running, "_SHARD_TOKENS", 30)
-    monkeypatch.setattr(running, "TOKENS_OF_A_BATCH", 30)
+    monkeypatch.setattr(running, "_LEAST_TOKENS", 30)
     texts = [" ".join(WORDS[: 1 + number % 14]) if number % 5 else "" for number in range(40)]
     options = {"layers": [-1, "h.0"], "pool": "token"}
     with pytest.raises(Stopped):

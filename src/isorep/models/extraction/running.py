@@ -19,12 +19,12 @@ from .journal import Journal
 from .passes import Batch, Passes
 from .pooling import Pooled, channels_first, pooled
 from .texts import Document, Documents
-from .windows import TOKENS_OF_A_BATCH, Cutter, Window, batches, padded
+from .windows import Cutter, Window, batches, padded
 
 if TYPE_CHECKING:
     import torch
 
-_SHARD_BYTES, _SHARD_TOKENS = 2**25, 2**16
+_SHARD_BYTES, _LEAST_TOKENS, _SHARD_TOKENS = 2**25, 2**12, 2**16
 _BATCH_CELLS, _MOST_ROWS = 2**22, 256
 _COMMIT_SECONDS = 2.0
 
@@ -62,7 +62,7 @@ class Loop:
         """Documents in stretches: the windows of each are ordered by length, its rows are not."""
         self.total = documents.count or 0
         widths = sum(self.journal.layers.values()) * self.dtype.itemsize
-        budget = int(np.clip(_SHARD_BYTES // max(widths, 1), TOKENS_OF_A_BATCH, _SHARD_TOKENS))
+        budget = int(np.clip(_SHARD_BYTES // max(widths, 1), _LEAST_TOKENS, _SHARD_TOKENS))
         coming = islice(iter(documents), self.journal.done["examples"], None)
         with self.passes.outputs() as outputs:
             for stretch, windows in _stretches(coming, cutter, budget):
@@ -96,7 +96,7 @@ class Loop:
         parts: list[list[Array]] = [[np.empty(0)] * len(windows) for _ in self.passes.layers]
         counts = np.zeros(len(windows), dtype=np.int64)
         offsets = _offsets(windows)
-        for chosen in batches(windows, self.batch):
+        for chosen in batches(windows, self.batch, self.passes.tokens):
             members = [windows[place] for place in chosen]
             tokens, attended, kept = padded(members, self.pad or 0)
             batch = Batch(tokens, "tokens", attended, kept)

@@ -17,8 +17,6 @@ from ...errors import InputError
 from ...representation import Array
 from ..loading import said
 
-TOKENS_OF_A_BATCH = 4096
-
 
 @dataclass(frozen=True)
 class Window:
@@ -74,12 +72,15 @@ class Cutter:
         return Window(place, whole, kept)
 
 
-def batches(windows: Sequence[Window], size: int | None) -> Iterator[list[int]]:
-    """Places of windows that go through the model together: those of about one length, the longest first."""
+def batches(windows: Sequence[Window], size: int | None, tokens: int) -> Iterator[list[int]]:
+    """Places of windows that go through the model together: those of about one length, the longest first.
+
+    A batch has ``size`` of them, or else as many as have this number of tokens.
+    """
     order = sorted(range(len(windows)), key=lambda place: -len(windows[place].tokens))
     while order:
         longest = len(windows[order[0]].tokens)
-        take = size or max(1, TOKENS_OF_A_BATCH // longest)
+        take = size or max(1, tokens // longest)
         yield order[:take]
         order = order[take:]
 
