@@ -51,6 +51,7 @@ bench: .venv/bench.stamp
 	$(BIN)/python benchmarks/training.py
 	$(BIN)/python benchmarks/decoder.py
 	$(BIN)/python benchmarks/structure.py
+	$(BIN)/python benchmarks/mechanisms.py
 	$(BIN)/python benchmarks/heads.py
 	$(BIN)/python benchmarks/extract.py
 	$(BIN)/python benchmarks/scenes.py
