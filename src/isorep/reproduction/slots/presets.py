@@ -105,7 +105,7 @@ SCALES = {
     ),
     "laptop": Preset(
         slots=(2, 3),
-        overlaps=(0, 2, 4, 6, 8),
+        overlaps=(0, 4, 8),
         beyond=BEYOND,
         beyond_overlaps=(8,),
         threads=2,
