@@ -205,6 +205,8 @@ def test_wrong_calls_exit_2(isorep_command, files, wrong):
 def test_from_the_shell_with_the_installed_command(files):
     from pathlib import Path
 
+    from isorep import __version__
+
     command = Path(sys.executable).with_name("isorep")
     done = subprocess.run(
         [command, "compare", files / "a.npy", files / "b.npy", *FAST], capture_output=True, text=True, check=False
@@ -214,6 +216,8 @@ def test_from_the_shell_with_the_installed_command(files):
     missing = subprocess.run([command, "compare", "x.npy", "y.npy"], capture_output=True, text=True, check=False)
     assert missing.returncode == 2
     assert missing.stderr == "isorep: x.npy does not exist\n"
+    module = subprocess.run([sys.executable, "-m", "isorep", "--version"], capture_output=True, text=True, check=False)
+    assert module.stdout == f"isorep {__version__}\n"
 
 
 def test_help_and_version(isorep_command):

@@ -130,8 +130,12 @@ def test_a_regression_sees_what_heads_do_not():
     assert found.regression.regression.r2 > 0.999
     assert found.regression.head.r2 < 0.5
     assert found.regression.excess.low > 0.01
-    assert "nothing of" in found.verdict or "% of" in found.verdict
     assert found.head_prediction.inverse.r2 < 0.5
+    assert found.verdict.startswith("The heads predict nothing of what a linear map can explain")
+    assert "explains nothing of the target" in found.verdict
+    shrunk = head_map(m.g, 1.5 * m.other_g, m.b, m.other_b, features=m.f, other_features=m.other_f)
+    assert 0 < shrunk.regression.head.r2 < 1
+    assert f"predict {shrunk.regression.share:.1%} of what" in shrunk.verdict
 
 
 def test_features_that_no_linear_map_relates_are_not_agreement():
@@ -213,6 +217,8 @@ def test_everything_at_once_and_its_limits():
         (lambda m: examine(m.g, other_features=m.f), "there is one head"),
         (lambda m: examine(m.g, m.g, features=m.f), "features of one model"),
         (lambda m: examine(m.g, m.g, groups=np.ones(300)), "groups belong to the rows of features"),
+        (lambda m: examine(m.g, reference=1), "log-odds, which need two heads"),
+        (lambda m: examine(m.g, m.g, reference=1), "log-odds, which need two heads"),
     ],
 )
 def test_wrong_input_is_one_sentence(call, match):

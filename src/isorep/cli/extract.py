@@ -53,6 +53,10 @@ def command(
         bool,
         typer.Option("--allow-torch-weights", help="Read tensors from a folder's pytorch_model.bin (weights_only)."),
     ] = False,
+    compute: Annotated[
+        str,
+        typer.Option(help="Of folders in half precision: float32, or stored to compute in what they are stored in."),
+    ] = "float32",
     input: Annotated[
         str, typer.Option("--input", help="What DATA holds: auto, values, tokens, images or text.")
     ] = "auto",
@@ -97,6 +101,7 @@ def command(
     opening: dict[str, Any] = {
         "weights": weights,
         "allow_torch_weights": allow_torch_weights,
+        "compute": compute,
         "input": input,
         "text_field": text_field,
         "id_field": id_field,

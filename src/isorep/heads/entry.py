@@ -64,6 +64,8 @@ def examine(
     check_seed(random_state)
     check_tolerance(tolerance)
     report = progress or no_progress
+    if reference is not None and (other is None or features is None):
+        raise InputError("the reference class belongs to log-odds, which need two heads and paired features of both")
     if other is None:
         if other_bias is not None or other_features is not None:
             raise InputError("there is one head, so there is nothing for another bias or other features to belong to")

@@ -146,17 +146,15 @@ class HeadMap(Written):
             return self._verdict_of_weights()
         found = self.regression
         numbers = (
-            f"held out, the map that the heads predict explains {found.head.r2:.1%} of the target and least squares "
-            f"{found.regression.r2:.1%} (mean errors {found.head.error.mean:.4f} and {found.regression.error.mean:.4f} "
-            "diameters)"
+            f"held out, the map that the heads predict explains {_part(found.head.r2)} of the target and least squares "
+            f"{_part(found.regression.r2)} (mean errors {found.head.error.mean:.4f} and "
+            f"{found.regression.error.mean:.4f} diameters)"
         )
         if found.regression.r2 < MEANINGFUL:
             return f"No linear map explains half of the target, so there is little for heads to predict: {numbers}."
         if self.agrees:
             return f"The heads predict the map between the features: {numbers}."
-        share = found.share or 0.0
-        part = f"{share:.1%} of" if share > 0 else "nothing of"
-        return f"The heads predict {part} what a linear map can explain: {numbers}."
+        return f"The heads predict {_part(found.share or 0.0)} of what a linear map can explain: {numbers}."
 
     def _verdict_of_weights(self) -> str:
         if self.vacuous:
@@ -236,3 +234,8 @@ class HeadMap(Written):
 
     def __str__(self) -> str:
         return "\n".join([self.table(), "", self.verdict, *(f"note: {caveat}" for caveat in self.caveats)])
+
+
+def _part(share: float) -> str:
+    """A share of variance in words; an error above the variance explains nothing, however far above it is."""
+    return f"{share:.1%}" if share > 0 else "nothing"

@@ -65,6 +65,27 @@ def test_pooled_rows_are_those_of_all_windows_of_a_document(gpt2, wanted, pool):
     assert found.groups is None
 
 
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_weights_of_half_precision_are_computed_with_in_single_precision(neox, tmp_path, kind):
+    from transformers import AutoModel
+
+    half = AutoModel.from_pretrained(neox).to(getattr(torch, kind))
+    half.save_pretrained(tmp_path / "half")
+    half.float().save_pretrained(tmp_path / "single")  # the same numbers
+    for folder in ("half", "single"):
+        save_tokenizer(tmp_path / folder, special=True)
+    single = isorep.extract(tmp_path / "single", TEXTS, layers=-1)
+    found = isorep.extract(tmp_path / "half", TEXTS, layers=-1)
+    np.testing.assert_array_equal(found["hidden_2"].values, single["hidden_2"].values)
+    assert [note for note in found.caveats if f"stored as {kind}" in note]
+    assert not [note for note in single.caveats if "stored as" in note]
+    stored = isorep.extract(tmp_path / "half", TEXTS, layers=-1, compute="stored")
+    assert stored.settings["compute"] == "stored"
+    assert 1e-5 < abs(stored["hidden_2"].values - single["hidden_2"].values).max() < 0.1
+    with pytest.raises(isorep.InputError, match="compute is 'half'; known are float32, stored"):
+        isorep.extract(tmp_path / "half", TEXTS, compute="half")
+
+
 def test_special_tokens_go_around_every_window_and_may_be_left_out(neox):
     texts = [text for text in TEXTS if text]
     whole = plain_pass(neox, texts, -1, special=((2,), (3,)))

@@ -44,6 +44,7 @@ def extract(
     weights: str | Path | None = None,
     tokenizer: Any = None,
     allow_torch_weights: bool = False,
+    compute: str = "float32",
     input: str = "auto",
     text_field: str = "text",
     id_field: str | None = None,
@@ -95,6 +96,9 @@ def extract(
         For a transformers model that is given as a module.
     allow_torch_weights : bool
         Read a folder's ``pytorch_model.bin``, by ``weights_only``.
+    compute : str
+        Of a folder whose weights are stored in half precision: ``float32``, or ``stored`` to compute in that, with
+        half of the memory and about three digits.
     input : str
         What an array or folder holds: ``values``, ``tokens``, ``images`` or ``text``; by default floating point is
         values, bytes with axes are images, other whole numbers are tokens.
@@ -141,7 +145,14 @@ def extract(
     began = time.monotonic()
     require_pool(pool, channels)
     _require_numbers(dtype, batch, context)
-    source = open_model(model, weights=weights, tokenizer=tokenizer, allow_torch_weights=allow_torch_weights, seed=seed)
+    source = open_model(
+        model,
+        weights=weights,
+        tokenizer=tokenizer,
+        allow_torch_weights=allow_torch_weights,
+        compute=compute,
+        seed=seed,
+    )
     examples = open_data(
         data,
         kind=input,
@@ -179,6 +190,7 @@ def extract(
             "special_tokens": special,
             "limit": limit,
             "dtype": dtype,
+            "compute": compute,
         }
         belongs = {**asked, "weights": fingerprint(source.module), "contents": data_fingerprint(examples)}
         journal = Journal(working_folder(home, list(files.values())), belongs)
@@ -212,7 +224,7 @@ def list_layers(model: Any, data: Any = None, **options: Any) -> list[LayerShape
     Options are those of :func:`isorep.extract` that say what model and data are. Without data, a transformers model is
     shown a few tokens.
     """
-    opening = ("weights", "tokenizer", "allow_torch_weights", "seed")
+    opening = ("weights", "tokenizer", "allow_torch_weights", "compute", "seed")
     source = open_model(model, **{name: options.pop(name) for name in opening if name in options})
     pad, context, where = options.pop("pad", None), options.pop("context", None), options.pop("device", "cpu")
     if data is None and source.kind != TRANSFORMER:

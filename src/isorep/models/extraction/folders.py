@@ -26,8 +26,12 @@ _NO_LIMIT = 10**6  # tokenizers say 1e30 where they know no length
 _LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length")
 
 
-def load_folder(path: Path, allow_torch_weights: bool) -> Source:
-    """Model and tokenizer of a folder that has passed all checks."""
+def load_folder(path: Path, allow_torch_weights: bool, *, single: bool = True) -> Source:
+    """Model and tokenizer of a folder that has passed all checks.
+
+    Weights of half precision hold three digits, and so would everything that is computed in it: with ``single`` they
+    are made float32, which changes none of them.
+    """
     config = _checked_config(path)
     safe = _check_weights(path, allow_torch_weights)
     transformers = import_transformers()
@@ -40,6 +44,7 @@ def load_folder(path: Path, allow_torch_weights: bool) -> Source:
         missing = _used(missing, whole, module)
         notes.append("of an encoder-decoder model the encoder is used")
     notes += _require_complete(missing, path)
+    notes += _made_single(module) if single else []
     context = context_length(module.config, tokenizer)
     return Source(module, path.name, TRANSFORMER, tokenizer, context, _pixels(path), tuple(notes))
 
@@ -191,6 +196,15 @@ def _require_complete(missing: list[str], path: Path) -> list[str]:
             f"{lost[0]}"
         )
     return ["the weights have no pooler, which stays as it was made"] if missing else []
+
+
+def _made_single(module: Any) -> list[str]:
+    kinds = {value.dtype for value in (*module.parameters(), *module.buffers()) if value.is_floating_point()}
+    half = sorted(str(kind).removeprefix("torch.") for kind in kinds if kind.itemsize < 4)
+    if not half:
+        return []
+    module.float()
+    return [f"weights are stored as {' and '.join(half)}; they were computed with in float32 (--compute)"]
 
 
 def _load_tokenizer(transformers: Any, path: Path) -> Any:

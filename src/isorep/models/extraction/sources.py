@@ -14,6 +14,7 @@ from ...errors import InputError, MissingFileError
 from ..loading import first_line, import_torch, imported, made, names_code, with_weights
 
 MODULE, TRANSFORMER = "module", "transformers"
+COMPUTE = ("float32", "stored")
 _SAMPLED = 1024  # values of each parameter that tell two models apart
 _ADVICE = "name the code that makes the model as package.module:factory, with --weights FILE.safetensors"
 
@@ -37,9 +38,12 @@ def open_model(
     weights: str | Path | None = None,
     tokenizer: Any = None,
     allow_torch_weights: bool = False,
+    compute: str = "float32",
     seed: int = 0,
 ) -> Source:
     """A model from a module, from ``package.module:name`` with weights, or from a local folder."""
+    if compute not in COMPUTE:
+        raise InputError(f"compute is {compute!r}; known are {', '.join(COMPUTE)}")
     torch = import_torch("extraction")
     if isinstance(model, torch.nn.Module):
         if weights is not None:
@@ -68,7 +72,7 @@ def open_model(
         raise InputError(_refusal(path))
     from .folders import load_folder
 
-    return load_folder(path, allow_torch_weights)
+    return load_folder(path, allow_torch_weights, single=compute == "float32")
 
 
 def device_named(name: str) -> Any:
