@@ -1,10 +1,11 @@
-"""What all results can do: write themselves as JSON and as a page, and set cells under each other."""
+"""What all results share: they write themselves as JSON and as a page, come to a verdict, and set cells in columns."""
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,17 @@ class Written(ABC):
         from .report import write
 
         write(json.loads(self.to_json()), path)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer in a word or two, and a sentence that says why."""
+
+    answer: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:

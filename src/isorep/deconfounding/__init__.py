@@ -1,5 +1,6 @@
 """Deconfounding: do the axes of an embedding that tell biology survive a new batch?"""
 
+from ..results import Verdict
 from .classifiers import CLASSIFIERS, PARAMETERS, concentration, hoyer
 from .components import Component, Example
 from .evaluation import deconfound
@@ -15,7 +16,6 @@ from .result import (
     PairedTest,
     Score,
     Summary,
-    Verdict,
 )
 from .splits import SPLITS
 from .transforms import CONDITIONS

@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..ica import ICA
 from ..ica.summary import plain, versions
 from ..representation import Array
-from ..results import Written
+from ..results import Verdict, Written
 from .classifiers import concentration
 from .components import Component
 from .mixing import Mixing
@@ -160,17 +160,6 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """The answer (``helps``, ``hurts``, ``not shown`` or ``not asked``) and a sentence with the numbers."""
-
-    answer: str
-    sentence: str
-
-    def __str__(self) -> str:
-        return self.sentence
-
-
-@dataclass(frozen=True)
 class Deconfounding(Written):
     """The result of :func:`isorep.deconfound`.
 
@@ -190,6 +179,7 @@ class Deconfounding(Written):
     tasks : tuple of str
     data : Data
     verdict : Verdict
+        Its answer is ``helps``, ``hurts``, ``not shown`` or ``not asked``.
     caveats : tuple of str
         What to keep in mind about these numbers.
     model : ICA or None

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..results import Verdict
 from .components import Component
 from .inputs import Inputs
-from .result import Condition, PairedTest, Verdict
+from .result import Condition, PairedTest
 from .tables import condition_name
 from .transforms import TRANSDUCTIVE, WHITE, dimensions
 

@@ -1,5 +1,6 @@
 """Scores of latents against known factors: are the features the true factors?"""
 
+from ..results import Verdict
 from .binned import MIG, Modularity, mig, modularity
 from .columns import Column, Columns
 from .dci import DCI, IMPORTANCES, dci
@@ -8,7 +9,7 @@ from .families import FAMILIES, OUTPUTS
 from .infomec import THRESHOLDS, InfoMEC, infomec
 from .ladder import ladder
 from .matching import MCC, mcc
-from .readings import FactorReading, LatentReading, Verdict
+from .readings import FactorReading, LatentReading
 from .regression import R2, kernel_r2, linear_r2
 from .resampling import Chance
 from .result import FactorScores, Information, Score

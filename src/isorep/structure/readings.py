@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..representation import Array
+from ..results import Verdict
 from .pairs import Pair
 
 LEAST = 0.05
@@ -48,21 +48,6 @@ class LatentReading:
     nmi: float
     purity: float
     factors: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The answer (``recovered``, ``partly`` or ``not recovered``) and a sentence with the names."""
-
-    answer: str
-    sentence: str
-
-    def __str__(self) -> str:
-        return self.sentence
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 def chance_levels(tables: Sequence[Array], factors: int) -> Array:

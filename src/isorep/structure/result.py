@@ -12,8 +12,8 @@ from ..comparison import Comparison
 from ..comparison.result import Interval
 from ..ica.summary import plain, versions
 from ..representation import Array
-from ..results import Written, aligned
-from .readings import FactorReading, LatentReading, Verdict
+from ..results import Verdict, Written, aligned
+from .readings import FactorReading, LatentReading
 from .resampling import Chance
 
 SCHEMA = "isorep.structure/1"
@@ -87,6 +87,7 @@ class FactorScores(Written):
     latents : tuple of LatentReading
         What each latent is about.
     verdict : Verdict
+        Its answer is ``recovered``, ``partly`` or ``not recovered``.
     ladder : Comparison or None
         Up to which group latents equal the factors.
     records : dict of str to object
@@ -145,7 +146,7 @@ class FactorScores(Written):
                 "names": {"latents": self.names[0], "factors": self.names[1]},
                 "rows": self.rows,
                 "unit": "scores run to 1, higher is better; mutual information over the entropy of the factor",
-                "verdict": self.verdict.to_dict(),
+                "verdict": asdict(self.verdict),
                 "scores": {name: score.to_dict() for name, score in self.scores.items()},
                 "information": None if self.information is None else self.information.to_dict(),
                 "factors": [asdict(each) for each in self.factors],

@@ -12,6 +12,7 @@ import numpy as np
 from ..comparison import Comparison
 from ..comparison.settings import check_counts, check_seed
 from ..errors import InputError
+from ..results import Verdict
 from ..rows import Progress, no_progress
 from .dci import IMPORTANCES
 from .families import FAMILIES, Measured, Task
@@ -19,7 +20,7 @@ from .infomec import THRESHOLDS, constant_caveats
 from .information import NEIGHBORS
 from .ladder import measure_ladder
 from .pairs import Pair, paired
-from .readings import FactorReading, LatentReading, Verdict, chance_levels, judge, read_factors, read_latents
+from .readings import FactorReading, LatentReading, chance_levels, judge, read_factors, read_latents
 from .resampling import Chance, halves, interval_of, shuffles
 from .result import FactorScores, Information, Score, finite
 from .slots import checked_sizes

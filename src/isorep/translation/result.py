@@ -10,7 +10,7 @@ from .._version import __version__
 from ..comparison.result import Interval, Side
 from ..ica.summary import plain, versions
 from ..representation import Array
-from ..results import Written
+from ..results import Verdict, Written
 from .curve import Curve
 from .retrieval import Recall, Retrieval
 from .solving import Setting
@@ -46,17 +46,6 @@ class MapRecord:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """The answer in a word (``translate``, ``with losses`` or ``re-embed``) and a sentence that says why."""
-
-    answer: str
-    sentence: str
-
-    def __str__(self) -> str:
-        return self.sentence
-
-
-@dataclass(frozen=True)
 class Translation(Written):
     """The result of :func:`isorep.translate`.
 
@@ -73,6 +62,7 @@ class Translation(Written):
     translator : Translator
         The best map, fitted to all pairs: what :meth:`save` keeps.
     verdict : Verdict
+        Its answer is ``translate``, ``with losses`` or ``re-embed``.
     caveats : tuple of str
         What to keep in mind about these numbers.
     """

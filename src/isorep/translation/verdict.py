@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from ..comparison.result import Side
 from ..representation import Array, RowMatch
-from .result import MapRecord, Verdict
+from ..results import Verdict
+from .result import MapRecord
 from .retrieval import Retrieval
 
 _KEPT, _SAME_NEIGHBOURS = 0.99, 0.8

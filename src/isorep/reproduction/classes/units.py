@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import numpy as np
 
 from ...errors import InputError
 from ..experiment import Outcome, Plan, Run, Unit
+from ..threads import threads
 from .material import TASKS, Examples, examples
 from .measuring import cloud, curve, measure
 from .presets import Preset
@@ -39,7 +38,7 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
     given = examples(wanted["task"], wanted["classes"], wanted["dimension"], preset, run.seed)
     count = preset.seeds if wanted["published"] else preset.sweep_seeds
     seeds = [int(seed) for seed in np.random.SeedSequence([run.seed, 43]).generate_state(count)]
-    with _threads(preset.threads):
+    with threads(preset.threads):
         trained = _trained(unit, given, seeds, run)
         found: Outcome = {**wanted, "together": trained[0].together, "floor": given.floor}
         found |= measure(trained, given, run.seed)
@@ -108,16 +107,3 @@ def _check(preset: Preset) -> None:
         raise InputError("seeds and sweep_seeds are at least 2: pairs are compared")
     if min((preset.classes, preset.fixed_classes, *preset.sweep_classes)) < 2:
         raise InputError("there are at least 2 classes")
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    if count:
-        torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

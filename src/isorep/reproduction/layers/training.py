@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -49,20 +47,6 @@ def untrained_model(size: str, seed: int, corpus: Corpus, preset: Preset) -> Any
 def seed_of(seed: int, place: int) -> int:
     """The seed of a training: the same for all sizes."""
     return int(np.random.SeedSequence([seed, 41, place]).generate_state(1)[0])
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """So many threads of torch while it lasts; 0 leaves them as they are."""
-    import torch
-
-    before = torch.get_num_threads()
-    if count:
-        torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _built(size: str, corpus: Corpus, preset: Preset) -> Any:

@@ -11,11 +11,11 @@ import numpy as np
 from ...comparison.settings import checked_rungs
 from ...errors import InputError
 from ..experiment import Outcome, Plan, Run, Unit
+from ..threads import threads
 from .measuring import compare_layers
 from .networks import Network, constants, folder_model, measured_windows, small_gpt
 from .presets import Preset, parsed
 from .text import corpus_of
-from .training import threads
 
 FOLDERS = "model folders"
 

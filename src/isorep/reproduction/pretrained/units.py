@@ -8,8 +8,8 @@ from typing import Any
 from ...errors import InputError
 from ..experiment import Outcome, Plan, Run, Unit
 from ..layers.presets import parsed
-from ..layers.training import threads
 from ..pairs import all_pairs
+from ..threads import threads
 from .extracting import layers_of
 from .material import image_files
 from .measuring import fewer_rows, measure

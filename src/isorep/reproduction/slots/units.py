@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import numpy as np
 from ...datasets.slots import slot_generator
 from ...errors import InputError
 from ..experiment import Outcome, Plan, Run, Unit
+from ..threads import threads
 from .conditions import CONDITIONS, loss_of, parsed
 from .measuring import Examples, ceiling, examples, measure, unmixed
 from .presets import Preset
@@ -56,7 +55,7 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
     given = examples(generator, wanted["law"], preset.rows, preset.test_rows, run.seed)
     count = preset.restart_seeds if name == "restarts" else preset.seeds
     seeds = [int(seed) for seed in np.random.SeedSequence([run.seed, 23]).generate_state(count)]
-    with _threads(preset.threads):
+    with threads(preset.threads):
         trained, exchanges = _trained(name, strength, generator, given, seeds, run)
     runs = [measure(each, generator, given) | {"exchanges": exchanges[each.seed]} for each in trained]
     if name == "plain":
@@ -119,19 +118,6 @@ def _trained(
                 found[seat] = replace(each, module=module.eval())
                 exchanges[each.seed] += count
     return found, exchanges
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    if count:
-        torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _unit(slots: int, overlap: int, law: str, condition: str, strength: float) -> Unit:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import numpy as np
 
 from ...errors import InputError, MissingFileError
 from ..experiment import Outcome, Plan, Run, Unit
+from ..threads import threads
 from .material import Corpus, corpus
 from .measuring import measure, picture
 from .presets import Preset
@@ -41,7 +40,7 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
     wanted = unit.arguments
     given = corpus(preset.text, preset.characters, preset.vocabulary, preset.context)
     seeds = [int(seed) for seed in np.random.SeedSequence([run.seed, 59]).generate_state(preset.seeds)]
-    with _threads(preset.threads):
+    with threads(preset.threads):
         trained = _trained(wanted["estimator"], wanted["dimension"], given, seeds, run)
         found: Outcome = {**wanted, "corpus": given.facts, "unigram": given.unigram, "together": trained[0].together}
         found |= measure(trained, given, preset, run.seed)
@@ -98,16 +97,3 @@ def _check(preset: Preset) -> None:
         raise InputError("there are at least 20 words in the vocabulary, 1 in a context, and 1 noise word")
     if preset.text and not Path(preset.text).expanduser().exists():
         raise MissingFileError(f"{preset.text} does not exist: name a text file or a folder of text files")
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    if count:
-        torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
