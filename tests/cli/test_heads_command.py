@@ -117,3 +117,19 @@ def test_groups_without_features_are_refused(isorep_command, folder):
     assert "groups belong to the rows of features" in two.err
     one = isorep_command("heads", folder / "other.npy", "--groups", "document")
     assert "name two heads" in one.err
+
+
+def test_features_in_another_order_are_joined_by_id(isorep_command, folder):
+    m, order = equal_models(n=80, biases=False), np.random.default_rng(1).permutation(75)
+    np.savez(folder / "a.npz", values=m.f[5:], ids=np.arange(5, 80))
+    np.savez(folder / "b.npz", values=m.other_f[order], ids=order)
+    np.save(folder / "g.npy", m.g)
+    np.save(folder / "h.npy", m.other_g)
+    asked = ["heads", folder / "g.npy", folder / "h.npy", "--features", folder / "a.npz",
+             "--other-features", folder / "b.npz", "--boot", "0"]  # fmt: skip
+    refused = isorep_command(*asked)
+    assert refused.code == 2
+    assert "join them by id (--join" in refused.err
+    done = isorep_command(*asked, "--join")
+    assert (done.code, done.err) == (0, "")
+    assert "note: joined by id: 70 common rows, 5 dropped from a.npz and 5 from b.npz" in done.out

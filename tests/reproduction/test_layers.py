@@ -248,6 +248,24 @@ def test_folders_that_cannot_be_paired_are_refused(monkeypatch, tmp_path, text):
         plan(replace(TINY, models=(first,)), None)
 
 
+def test_a_model_that_looks_ahead_has_no_map_of_one_token(monkeypatch, tmp_path, text):
+    transformers = pytest.importorskip("transformers")
+    folders = [made_folder(tmp_path / name, 0, 1) for name in "ab"]
+    module = networks.opened(folders[0]).module.eval()
+    window = np.array([[3, 1, 4, 1]])
+    assert not networks.looks_ahead(lambda tokens: [module(input_ids=tokens).last_hidden_state], window)
+    for seed, folder in enumerate(folders):
+        torch.manual_seed(seed)
+        sizes = {"vocab_size": 257, "hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2}
+        config = transformers.BertConfig(**sizes, intermediate_size=8, max_position_embeddings=16)
+        transformers.BertModel(config).save_pretrained(folder)
+    networks.opened.cache_clear()
+    with pytest.raises(InputError, match="a is no causal model: its states depend on later tokens"):
+        tiny(monkeypatch, tmp_path, text, "one", models=tuple(folders))
+    found = tiny(monkeypatch, tmp_path, text, "two", models=tuple(folders), jacobians=0, rungs=("linear",))
+    assert list(found.outcomes) == ["model-0", "model-1", "pair-0.1"]
+
+
 # Pieces -------------------------------------------------------------------------------------------------------------
 
 

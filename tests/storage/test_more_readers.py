@@ -201,6 +201,9 @@ def test_torch_dicts_bfloat16_and_ids(tmp_path):
     torch.save({"epoch": 3, "z": tensors["z"]}, tmp_path / "b.pt")
     with pytest.raises(isorep.InputError, match="it holds int 'epoch' where a tensor or a flat dict of tensors"):
         isorep.read(tmp_path / "b.pt")
+    torch.save({"epoch": 3, "model": {"w": torch.ones(3, 2)}}, tmp_path / "whole.pt")
+    with pytest.raises(isorep.InputError, match=r"as 'model' alone: torch.save\(checkpoint\['model'\], FILE\)"):
+        isorep.read(tmp_path / "whole.pt")
 
 
 def write_shards(folder, suffix):

@@ -37,6 +37,7 @@ def command(
         typer.Option(help="Rows of features that belong together: a column of them, FILE::COLUMN, or an npy file."),
     ] = None,
     ids: Annotated[str | None, typer.Option(help="The column or array with row ids of the features.")] = None,
+    join: Annotated[bool, typer.Option("--join", help="Keep the rows of features that both have, by row id.")] = False,
     reference: Annotated[
         int | None, typer.Option(help="The class that log-odds refer to; by default the mean of all.")
     ] = None,
@@ -96,6 +97,7 @@ def command(
             features=None if features is None else read(features, ids=ids),
             other_features=None if other_features is None else read(other_features, ids=ids),
             groups=vector(groups, features),
+            join=join,
             reference=reference,
             folds=folds,
             n_boot=boot,

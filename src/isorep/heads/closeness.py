@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..representation import Array, Matrix
 from ..rows import Progress, block_rows, blocks, no_progress
 from .closeness_result import Closeness, Divergence, LogOddsDistance
-from .inputs import Head, open_heads
+from .inputs import Head, joined, open_heads
 from .readout import LogOdds, Readout, RowFigures
 from .representations import representation_distances
 from .resampling import draws_of, pooled_units
@@ -33,6 +33,7 @@ def closeness(
     target_bias: Any = None,
     reference: int | None = None,
     groups: Any = None,
+    join: bool = False,
     n_boot: int = 200,
     random_state: int = 0,
     progress: Progress | None = None,
@@ -59,6 +60,8 @@ def closeness(
         The class :math:`y_0`. By default the mean of all classes takes its place, so that no class is special.
     groups : (n,) array, optional
         Rows that belong together are resampled together.
+    join : bool
+        Keep the rows that both have, by their ids.
     n_boot : int
         Bootstrap draws; 0 for no intervals.
     random_state : int
@@ -87,6 +90,9 @@ def closeness(
     check_counts(n_boot=(n_boot, 0))
     check_seed(random_state)
     report = progress or no_progress
+    note = None
+    if join:
+        source, target, groups, note = joined(source, target, groups)
     pair, _, labels = open_pair(source, target, ("source", "target"), groups, False)
     if pair.n < 2:
         raise InputError(f"{' and '.join(pair.names)} have {pair.n} row: at least 2 are needed")
@@ -123,6 +129,7 @@ def closeness(
             "groups": None if labels is None else int(labels.max()) + 1,
             "n_boot": int(n_boot),
             "random_state": int(random_state),
+            "joined": note,
         },
     )
 

@@ -106,7 +106,7 @@ class Closeness(Written):
     @property
     def caveats(self) -> tuple[str, ...]:
         """What to keep in mind."""
-        said = []
+        said = [self.settings["joined"]] if self.settings.get("joined") else []
         each = self.representations
         if self.settings["n_boot"] and each is not None and each.cca_interval is None:
             said.append("features are too wide, or rows too few, for intervals of the representations' distances")

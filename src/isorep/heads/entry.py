@@ -9,7 +9,7 @@ from ..errors import InputError
 from ..rows import Progress, no_progress
 from .closeness import closeness
 from .diversity import diversity_of
-from .inputs import checked_weights, open_head, open_heads
+from .inputs import checked_weights, joined, open_head, open_heads
 from .maps import map_of
 from .regression import Asked
 from .result import Heads
@@ -25,6 +25,7 @@ def examine(
     features: Any = None,
     other_features: Any = None,
     groups: Any = None,
+    join: bool = False,
     reference: int | None = None,
     folds: int = 5,
     n_boot: int = 200,
@@ -44,7 +45,7 @@ def examine(
         Class frequencies.
     features, other_features : (n, M) arrays, Representations or paths, optional
         Features of the same inputs under the two models.
-    groups, reference, folds, n_boot, tolerance, random_state, progress
+    groups, join, reference, folds, n_boot, tolerance, random_state, progress
         As for :func:`head_map` and :func:`closeness`.
 
     Returns
@@ -69,6 +70,8 @@ def examine(
     if other is None:
         if other_bias is not None or other_features is not None:
             raise InputError("there is one head, so there is nothing for another bias or other features to belong to")
+        if join:
+            raise InputError("join belongs to the rows of paired features, and there is one head")
         if groups is not None:
             raise InputError("groups say which rows are held out together, and one head holds none out: name two heads")
         source = open_head(head, bias, "head")
@@ -78,13 +81,18 @@ def examine(
         raise InputError("features of one model were given: two heads are compared on paired features of both")
     if groups is not None and features is None:
         raise InputError("groups belong to the rows of features, and there are none")
+    if join and features is None:
+        raise InputError("join belongs to the rows of paired features, and there are none")
     source, target = open_heads(head, other, bias, other_bias)
     shares = checked_weights(weights, source.classes)
+    note = None
+    if join:
+        features, other_features, groups, note = joined(features, other_features, groups)
     here = None if features is None else loaded(features, "features")
     there = None if other_features is None else loaded(other_features, "other features")
     heads = diversity_of(source, shares, here), diversity_of(target, shares, there)
     asked = Asked(groups, folds, n_boot, random_state, tolerance, report)
-    mapped = map_of(source, target, shares, here, there, asked)
+    mapped = map_of(source, target, shares, here, there, asked, note)
     near = None
     if here is not None:
         near = closeness(

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..comparison.settings import loaded
 from ..errors import InputError
-from ..representation import Array, Matrix, Representation
+from ..groups import group_codes
+from ..representation import Array, Matrix, Representation, match_rows
 from ..rows import block_rows, blocks, read_rows, refuse_non_finite, select
 
+_MOST_INDEX = 2**26  # bytes
 _OUTPUT_HEADS = re.compile(r"(lm_head|embed_out|output_projection|decoder)\.weight$")
 _TIED = (
     "a head that is tied to the token embeddings is stored under their name alone, such as transformer.wte.weight or "
@@ -76,6 +80,10 @@ def open_head(data: Any, bias: Any, name: str) -> Head:
 
 def read_head(data: Any, name: str) -> Representation:
     """Embeddings as given, not yet checked; a tied head that is asked for by its own name is told where it lies."""
+    if hasattr(data, "weight") and hasattr(data, "state_dict"):
+        raise InputError(f"{name} is a {type(data).__name__}: give its weight")
+    if isinstance(data, str | Path):
+        _refuse_folder(str(data))
     try:
         return loaded(data, name)
     except InputError as error:
@@ -91,12 +99,33 @@ def open_heads(source: Any, target: Any, source_bias: Any, target_bias: Any) -> 
         named = ((here, "source"), (there, "target"))
         here, there = (replace(head, name=f"{head.name} ({role})") for head, role in named)
     if here.classes != there.classes:
+        least = min(here.classes, there.classes)
         raise InputError(
-            f"{here.name} has {here.classes} classes and {there.name} has {there.classes}: heads share their classes"
+            f"{here.name} has {here.classes} classes and {there.name} has {there.classes}: heads share their classes; "
+            f"of a vocabulary that was padded take the first {least} rows alone"
         )
     if here.ids is not None and there.ids is not None and not np.array_equal(here.ids, there.ids):
         raise InputError(f"the classes of {here.name} and {there.name} have other names, or another order")
     return here, there
+
+
+def joined(features: Any, other: Any, groups: Any) -> tuple[Representation, Representation, Any, str | None]:
+    """The rows that paired features share, by id in the order of the first, with their groups; and a note on it."""
+    here, there = loaded(features, "features"), loaded(other, "other features")
+    match = match_rows(here, there, join=True)
+    if match.source_rows is None or match.target_rows is None:
+        return here, there, groups, None
+    labels = group_codes(groups, len(here))
+    note = (
+        f"joined by id: {len(match.source_rows)} common rows, {match.dropped_from_source} dropped from {here.name} and "
+        f"{match.dropped_from_target} from {there.name}"
+    )
+    return (
+        _rows_of(here, match.source_rows),
+        _rows_of(there, match.target_rows),
+        None if labels is None else labels[match.source_rows],
+        note,
+    )
 
 
 def open_features(data: Any, width: int, name: str, of: str) -> Representation:
@@ -122,6 +151,34 @@ def checked_vector(data: Any, n: int, name: str, noun: str) -> Array | None:
     if not np.isfinite(vector).all():
         raise InputError(f"{name} is not finite at {noun} {int(np.argmin(np.isfinite(vector)))}")
     return vector
+
+
+def _rows_of(data: Representation, rows: Array) -> Representation:
+    return Representation(select(data.values, rows), None if data.ids is None else data.ids[rows], data.name)
+
+
+def _refuse_folder(text: str) -> None:
+    """Say which file of a model folder, or of the files that an index lists, holds a tensor."""
+    place, _, tensor = text.partition("::")
+    path, tensor = Path(place), tensor or "lm_head.weight"
+    listed = place.endswith(".safetensors.index.json")
+    index = path if listed else path / "model.safetensors.index.json"
+    try:
+        there = path.is_file() if listed else (path / "config.json").is_file()
+    except (OSError, ValueError):  # no path at all, which the reader says better
+        there = False
+    if not there:
+        return
+    found: Any = None
+    with suppress(OSError, ValueError, RecursionError):
+        if index.stat().st_size <= _MOST_INDEX:
+            found = json.loads(index.read_text("utf-8"))
+    shards = found.get("weight_map") if isinstance(found, dict) else None
+    file = shards.get(tensor) if isinstance(shards, dict) else "model.safetensors"
+    what = "a list of files" if listed else "a model folder"
+    if not isinstance(file, str):
+        raise InputError(f"{place} is {what}, and names no tensor {tensor!r}; {_TIED}")
+    raise InputError(f"{place} is {what}: name a file and a tensor, {index.parent / file}::{tensor}")
 
 
 def _plain(data: Any, name: str) -> Array:

@@ -172,7 +172,7 @@ class HeadMap(Written):
     @property
     def caveats(self) -> tuple[str, ...]:
         """What to keep in mind."""
-        said = []
+        said = [self.settings["joined"]] if self.settings.get("joined") else []
         if self.vacuous and self.regression is not None:
             said.append(
                 f"{self.classes} classes leave no room for heads of rank {self.ranks[0]} and {self.ranks[1]} to "

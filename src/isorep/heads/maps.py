@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..moments import require_memory
 from ..representation import Array
 from ..rows import Progress, no_progress
-from .inputs import Head, checked_weights, open_heads
+from .inputs import Head, checked_weights, joined, open_heads
 from .map_result import HeadMap
 from .products import head_products, principal_angles, solve_map
 from .regression import Asked, compare_with_regression
@@ -29,6 +29,7 @@ def head_map(
     features: Any = None,
     other_features: Any = None,
     groups: Any = None,
+    join: bool = False,
     folds: int = 5,
     n_boot: int = 200,
     tolerance: float = 0.01,
@@ -61,6 +62,8 @@ def head_map(
         Features of the same inputs under the source and the target model.
     groups : (n,) array, optional
         Rows that belong together are held out and resampled together.
+    join : bool
+        Keep the rows of paired features that both have, by their ids.
     folds, n_boot, random_state
         Of the regression's held-out errors and the intervals.
     tolerance : float
@@ -94,14 +97,25 @@ def head_map(
         raise InputError("features of one model were given: a map is compared on paired features of both")
     source, target = open_heads(G_source, G_target, source_bias, target_bias)
     shares = checked_weights(weights, source.classes)
+    note = None
+    if join:
+        if features is None:
+            raise InputError("join belongs to the rows of paired features, and there are none")
+        features, other_features, groups, note = joined(features, other_features, groups)
     asked = Asked(groups, folds, n_boot, random_state, tolerance, progress or no_progress)
-    return map_of(source, target, shares, features, other_features, asked)
+    return map_of(source, target, shares, features, other_features, asked, note)
 
 
 def map_of(
-    source: Head, target: Head, shares: Array | None, features: Any, other_features: Any, asked: Asked
+    source: Head,
+    target: Head,
+    shares: Array | None,
+    features: Any,
+    other_features: Any,
+    asked: Asked,
+    joined_note: str | None = None,
 ) -> HeadMap:
-    """The map between two heads that are open."""
+    """The map between two heads that are open; the note says how features were joined."""
     require_memory(source.width, target.width, 1)
     if shares is not None and (shares == 0).any():
         seen = np.flatnonzero(shares > 0)
@@ -129,6 +143,7 @@ def map_of(
             "folds": asked.folds,
             "n_boot": asked.n_boot,
             "random_state": asked.seed,
+            "joined": joined_note,
         },
     )
     if features is None:

@@ -82,10 +82,11 @@ def with_weights(module: Any, text: str, path: Path, *, torch_files: bool = Fals
     else:
         raise InputError(f"{path} is not a safetensors file: save weights with safetensors.torch.save_file")
     try:
-        module.load_state_dict(tensors)
+        module.load_state_dict(tensors | _tied(module, tensors))
     except RuntimeError as error:
         lines = [line.strip() for line in str(error).splitlines()]
-        raise InputError(f"{path} does not fit {text}: {' '.join(lines[1:3])[:300]}") from error
+        why = _prefixed(module, tensors) or " ".join(lines[1:3])[:300]
+        raise InputError(f"{path} does not fit {text}: {why}") from error
     return module
 
 
@@ -125,6 +126,32 @@ def _torch_tensors(path: Path) -> dict[str, Any]:
         return read_tensors(path)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
+
+
+def _tied(module: Any, tensors: dict[str, Any]) -> dict[str, Any]:
+    """Weights that a file leaves out because the module shares them with weights that it has."""
+    names: dict[int, list[str]] = {}
+    for name, value in module.state_dict(keep_vars=True).items():
+        names.setdefault(id(value), []).append(name)
+    found: dict[str, Any] = {}
+    for same in names.values():
+        stored = next((name for name in same if name in tensors), None)
+        if stored is not None:
+            found |= {name: tensors[stored] for name in same if name not in tensors}
+    return found
+
+
+def _prefixed(module: Any, tensors: dict[str, Any]) -> str | None:
+    """A word on weights that were saved from something around the module: DataParallel, a compiled or outer module."""
+    wanted = set(module.state_dict())
+    one = max(wanted, key=len, default="")
+    for start in sorted((name.removesuffix(one) for name in tensors if name.endswith(f".{one}")), key=len):
+        if {f"{start}{name}" for name in wanted} <= set(tensors):
+            return (
+                f"its names begin with {start!r}, as those of a module around it do, such as DataParallel: save the "
+                "state_dict() of the module inside"
+            )
+    return None
 
 
 def _takes_nothing(function: Callable[..., Any]) -> bool:

@@ -61,12 +61,22 @@ def read_tensors(path: Path) -> dict[str, Any]:
             "(model.state_dict()), with torch.save"
         ) from error
     tensors = held if isinstance(held, dict) else {_ONLY: held}
+    inner = next((name for name, found in tensors.items() if _all_tensors(found)), None)
+    advice = (
+        "" if inner is None else f"; save what it holds as {inner!r} alone: torch.save(checkpoint[{inner!r}], FILE)"
+    )
     for name, tensor in tensors.items():
         if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
             raise InputError(
-                f"it holds {type(tensor).__name__} {name!r} where a tensor or a flat dict of tensors is read"
+                f"it holds {type(tensor).__name__} {name!r} where a tensor or a flat dict of tensors is read" + advice
             )
     return tensors
+
+
+def _all_tensors(found: Any) -> bool:
+    """Whether something is a dict of tensors, as a state_dict() inside of a checkpoint is."""
+    torch = _torch()
+    return isinstance(found, dict) and bool(found) and all(isinstance(each, torch.Tensor) for each in found.values())
 
 
 def check_archive(path: Path) -> None:

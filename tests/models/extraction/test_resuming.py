@@ -96,11 +96,11 @@ def test_documents_go_on_too(gpt2, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"pool": "max"}, r"another pool \(mean and not max\)"),
-        ({"dtype": "float16"}, "another dtype"),
-        ({"layers": "0"}, "another layers"),
-        ({"data": X + 1}, "another contents"),
-        ({"seed": 1}, "another weights"),
+        ({"pool": "max"}, r"other pool \(mean and not max\)"),
+        ({"dtype": "float16"}, "other dtype"),
+        ({"layers": "0"}, "other layers"),
+        ({"data": X + 1}, "other contents"),
+        ({"seed": 1}, "other weights"),
     ],
 )
 def test_what_belongs_to_another_run_is_refused_unless_it_is_thrown_away(model, tmp_path, change, match):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from ...representation import Array
 from ...storage import suffixes
 from ...storage.registry import split_key
 from .arrays import ArrayRows, ImageFiles, Rows, stored_rows
-from .texts import Documents, JsonLines, ParquetTexts, TextFile, TextFolder, Texts, holds_text
+from .texts import Document, Documents, JsonLines, ParquetTexts, TextFile, TextFolder, Texts, holds_text
 
 INPUTS = ("auto", "values", "tokens", "images", "text")
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
@@ -43,13 +44,15 @@ def open_data(
     if not path.exists():
         raise MissingFileError(f"{path} does not exist")
     fields = (text_field if key is None else key, id_field, group_field)
-    opened = _folder(path, kind, pixels or {}) if path.is_dir() else _file(path, key, kind, fields, pixels or {})
+    opened = _folder(path, key, kind, pixels or {}) if path.is_dir() else _file(path, key, kind, fields, pixels or {})
     if group_field is not None and not opened.has_groups:
         raise InputError(f"{path.name} has no fields, so there is no group {group_field!r} in it")
     return _limited(opened, limit)
 
 
-def _folder(path: Path, kind: str, pixels: dict[str, Any]) -> Rows | Documents:
+def _folder(path: Path, key: str | None, kind: str, pixels: dict[str, Any]) -> Rows | Documents:
+    if path.name.lower().endswith(".zarr"):
+        return stored_rows(path, key, kind, pixels)
     files = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith("."))
     texts = [file for file in files if file.suffix.lower() == ".txt"]
     images = [file for file in files if file.suffix.lower() in IMAGES]
@@ -59,8 +62,8 @@ def _folder(path: Path, kind: str, pixels: dict[str, Any]) -> Rows | Documents:
         return TextFolder(path, texts)
     if images and kind in ("auto", "images"):
         return ImageFiles(path, images, pixels)
-    if kind == "auto" and (path.name.endswith(".zarr") or any(file.name.endswith(tuple(suffixes())) for file in files)):
-        return stored_rows(path, None, "values", pixels)
+    if kind in ("auto", "values", "tokens") and any(file.name.endswith(tuple(suffixes())) for file in files):
+        return stored_rows(path, key, kind, pixels)
     raise InputError(f"{path} holds no .txt files and no images ({', '.join(IMAGES)})")
 
 
@@ -99,6 +102,23 @@ def _as_array(data: Any) -> Array:
         raise InputError(f"the data are not a rectangular array: {error}") from None
 
 
+class TokenRows(Documents):
+    """Token ids of an array, without padding at either end, as documents."""
+
+    kind = "tokens"
+
+    def __init__(self, rows: Rows, pad: int | None) -> None:
+        self.rows, self._pad = rows, pad
+        self.name, self.count, self.paths, self.told = rows.name, rows.count, rows.paths, rows.told
+
+    def _all(self) -> Iterator[Document]:
+        for start in range(0, self.rows.count, 256):
+            stop = min(start + 256, self.rows.count)
+            for label, tokens in zip(self.rows.ids(start, stop), self.rows.read(start, stop), strict=True):
+                real = np.flatnonzero(tokens != self._pad) if self._pad is not None else np.arange(len(tokens))
+                yield Document(label, tokens[real[0] : real[-1] + 1] if len(real) else tokens[:0])
+
+
 def file_fingerprint(path: Path) -> str:
     """A hash of a file's size and of pieces of it, evenly spaced: all of a small one."""
     size = path.stat().st_size
@@ -114,14 +134,15 @@ def file_fingerprint(path: Path) -> str:
 
 
 def data_fingerprint(opened: Rows | Documents) -> str:
-    """A hash that tells other data: of the files they come from, or of evenly spaced rows of an array."""
+    """A hash that tells other data: of the files they come from, or of evenly spaced rows of an array or store."""
     found = hashlib.sha256(opened.told.encode())
     for path in opened.paths:
         if path.is_file() and len(opened.paths) == 1:
             found.update(file_fingerprint(path).encode())
         else:
             found.update(f"{path.name} {path.stat().st_size};".encode())
-    if not opened.paths and isinstance(opened, Rows):
-        for row in np.linspace(0, (opened.count or 1) - 1, _PIECES).astype(int):
-            found.update(np.ascontiguousarray(opened.read(row, row + 1)).tobytes())
+    rows = opened.rows if isinstance(opened, TokenRows) else opened
+    if isinstance(rows, Rows) and not any(path.is_file() for path in rows.paths):
+        for row in np.linspace(0, rows.count - 1, _PIECES).astype(int):
+            found.update(np.ascontiguousarray(rows.read(row, row + 1)).tobytes())
     return found.hexdigest()

@@ -14,19 +14,21 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
-from .arrays import Rows
 from .data import data_fingerprint, open_data
+from .examples import as_taken, first_batch, padding_id
 from .finishing import require_apart, row_labels, save, targets, working_folder
 from .journal import Journal
 from .layers import OUTPUT
+from .masking import unmasked
 from .passes import Batch, LayerShape, Passes
 from .pooling import ambiguous, channels_first, pooled, require_pool
 from .result import ExtractedData, ExtractedLayer, Extraction
-from .running import Loop, Progress, rows_batch
+from .running import Loop, Progress
 from .sources import TRANSFORMER, Source, device_named, evaluating, fingerprint, open_model
 from .statistics import describe
-from .texts import Document, Documents
-from .windows import Cutter, padded
+from .texts import Documents
+from .trials import try_document, try_rows
+from .windows import Cutter
 
 DTYPES = ("float16", "float32", "float64")
 
@@ -163,15 +165,20 @@ def extract(
         pixels={**source.pixels, **(pixels or {})},
     )
     cutter = Cutter(source.tokenizer, _context(source, context), special=special, truncate=truncate)
-    examples = _as_taken(examples, source, pad)
+    examples = as_taken(examples, source, pad)
     if isinstance(examples, Documents) and pool == "flatten":
         raise InputError("documents differ in length, so they cannot be flattened: choose another pool")
     where = device_named(device)
-    with evaluating(source.module, where), _uncached(source.module):
+    with evaluating(source.module, where), _uncached(source.module), unmasked(source) as unmasking:
         passes = Passes(source, where, key)
-        first = _first_batch(examples, cutter, pad)
+        first = first_batch(examples, cutter, pad)
         passes.choose((-1 if source.kind == TRANSFORMER else OUTPUT) if layers is None else layers, first)
         shapes, widths = _widths(passes, first, pool, channels)
+        trial = (
+            try_document(passes, first, _context(source, context), padding_id(source, pad) or 0)
+            if isinstance(examples, Documents)
+            else try_rows(passes, examples, pad, batch)
+        )
         unsure = [] if pool == "flatten" else _unsure(passes, source, shapes, channels)
         scratch = Scratch() if output is None else None
         home = f"{scratch.name}/{{layer}}.npy" if output is None and scratch is not None else output or ""
@@ -192,15 +199,17 @@ def extract(
             "dtype": dtype,
             "compute": compute,
         }
-        belongs = {**asked, "weights": fingerprint(source.module), "contents": data_fingerprint(examples)}
+        belongs = {**asked, "weights": fingerprint(source), "contents": data_fingerprint(examples)}
         journal = Journal(working_folder(home, list(files.values())), belongs)
         try:
             journal.open(restart=restart)
             kind = np.dtype(dtype)
             journal.start(widths, {name: width * kind.itemsize for name, width in widths.items()})
-            loop = Loop(passes, journal, pool, channels, kind, batch, progress or _silent, _padding(source, pad))
+            report = progress or _silent
+            filling = padding_id(source, pad)
+            loop = Loop(passes, journal, pool, channels, kind, batch, report, filling, trial.equal_lengths)
             loop.run_documents(examples, cutter) if isinstance(examples, Documents) else loop.run_rows(examples)
-            layers_found, grouped = _finish(journal, files, shapes, kind, pool == "token", progress or _silent)
+            layers_found, grouped = _finish(journal, files, shapes, kind, pool == "token", report)
         finally:
             journal.close()
     journal.remove()
@@ -212,7 +221,12 @@ def extract(
         {**asked, "device": str(where), "batch": batch, "seed": seed},
         time.monotonic() - began,
         journal.resumed,
-        (*_caveats(source, done, layers_found, _context(source, context), truncate), *unsure),
+        (
+            *unmasking,
+            *_caveats(source, done, layers_found, _context(source, context), truncate),
+            *trial.notes,
+            *unsure,
+        ),
         grouped,
         scratch,
     )
@@ -229,15 +243,17 @@ def list_layers(model: Any, data: Any = None, **options: Any) -> list[LayerShape
     pad, context, where = options.pop("pad", None), options.pop("context", None), options.pop("device", "cpu")
     if data is None and source.kind != TRANSFORMER:
         raise InputError("name the data too: shapes are those of an example's way through the model")
+    if data is None and source.takes != "input_ids":
+        raise InputError(f"name the data too: {source.name} takes {source.takes}, and no tokens")
     if data is None:
         first = Batch(np.zeros((1, 4), dtype=np.int64), "tokens", np.ones((1, 4), dtype=bool))
     else:
         pixels = {**source.pixels, **(options.pop("pixels", None) or {})}
         kind = options.pop("input", "auto")
-        examples = _as_taken(open_data(data, kind=kind, pixels=pixels, **options), source, pad)
-        first = _first_batch(examples, Cutter(source.tokenizer, _context(source, context)), pad)
+        examples = as_taken(open_data(data, kind=kind, pixels=pixels, **options), source, pad)
+        first = first_batch(examples, Cutter(source.tokenizer, _context(source, context)), pad)
     device = device_named(where)
-    with evaluating(source.module, device), _uncached(source.module):
+    with evaluating(source.module, device), _uncached(source.module), unmasked(source):
         return Passes(source, device, None).shapes(first)
 
 
@@ -247,50 +263,6 @@ class Scratch:
     def __init__(self) -> None:
         self.name = tempfile.mkdtemp(prefix="isorep-")
         weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
-
-
-class _TokenRows(Documents):
-    """Token ids of an array, without padding at either end, as documents."""
-
-    kind = "tokens"
-
-    def __init__(self, rows: Rows, pad: int | None) -> None:
-        self._rows, self._pad = rows, pad
-        self.name, self.count, self.paths, self.told = rows.name, rows.count, rows.paths, rows.told
-
-    def _all(self) -> Iterator[Document]:
-        for start in range(0, self._rows.count, 256):
-            stop = min(start + 256, self._rows.count)
-            for label, tokens in zip(self._rows.ids(start, stop), self._rows.read(start, stop), strict=True):
-                real = np.flatnonzero(tokens != self._pad) if self._pad is not None else np.arange(len(tokens))
-                yield Document(label, tokens[real[0] : real[-1] + 1] if len(real) else tokens[:0])
-
-
-def _as_taken(examples: Rows | Documents, source: Source, pad: int | None) -> Rows | Documents:
-    """Documents where the model has a notion of them."""
-    if isinstance(examples, Documents) and source.tokenizer is None:
-        raise InputError(f"{examples.name} holds texts and {source.name} has no tokenizer: give token ids")
-    if isinstance(examples, Rows) and examples.kind == "tokens" and source.kind == TRANSFORMER:
-        if len(examples.read(0, 1).shape) != 2:
-            raise InputError(f"{examples.name} holds whole numbers of more than two axes, which are no token ids")
-        return _TokenRows(examples, pad)
-    return examples
-
-
-def _first_batch(examples: Rows | Documents, cutter: Cutter, pad: int | None) -> Batch:
-    """One example that is not empty."""
-    if isinstance(examples, Rows):
-        for row in range(examples.count):
-            batch = rows_batch(examples, row, row + 1, pad)
-            if batch.kept is None or batch.kept.any():
-                return batch
-    else:
-        for document in examples:
-            windows = cutter.windows(0, document.content)
-            if windows:
-                tokens, attended, kept = padded(windows[:1], 0)
-                return Batch(tokens, "tokens", attended, kept)
-    raise InputError(f"all examples of {examples.name} are empty")
 
 
 def _widths(
@@ -381,14 +353,6 @@ def _context(source: Source, wanted: int | None) -> int | None:
     if wanted is not None and source.context is not None and wanted > source.context:
         raise InputError(f"context is {wanted} and {source.name} takes {source.context} tokens at once")
     return source.context if wanted is None else wanted
-
-
-def _padding(source: Source, pad: int | None) -> int | None:
-    """The id that fills up batches: it is masked, so any will do that the model has."""
-    if pad is not None or source.kind != TRANSFORMER:
-        return pad
-    found = getattr(source.tokenizer, "pad_token_id", None)
-    return int(found) if isinstance(found, int) else 0
 
 
 def _require_numbers(dtype: str, batch: int | None, context: int | None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,10 +44,12 @@ def load_folder(path: Path, allow_torch_weights: bool, *, single: bool = True) -
         whole, module = module, module.get_encoder()
         missing = _used(missing, whole, module)
         notes.append("of an encoder-decoder model the encoder is used")
-    notes += _require_complete(missing, path)
+    made_up = _require_complete(missing, path)
+    notes += [f"the weights have no {name}, which stays as it was made" for name in made_up]
     notes += _made_single(module) if single else []
-    context = context_length(module.config, tokenizer)
-    return Source(module, path.name, TRANSFORMER, tokenizer, context, _pixels(path), tuple(notes))
+    context = context_length(module, tokenizer)
+    name = path.resolve().name
+    return Source(module, name, TRANSFORMER, tokenizer, context, _pixels(path), tuple(notes), made_up)
 
 
 def import_transformers() -> Any:
@@ -58,10 +61,17 @@ def import_transformers() -> Any:
     return transformers
 
 
-def context_length(config: Any, tokenizer: Any) -> int | None:
-    """How many tokens a model takes at once: the least that its configuration and its tokenizer say."""
+def context_length(module: Any, tokenizer: Any) -> int | None:
+    """How many tokens a model takes at once: the least that its configuration, positions and tokenizer say.
+
+    Models after RoBERTa number positions from the padding id on: of 514 that they have, 512 are left.
+    """
+    config = getattr(module.config, "text_config", None) or module.config
     said_so = [getattr(config, name, None) for name in _LENGTHS]
     said_so.append(getattr(tokenizer, "model_max_length", None))
+    for name, each in module.named_modules():
+        if name.endswith("position_embeddings") and isinstance(getattr(each, "padding_idx", None), int):
+            said_so.append(each.num_embeddings - each.padding_idx - 1)
     found = [int(value) for value in said_so if isinstance(value, int | float) and 0 < value < _NO_LIMIT]
     return min(found, default=None)
 
@@ -169,6 +179,11 @@ def _load_model(transformers: Any, path: Path, safe: bool) -> tuple[Any, list[st
             dtype="auto",
         )
     except Exception as error:  # whatever a folder makes the library raise
+        if "Unrecognized configuration class" in str(error):
+            raise InputError(
+                f"{path} cannot be loaded: AutoModel knows no model for its {_model_type(path)}; load it in Python by "
+                "its own class, and give the module, or the part of it that is meant"
+            ) from error
         raise InputError(f"{path} cannot be loaded: {said(error)}") from error
     return module, sorted(map(str, info["missing_keys"])) + sorted(str(key) for key in info["mismatched_keys"])
 
@@ -187,15 +202,15 @@ def _used(missing: list[str], whole: Any, part: Any) -> list[str]:
     return [name for name in missing if name not in known or id(known[name]) in here]
 
 
-def _require_complete(missing: list[str], path: Path) -> list[str]:
-    """Refuse a model with weights that the library made up; a pooler, which no hidden state needs, is a note."""
+def _require_complete(missing: list[str], path: Path) -> tuple[str, ...]:
+    """Refuse a model with weights that the library made up, but for a pooler, which no hidden state needs: its name."""
     lost = [name for name in missing if "pooler" not in name]
     if lost:
         raise InputError(
             f"the weights of {path} lack {len(lost)} parameters of the model that its config.json describes, such as "
             f"{lost[0]}"
         )
-    return ["the weights have no pooler, which stays as it was made"] if missing else []
+    return tuple(sorted({re.sub(r"(pooler\w*)\..*", r"\1", name) for name in missing}))
 
 
 def _made_single(module: Any) -> list[str]:
@@ -217,15 +232,25 @@ def _load_tokenizer(transformers: Any, path: Path) -> Any:
         raise InputError(f"the tokenizer of {path} cannot be loaded: {said(error)}") from error
 
 
+def _model_type(path: Path) -> str:
+    return f"model_type {str(_read_json(path / 'config.json').get('model_type'))[:60]!r}"
+
+
 def _pixels(path: Path) -> dict[str, Any]:
-    """Size, mean and spread of images, from the folder's own preprocessing."""
-    if not (path / "preprocessor_config.json").is_file():
+    """Size, mean and spread of images, from the folder's own preprocessing; a processor holds that of images inside."""
+    given: Any = {}
+    for name, inside in (("processor_config.json", "image_processor"), ("preprocessor_config.json", None)):
+        if (path / name).is_file():
+            found = _read_json(path / name)
+            given = found.get(inside) if inside is not None else found
+    if not isinstance(given, dict):
         return {}
-    given = _read_json(path / "preprocessor_config.json")
     size = given.get("crop_size") or given.get("size")
     if isinstance(size, dict):
         size = size.get("height") or size.get("shortest_edge")
-    found = {"size": size, "mean": given.get("image_mean"), "spread": given.get("image_std")}
+    found = {"size": size}
+    if given.get("do_normalize") is not False:
+        found |= {"mean": given.get("image_mean"), "spread": given.get("image_std")}
     return {key: value for key, value in found.items() if isinstance(value, int | list)}
 
 

@@ -131,7 +131,7 @@ class Journal:
         for name, mine in self._settings.items():
             if settings.get(name) != mine:
                 raise InputError(
-                    f"{self.folder} holds an extraction that was stopped, with another {name.replace('_', ' ')} "
+                    f"{self.folder} holds an extraction that was stopped, with other {name.replace('_', ' ')} "
                     f"({_short(settings.get(name))} and not {_short(mine)}): say --restart to throw it away, or name "
                     "another output"
                 )

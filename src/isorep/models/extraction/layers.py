@@ -60,6 +60,8 @@ def number_of_hidden(name: str, model: Any) -> str | int:
 
 def numbered(index: int, names: Sequence[str], what: str) -> str:
     """One of the names by its number, also from the end."""
+    if not names:
+        raise InputError(f"there is no layer {index}: the model calls no modules inside of it; name {OUTPUT!r}")
     if not -len(names) <= index < len(names):
         raise InputError(
             f"there is no layer {index}: {what} are numbered 0 to {len(names) - 1}, or -{len(names)} to -1"

@@ -13,8 +13,8 @@ from ...errors import InputError
 from ...representation import Array
 from ..loading import import_torch, said
 from .capturing import capture, first_tensor
-from .layers import hidden_label, leaves_in_order, module_named, number_of_hidden, numbered, parse_layers
-from .sources import TRANSFORMER, Source, floating_dtype
+from .layers import OUTPUT, hidden_label, leaves_in_order, module_named, number_of_hidden, numbered, parse_layers
+from .sources import TRANSFORMER, Source, failure_of, floating_dtype
 
 if TYPE_CHECKING:
     import torch
@@ -42,12 +42,13 @@ class LayerShape:
 
 @dataclass(frozen=True)
 class Batch:
-    """Inputs of a pass; ``attended`` and ``kept`` are the masks of sequences with padding."""
+    """Inputs of a pass; ``attended`` and ``kept`` are the masks of sequences with padding, ``types`` their segments."""
 
     inputs: Array
     kind: str
     attended: Array | None = None
     kept: Array | None = None
+    types: Array | None = None
 
 
 class Passes:
@@ -68,6 +69,7 @@ class Passes:
                 item = number_of_hidden(item, self._source.module)
             if isinstance(item, str):
                 module_named(self._source.module, item)
+                self._require_stored(item)
                 found.append(Layer(item))
             elif self._source.kind == TRANSFORMER:
                 states = self._hidden_count(first)
@@ -123,6 +125,27 @@ class Passes:
             ]
         return found
 
+    @property
+    def changes_attention(self) -> bool:
+        """Whether the model turns to another attention for short inputs, and keeps to it (BigBird)."""
+        module = self._source.module
+        return hasattr(module, "set_attention_type") and module.config.attention_type == "block_sparse"
+
+    def _reset_attention(self) -> None:
+        module = self._source.module
+        if self.changes_attention and module.attention_type != module.config.attention_type:
+            module.set_attention_type(module.config.attention_type)
+
+    def _require_stored(self, layer: str) -> None:
+        """Refuse what comes from weights that the folder does not have."""
+        key = self._key if layer == OUTPUT else None
+        for name in self._source.made_up:
+            if f"{layer}.".startswith(f"{name}.") or key == f"{name.rpartition('.')[2]}_output":
+                raise InputError(
+                    f"the weights of {self._source.name} have no {name}, so that what {key or layer} gives is random: "
+                    "name another layer"
+                )
+
     def _calls(self, batch: Batch) -> list[tuple[str, str, tuple[int, ...] | None]]:
         calls: dict[str, tuple[str, tuple[int, ...] | None]] = {}
         begun: list[str] = []
@@ -154,7 +177,8 @@ class Passes:
     def _hidden_count(self, batch: Batch) -> int:
         states = getattr(self._forward(batch, hidden=True), "hidden_states", None)
         if not states:
-            raise InputError(f"{self._source.name} gives no hidden states: name its layers")
+            advice = failure_of(self._source, batch.inputs) or "gives no hidden states: name its layers"
+            raise InputError(f"{self._source.name} {advice}")
         return len(states)
 
     def _forward(self, batch: Batch, *, hidden: bool) -> Any:
@@ -166,17 +190,27 @@ class Passes:
         try:
             if self._source.kind != TRANSFORMER:
                 return self._source.module(inputs)
+            self._reset_attention()
             given: dict[str, Any] = {"output_hidden_states": True} if hidden else {}
             if batch.attended is not None:
                 given["attention_mask"] = torch.from_numpy(batch.attended.astype(np.int64)).to(self._device)
-            main = getattr(self._source.module, "main_input_name", "input_ids")
-            return self._source.module(**{main: inputs}, **given)
+            if batch.types is not None:
+                given["token_type_ids"] = torch.from_numpy(batch.types).to(self._device)
+            return self._source.module(**{self._source.takes: inputs}, **given)
         except InputError:
             raise
         except Exception as error:  # the user's model
+            what = f"fails on a batch of shape {tuple(inputs.shape)} {inputs.dtype}: {said(error)}"
+            advice = failure_of(self._source, batch.inputs)
             raise InputError(
-                f"{self._source.name} fails on a batch of shape {tuple(inputs.shape)} {inputs.dtype}: {said(error)}"
+                f"{self._source.name} {what if advice is None else f'{advice} ({said(error)})'}"
             ) from error
+
+
+def not_examples(layer: Layer, output: torch.Tensor, examples: int) -> str:
+    """What is wrong with an output that does not have one entry an example."""
+    given = "one example" if examples == 1 else f"{examples} examples"
+    return f"layer {layer.label!r} gives {tuple(output.shape)} for {given}: its first axis is not that of examples"
 
 
 def _once(label: str, taken: dict[str, list[torch.Tensor]]) -> torch.Tensor:

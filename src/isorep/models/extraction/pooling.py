@@ -68,6 +68,8 @@ def pooled(output: torch.Tensor, pool: str, first: bool, mask: torch.Tensor | No
     if output.dim() < 2:
         raise InputError(f"layer {layer!r} gives {tuple(output.shape)}: one row an example is needed")
     n = len(output)
+    if output.layout != torch.strided:
+        raise InputError(f"layer {layer!r} gives a sparse tensor: name another layer")
     if not output.is_floating_point():
         raise InputError(f"layer {layer!r} gives {output.dtype}, not floating-point values")
     if output.dim() == 2:

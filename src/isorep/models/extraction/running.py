@@ -16,7 +16,7 @@ from ...representation import Array
 from ..loading import import_torch
 from .arrays import Rows
 from .journal import Journal
-from .passes import Batch, Passes
+from .passes import Batch, Passes, not_examples
 from .pooling import Pooled, channels_first, pooled
 from .texts import Document, Documents
 from .windows import Cutter, Window, batches, padded
@@ -44,6 +44,7 @@ class Loop:
     batch: int | None
     progress: Progress
     pad: int | None = None
+    equal_lengths: bool = False
     total: int = 0
     _last: float = field(default_factory=time.monotonic)
 
@@ -96,10 +97,9 @@ class Loop:
         parts: list[list[Array]] = [[np.empty(0)] * len(windows) for _ in self.passes.layers]
         counts = np.zeros(len(windows), dtype=np.int64)
         offsets = _offsets(windows)
-        for chosen in batches(windows, self.batch, self.passes.tokens):
+        for chosen in batches(windows, self.batch, self.passes.tokens, equal=self.equal_lengths):
             members = [windows[place] for place in chosen]
-            tokens, attended, kept = padded(members, self.pad or 0)
-            batch = Batch(tokens, "tokens", attended, kept)
+            batch = padded(members, self.pad or 0)
             found = [self._pooled(output, place, batch) for place, output in enumerate(outputs(batch))]
             agreed = self._agreed([each.counts for each in found], len(members))
             owner = np.repeat([member.document for member in members], agreed)
@@ -163,10 +163,7 @@ class Loop:
         layer = self.passes.layers[place]
         first = channels_first(self.passes.module_of(layer), output.dim(), self.channels)
         if len(output) != len(batch.inputs):
-            raise InputError(
-                f"layer {layer.label!r} gives {tuple(output.shape)} for {len(batch.inputs)} examples: its first axis "
-                "is not that of examples"
-            )
+            raise InputError(not_examples(layer, output, len(batch.inputs)))
         mask = None if batch.kept is None else torch.from_numpy(batch.kept).to(output.device)
         return pooled(output, self.pool, first, mask, layer.label)
 

@@ -15,6 +15,10 @@ from ..loading import first_line, import_torch, imported, made, names_code, with
 
 MODULE, TRANSFORMER = "module", "transformers"
 COMPUTE = ("float32", "stored")
+TWO_SIDES = (
+    "takes texts and images together: save the side that is meant as a model of its own, with "
+    "model.vision_model.save_pretrained(FOLDER) or text_model, and name that folder, or give that module"
+)
 _SAMPLED = 1024  # values of each parameter that tell two models apart
 _ADVICE = "name the code that makes the model as package.module:factory, with --weights FILE.safetensors"
 
@@ -30,6 +34,22 @@ class Source:
     context: int | None = None  # tokens that it takes at once
     pixels: Mapping[str, Any] = field(default_factory=dict)  # size, mean and spread that its images are given
     notes: tuple[str, ...] = ()
+    made_up: tuple[str, ...] = ()  # modules whose weights are random, as the folder has none
+
+    @property
+    def takes(self) -> str:
+        """What a transformers model calls its input: ``input_ids``, ``pixel_values`` and so on."""
+        return str(getattr(self.module, "main_input_name", "input_ids"))
+
+    @property
+    def vocabulary(self) -> int | None:
+        """How many tokens a model knows; None where that cannot be told."""
+        find = getattr(self.module, "get_input_embeddings", None)
+        try:
+            found = None if find is None else find()
+        except (NotImplementedError, AttributeError):
+            found = None
+        return getattr(found, "num_embeddings", None)
 
 
 def open_model(
@@ -48,7 +68,7 @@ def open_model(
     if isinstance(model, torch.nn.Module):
         if weights is not None:
             raise InputError("weights are for a model that comes from code: load them into the module first")
-        return _from_module(model, tokenizer)
+        return _from_module(_inside(model), tokenizer)
     if not isinstance(model, str | Path):
         raise InputError(f"the model is of type {type(model).__name__}: give a torch module, code or a folder")
     text = str(model)
@@ -57,9 +77,11 @@ def open_model(
         module = made(imported(text), text, "model")
         if not isinstance(module, torch.nn.Module):
             raise InputError(f"{text} is not a torch module, nor does it make one")
+        module = _inside(module)
         if weights is not None:
             with_weights(module, text, Path(weights), torch_files=True)
-            return Source(module, f"{text} with {Path(weights).name}", MODULE)
+            return Source(_readable(module, text), f"{text} with {Path(weights).name}", MODULE)
+        _readable(module, text)
         return Source(module, text, MODULE, notes=(f"{text} came without --weights, so it is as its code makes it",))
     if weights is not None:
         raise InputError(f"--weights is for models that come from code, as package.module:factory, not for {text}")
@@ -118,11 +140,38 @@ def floating_dtype(module: Any) -> Any:
     return next(kinds, torch.get_default_dtype())
 
 
-def fingerprint(module: Any) -> str:
-    """A hash of names, shapes and evenly spaced values of all weights: tells other weights, and is quick."""
+def failure_of(source: Source, inputs: Any) -> str | None:
+    """Why a transformers model cannot take an input, where that is known and its own error does not say it."""
+    if source.kind != TRANSFORMER:
+        return None
+    config = source.module.config
+    known = source.vocabulary
+    if source.takes == "input_ids" and inputs.dtype.kind in "iu" and known is not None:
+        strange = inputs[(inputs < 0) | (inputs >= known)]
+        if len(strange):
+            return (
+                f"knows the tokens 0 to {known - 1}, and there is a token {strange[0]}: the tokenizer is not that of "
+                "the model, or it is padding (--pad)"
+            )
+    if has_two_sides(source):
+        return TWO_SIDES
+    if getattr(config, "is_encoder_decoder", False) and source.module.get_encoder() is not source.module:
+        return "has an encoder and a decoder: give its encoder, model.get_encoder()"
+    return None
+
+
+def has_two_sides(source: Source) -> bool:
+    """Whether a transformers model has a side of texts and one of images."""
+    config = source.module.config
+    return getattr(config, "text_config", None) is not None and hasattr(config, "vision_config")
+
+
+def fingerprint(source: Source) -> str:
+    """A hash of names, shapes and evenly spaced values of all weights but random ones: tells others, and is quick."""
     found = hashlib.sha256()
-    for name, value in module.state_dict().items():
-        if not hasattr(value, "detach"):
+    random = tuple(f"{name}." for name in source.made_up)
+    for name, value in source.module.state_dict().items():
+        if not hasattr(value, "detach") or name.startswith(random):
             continue
         found.update(f"{name} {tuple(value.shape)} {value.dtype};".encode())
         flat = value.detach().reshape(-1)
@@ -137,10 +186,26 @@ def _from_module(module: Any, tokenizer: Any) -> Source:
     if library is None or not isinstance(module, library.PreTrainedModel):
         if tokenizer is not None:
             raise InputError("a tokenizer is for models of the transformers library: give token ids to others")
-        return Source(module, name, MODULE)
+        return Source(_readable(module, name), name, MODULE)
     from .folders import context_length
 
-    return Source(module, name, TRANSFORMER, tokenizer, context_length(module.config, tokenizer))
+    return Source(module, name, TRANSFORMER, tokenizer, context_length(module, tokenizer))
+
+
+def _inside(module: Any) -> Any:
+    """The module that was compiled: a compiled one calls no hooks of what is inside, and names it otherwise."""
+    return getattr(module, "_orig_mod", module)
+
+
+def _readable(module: Any, text: str) -> Any:
+    """Refuse scripted modules, which take no hooks, and lazy ones: a pass would make their weights, at random."""
+    torch = import_torch("extraction")
+    if isinstance(module, torch.jit.ScriptModule):
+        raise InputError(f"{text} was made by torch.jit, which hides its layers: give the module that it was made of")
+    lazy = [name for name, value in module.named_parameters() if torch.nn.parameter.is_lazy(value)]
+    if lazy:
+        raise InputError(f"{text} has parameters without a shape, such as {lazy[0]}: run it once on an example before")
+    return module
 
 
 def _refusal(path: Path) -> str:

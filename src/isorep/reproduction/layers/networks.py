@@ -111,7 +111,13 @@ def folder_model(folder: str, run: Run, *, trained: bool) -> tuple[Network, dict
         return list(found)
 
     def jacobians(tokens: Array) -> list[Array]:
-        return row_jacobians(states, tokens[:, -run.preset.jacobian_context :])
+        shown = tokens[:, -run.preset.jacobian_context :]
+        if looks_ahead(states, shown[:1]):
+            raise InputError(
+                f"{folder} is no causal model: its states depend on later tokens, so that no map of one token's state "
+                "remains between a layer and the last; --set jacobians=0 compares its layers without that"
+            )
+        return row_jacobians(states, shown)
 
     facts = {"parameters": sum(each.numel() for each in module.parameters())}
     return Network(lambda tokens, places: batched_states(states, tokens, places), jacobians), facts
@@ -141,6 +147,17 @@ def batched_states(states: Callable[[Any], list[Any]], tokens: Array, places: Se
             for place in [place for place in places if 0 <= place <= layers] or range(layers + 1):
                 parts.setdefault(place, []).append(found[-1 - place].flatten(0, 1).float().numpy())
     return States(layers, {place: np.concatenate(each) for place, each in parts.items()})
+
+
+def looks_ahead(states: Callable[[Any], list[Any]], tokens: Array) -> bool:
+    """Whether the first states of a window change when its last token does."""
+    import torch
+
+    others = tokens.copy()
+    others[:, -1] = np.where(tokens[:, -1] == tokens[:, 0], tokens[:, -1] == 0, tokens[:, 0])
+    with torch.no_grad():
+        one, other = (states(torch.from_numpy(each))[-1][:, :-1] for each in (tokens, others))
+    return bool((one - other).abs().max() > 1e-4 * one.abs().max())
 
 
 def row_jacobians(states: Callable[[Any], list[Any]], tokens: Array) -> list[Array]:
