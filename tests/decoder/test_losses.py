@@ -209,3 +209,10 @@ def test_wrong_options_are_refused():
                 loss(torch.nn.Linear(3, 4), torch.zeros(2, 3), blocks)
     with pytest.raises(isorep.InputError, match="full rank"):
         losses.ima_contrast(torch.nn.Linear(3, 2), torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize("blocks", [[1, 1], [["a"], ["b"]], [], 2])
+def test_blocks_that_are_no_lists_of_latents_are_refused(blocks):
+    for loss in (losses.compositional_contrast, losses.cross_hessian_penalty):
+        with pytest.raises(isorep.InputError, match="blocks"):
+            loss(torch.sin, torch.zeros(3, 2), blocks)

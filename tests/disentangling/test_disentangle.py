@@ -109,11 +109,13 @@ def test_the_same_call_gives_the_same_and_goes_on_from_checkpoints(tmp_path):
         ({"latents": 1}, "latents"),
         ({"n_seeds": 0}, "n_seeds"),
         ({"held_out": 1.0}, "held_out is 1.0"),
+        ({"held_out": 0.999}, "leaves 0 of 70 images to train on"),
         ({"weight_decay": float("nan")}, "weight_decay is nan"),
         ({"network": "resnet"}, "there is no network 'resnet'"),
         ({"network": "published"}, "sides are multiples of 16"),
         ({"size": 3}, "size is 3"),
         ({"random_state": -1}, "random_state"),
+        ({"random_state": 2**32}, "from 0 to 4294967295"),
         ({"device": "abacus"}, "device"),
     ],
 )
@@ -138,3 +140,47 @@ def test_the_command(tmp_path):
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     wrong = CliRunner().invoke(app, [*given[:8], "--sheet", str(tmp_path / "a.jpg")])
     assert "must end in .png" in str(wrong.exception)
+
+
+def test_images_that_come_first_do_not_decide_what_the_decoder_responds_to():
+    """A decoder hardly responds where it saturates, as at the black images that a sorted folder begins with."""
+    images = np.concatenate([np.zeros((60, 8, 8)), bars(200)[0]])
+    result = isorep.disentangle(images, latents=6, size=8, steps=200, batch=32, n_seeds=1)
+    assert len(result.components) == 3
+
+
+def test_held_out_images_that_are_alike_are_not_judged(tmp_path):
+    images, _ = bars(80)
+    images[np.random.default_rng(0).permutation(80)[:8]] = 0.5  # as they are drawn for this seed
+    result = isorep.disentangle(images, latents=2, size=8, steps=3, n_seeds=2)
+    assert np.isnan(result.trainings[0].lost)
+    assert "nan" not in str(result)
+    assert "could not be judged" in str(result)
+    assert json.loads(result.to_json())["trainings"][0]["lost"] is None
+    result.to_html(tmp_path / "page.html")
+    assert "could not be judged" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_more_images_are_asked_for_where_those_at_hand_were_learnt_by_heart():
+    images = np.random.default_rng(0).random((70, 8, 8))
+    asked = {"latents": 60, "size": 8, "batch": 32, "n_seeds": 1}
+    assert "give more images" in str(isorep.disentangle(images, steps=150, weight_decay=0.0, **asked))
+    assert "train longer" in str(isorep.disentangle(images, steps=2, **asked))
+
+
+def test_a_single_component_is_no_plural():
+    images = np.linspace(0, 1, 80)[:, None, None] * np.ones((80, 8, 8))
+    result = isorep.disentangle(images, latents=2, size=8, steps=100, n_seeds=2)
+    assert result.verdict == "The only component comes back in the other training."
+
+
+def test_a_stopped_command_says_where_its_trainings_are(tmp_path, monkeypatch):
+    from isorep.cli.console import Interrupted
+
+    def stopped(*given, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(isorep, "disentangle", stopped)
+    done = CliRunner().invoke(app, ["disentangle", "images", "--checkpoints", str(tmp_path / "kept")])
+    assert isinstance(done.exception, Interrupted)
+    assert "kept keeps the trainings" in str(done.exception)

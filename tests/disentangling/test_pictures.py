@@ -85,7 +85,12 @@ def test_bytes_and_numbers_are_the_same_and_files_as_arrays(tmp_path):
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        (np.full((70, 8, 8), np.nan), "not finite"),
+        (
+            np.where(np.arange(70)[:, None, None] < 9, 0.5, np.full((70, 8, 8), np.nan)),
+            "not finite, the first in image 9",
+        ),
+        (np.ma.masked_less(np.random.default_rng(0).random((70, 8, 8)), 0.5), "masked array"),
+        (np.zeros((70, 90, 3), np.uint8), "as a single image has"),
         (np.linspace(0, 7, 70 * 64).reshape(70, 8, 8), "from 0 to 7: scale them"),
         (np.arange(70 * 64).reshape(70, 8, 8), "from 0 to 4479: give bytes"),
         (np.array([["a"]], dtype=object), "holds object"),
@@ -93,6 +98,7 @@ def test_bytes_and_numbers_are_the_same_and_files_as_arrays(tmp_path):
         (np.zeros((70, 8, 8, 2)), "has the shape"),
         (np.zeros((0, 8, 8)), "has the shape"),
         (np.random.default_rng(0).random((5, 8, 8)), "holds 5 images: at least 64"),
+        (np.random.default_rng(0).random((1, 8, 8)), "holds 1 image: at least 64"),
         (np.zeros((70, 8, 8)), "are alike"),
         ([[1], [1, 2]], "cannot be taken as an array"),
     ],
@@ -138,3 +144,61 @@ def test_an_image_that_would_fill_the_memory_is_refused_before_it_is_unpacked(tm
     )
     with pytest.raises(isorep.InputError, match=r"000.png"):
         as_pictures(tmp_path)
+
+
+def test_hidden_files_are_no_images(tmp_path):
+    folder = write(tmp_path / ".cache" / "some", 70)
+    for name in ("._000.png", "__MACOSX/._000.png", ".thumbnails/000.png"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(b"\0\5\x16\7Mac OS X")
+    found = as_pictures(folder, size=4)
+    assert len(found) == 70
+    assert found.files[0] == "000.png"
+
+
+def test_what_is_left_out_of_a_file_is_said(tmp_path):
+    rng = np.random.default_rng(0)
+    pages = [pillow.fromarray(page) for page in rng.integers(0, 256, (3, 8, 8), dtype=np.uint8)]
+    pages[0].save(tmp_path / "a.tif", save_all=True, append_images=pages[1:])
+    pages[0].save(tmp_path / "b.png")
+    seen = np.full((8, 8, 4), 255, np.uint8)
+    pillow.fromarray(seen).save(tmp_path / "opaque.png")
+    found = as_pictures(tmp_path, size=8, fewest=1)
+    assert found.notes == ("1 files hold several pages or frames: the first of each was taken",)
+    assert (found.values[0] == found.values[1]).all()
+    folder = tmp_path / "shapes"
+    folder.mkdir()
+    for place in range(64):
+        seen[:, :, :3], seen[:, :, 3] = 0, 0
+        seen[place // 8, place % 8, 3] = 255
+        pillow.fromarray(seen).save(folder / f"{place}.png")
+    with pytest.raises(isorep.InputError, match=r"are alike.*64 files have transparent pixels"):
+        as_pictures(folder, size=8)
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".tif"])
+def test_photographs_are_turned_as_the_camera_says(tmp_path, suffix):
+    pixels = np.zeros((16, 24), np.uint8)
+    pixels[:8] = 255
+    photograph = pillow.fromarray(pixels)
+    facts = photograph.getexif()
+    facts[0x0112] = 6  # to be turned to the right: its top is the right side
+    photograph.save(tmp_path / f"a{suffix}", exif=facts)
+    found = as_pictures(tmp_path, size=16, fewest=1).values[0, 0]
+    assert (found[:, :7] < 20).all()
+    assert (found[:, 9:] > 235).all()
+
+
+def test_zeros_and_ones_are_black_and_white():
+    values = np.random.default_rng(0).integers(0, 2, (70, 8, 8))
+    found = as_pictures(values.astype(np.uint8), size=8)
+    assert np.array_equal(found.values[:, 0], 255 * values)
+    assert "0 and 1" in found.notes[0]
+    assert np.array_equal(found.values, as_pictures(values.astype(float), size=8).values)
+
+
+def test_tensors_that_are_trained_are_images_too():
+    torch = pytest.importorskip("torch")
+    values = bars(70)[0]
+    found = as_pictures(torch.tensor(values, requires_grad=True), size=8)
+    assert np.array_equal(found.values, as_pictures(values, size=8).values)

@@ -301,3 +301,29 @@ def test_the_unit_of_a_continuous_factor_does_not_matter_to_dci(rng, importance)
     one, other = (isorep.structure.dci(s * unit, s, importance=importance) for unit in (1.0, 2.0**-120))
     assert min(one.disentanglement, other.disentanglement) > 0.9
     assert np.isclose(one.informativeness, other.informativeness, atol=0.02)
+
+
+def test_constant_factors_are_left_out_of_mcc_and_slots(rng):
+    z = rng.normal(size=(200, 4))
+    s = np.column_stack([z[:, :3], np.ones(200)])
+    assert structure.mcc(s, z).value == pytest.approx(1)
+    assert structure.mcc(s, z).held_out == pytest.approx(1)
+    assert structure.mcc(s, z).matches["s3"] is None
+    assert structure.mcc(s[:, 3:], z).value == 0
+    plain = structure.slot_identifiability(z[:, :3], z[:, :3], slots=1, model="linear")
+    beside = structure.slot_identifiability(s, z, slots=1, model="linear")
+    assert beside.matches == (0, 1, 2, -1)
+    assert beside.on[:3] == pytest.approx(plain.on)
+    assert beside.value > 0.85
+    inside = structure.slot_identifiability(s, z, slots=2, model="linear")
+    assert inside.on == pytest.approx([1, 1])
+    s[-40:, 0] = 0.1  # in the rows to be judged on alone
+    late = structure.slot_identifiability(s, z, slots=2, model="linear")
+    assert np.abs(late.r2).max() < 2
+
+
+@pytest.mark.parametrize(("n", "rows", "words"), [(9, 1000, "there are 9 rows"), (100, 7, "rows is 7")])
+def test_slots_need_two_rows_to_be_judged_on(rng, n, rows, words):
+    z = rng.normal(size=(n, 2))
+    with pytest.raises(isorep.InputError, match=words):
+        structure.slot_identifiability(z, z, slots=1, rows=rows)

@@ -43,7 +43,7 @@ def command(
     from .. import disentangle
     from ..errors import InputError
     from ..storage.models import require_model_path
-    from .console import progress_bar
+    from .console import Interrupted, progress_bar
     from .outputs import require_outputs
 
     require_outputs([model, sheet, json, html], images)
@@ -51,22 +51,27 @@ def command(
         require_model_path(model)
     if sheet is not None and sheet.suffix.lower() != ".png":
         raise InputError(f"{sheet} will hold the traversals, so its name must end in .png")
-    with progress_bar(quiet) as progress:
-        result = disentangle(
-            images,
-            latents=latents,
-            size=size,
-            network=network,
-            steps=steps,
-            batch=batch,
-            weight_decay=weight_decay,
-            n_seeds=seeds,
-            most=most,
-            checkpoints=checkpoints,
-            device=device,
-            random_state=seed,
-            progress=progress,
-        )
+    try:
+        with progress_bar(quiet) as progress:
+            result = disentangle(
+                images,
+                latents=latents,
+                size=size,
+                network=network,
+                steps=steps,
+                batch=batch,
+                weight_decay=weight_decay,
+                n_seeds=seeds,
+                most=most,
+                checkpoints=checkpoints,
+                device=device,
+                random_state=seed,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        if checkpoints is None:
+            raise
+        raise Interrupted(f"{checkpoints} keeps the trainings: the same command goes on from there") from None
     if model is not None:
         result.save(model)
     if sheet is not None:

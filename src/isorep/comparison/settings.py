@@ -42,6 +42,6 @@ def check_tolerance(tolerance: Any) -> None:
 
 
 def check_seed(random_state: Any) -> None:
-    """Refuse what is no whole number from 0 on."""
-    if not isinstance(random_state, int | np.integer) or random_state < 0:
-        raise InputError(f"random_state is {random_state!r} and must be a whole number from 0 on")
+    """Refuse what is no whole number that every generator takes."""
+    if not isinstance(random_state, int | np.integer) or not 0 <= random_state < 2**32:
+        raise InputError(f"random_state is {random_state!r} and must be a whole number from 0 to {2**32 - 1}")

@@ -117,16 +117,21 @@ def disentangle(
     order = np.random.default_rng(random_state).permutation(len(pictures))
     aside = np.sort(order[: max(round(held_out * len(pictures)), 1)])
     kept = np.setdiff1d(order, aside)
-    modules, found, unmixings, spaces = [], [], [], []
+    if len(kept) < 2:
+        raise InputError(f"held_out is {held_out}: it leaves {len(kept)} of {len(order)} images to train on")
+    looked_at = np.sort(order[-_JACOBIANS:])  # folders come sorted: the first images may all be of one kind
+    seen = kept[:: max(len(kept) // len(aside), 1)]  # as many images that were trained on, to tell what is overfitted
+    modules, found, unmixings, spaces, fitted = [], [], [], [], []
     for place in range(n_seeds):
         module, training = _trained(pictures, kept, settings, 1000 * random_state + place, checkpoints, tell)
         values = encoded(module, pictures.values)
-        response = decoder_response(jacobian(module.decode, values[:_JACOBIANS].astype(np.float32)))
+        sample = values[looked_at]
+        response = decoder_response(jacobian(module.decode, sample.astype(np.float32)))
         made = unmix(values, response=response, random_state=random_state)
         modules.append(module)
         unmixings.append(made)
         spaces.append(values)
-        constants = decoder_constants(module, made, values[:_JACOBIANS])
+        constants = decoder_constants(module, made, sample)
         found.append(
             Training(
                 seed=1000 * random_state + place,
@@ -139,6 +144,7 @@ def disentangle(
                 converged=made.converged,
             )
         )
+        fitted.append(lost(module, pictures.values[seen], values[seen]))
         tell("trainings", place + 1, n_seeds)
     sheet, rows = traversal(modules[0], unmixings[0], spaces[0], enlarge=max(1, 48 // size))
     return Disentanglement(
@@ -151,7 +157,7 @@ def disentangle(
         ensemble=_compared(spaces, random_state),
         data=_facts(pictures, len(kept), len(aside)),
         settings=settings,
-        caveats=(*pictures.notes, *_caveats(found, pictures, n_seeds)),
+        caveats=(*pictures.notes, *_caveats(found, fitted, pictures, n_seeds)),
         seconds=time.perf_counter() - began,
     )
 
@@ -229,18 +235,27 @@ def _facts(pictures: Pictures, trained: int, held_out: int) -> dict[str, Any]:
     }
 
 
-def _caveats(found: list[Training], pictures: Pictures, n_seeds: int) -> list[str]:
+def _caveats(found: list[Training], fitted: list[float], pictures: Pictures, n_seeds: int) -> list[str]:
     said = []
     if n_seeds < 2:
         said.append("with a single training nothing says whether components come back: raise n_seeds")
     if len(pictures) < 1000:
         said.append(f"{len(pictures)} images are few: what an autoencoder learns from them may not carry over")
     worst = max(training.lost for training in found)
+    if np.isnan(worst):
+        said.append("the images held out are all alike, so that reconstructions could not be judged on them")
     if worst > _POORLY:
-        said.append(
-            f"reconstructions lose up to {worst:.0%} of the variance of the pixels: train longer, with more latents or "
-            "less weight decay"
-        )
+        known = max(fitted)
+        if known < worst / 2:
+            said.append(
+                f"reconstructions lose up to {worst:.0%} of the variance of held-out pixels, and {known:.0%} of those "
+                "trained on: give more images, or more weight decay"
+            )
+        else:
+            said.append(
+                f"reconstructions lose up to {worst:.0%} of the variance of the pixels: train longer, with more "
+                "latents or less weight decay"
+            )
     full = found[0].directions
     if full == len(found[0].activity):
         said.append(f"the decoder responds to all {full} latents: there may be more factors than latents")

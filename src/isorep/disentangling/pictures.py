@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,11 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 FEWEST = 64
 _MOST_PIXELS = 2**26  # of one image file
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")
+_SAID = {
+    "deep": "{} files hold 16 bits a pixel: 0 to 65535 became bytes, 0 to 255",
+    "clear": "{} files have transparent pixels: the colours under them were taken, and transparency was left out",
+    "frames": "{} files hold several pages or frames: the first of each was taken",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +56,9 @@ def as_pictures(
     Parameters
     ----------
     given : path or array
-        A folder of PNG, JPEG, BMP, GIF, TIFF or WebP files, also in its subfolders; an ``.npy`` or ``.npz`` file; or an
-        array. Arrays have the shape (n, height, width) or (n, height, width, channels), with bytes or numbers in
-        [0, 1].
+        A folder of PNG, JPEG, BMP, GIF, TIFF or WebP files, also in its subfolders, but for hidden ones; an ``.npy`` or
+        ``.npz`` file; or an array. Arrays have the shape (n, height, width) or (n, height, width, channels), with bytes
+        or numbers in [0, 1].
     size : int
         Side of the images that are made.
     key : str, optional
@@ -96,12 +102,19 @@ def _stored(path: Path, key: str | None) -> Array:
 
 
 def _array(given: Any, name: str, size: int, most: int | None, rng: np.random.Generator) -> Pictures:
+    if isinstance(given, np.ma.MaskedArray):
+        raise InputError(f"{name} is a masked array: fill the masked entries first")
     try:
-        values = np.asanyarray(given)
+        values = np.asanyarray(given.detach().cpu() if hasattr(given, "detach") else given)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} cannot be taken as an array: {error}") from None
     if values.dtype.kind not in "uif":
         raise InputError(f"{name} holds {values.dtype} where bytes or numbers in [0, 1] are needed")
+    if values.ndim == 3 and values.shape[-1] in (3, 4):
+        raise InputError(
+            f"{name} has the shape {values.shape}, as a single image has: give (n, height, width, channels), also "
+            "where n is 1"
+        )
     if values.ndim == 3:
         values = values[..., None]
     if values.ndim != 4 or values.shape[-1] not in (1, 3, 4) or min(values.shape) < 1:
@@ -113,32 +126,41 @@ def _array(given: Any, name: str, size: int, most: int | None, rng: np.random.Ge
     notes = []
     if values.shape[-1] == 4:
         notes.append("the fourth channel, transparency, was left out")
-    values = values[..., :3][rows] if len(rows) < len(values) else values[..., :3]
-    return Pictures(_resized(np.asarray(values), size, name), name, notes=tuple(notes))
+    values = np.asarray(values[..., :3][rows] if len(rows) < len(values) else values[..., :3])
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        wrong = rows[~np.isfinite(values).all(axis=(1, 2, 3))][0]
+        raise InputError(f"{name} holds values that are not finite, the first in image {wrong}")
+    if values.dtype.kind in "ui" and values.max() == 1 and values.min() == 0:
+        values = 255 * values.astype(np.uint8)
+        notes.append("its whole numbers are 0 and 1: they were taken as black and white")
+    return Pictures(_resized(values, size, name), name, notes=tuple(notes))
 
 
 def _folder(path: Path, size: int, most: int | None, fewest: int, rng: np.random.Generator, tell: Progress) -> Pictures:
     image = _pillow()
     found = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+    found = [file for file in found if not any(part.startswith(".") for part in file.relative_to(path).parts)]
     if not found:
         raise InputError(f"{path} holds no images ({', '.join(SUFFIXES)})")
     chosen = [found[place] for place in _chosen(len(found), most, rng)]
     _require_enough(len(chosen), fewest, str(path))
     values = np.empty((len(chosen), size, size, 3), np.uint8)
-    deep = 0
+    seen: Counter[str] = Counter()
     for place, file in enumerate(chosen):
-        values[place], wide = _read(image, file, size)
-        deep += wide
+        values[place], kinds = _read(image, file, size)
+        seen.update(kinds)
         if place % 100 == 0:
             tell("reading images", place, len(chosen))
     tell("reading images", len(chosen), len(chosen))
     names = tuple(str(file.relative_to(path)) for file in chosen)
-    notes = (f"{deep} files hold 16 bits a pixel: 0 to 65535 became bytes, 0 to 255",) if deep else ()
+    notes = tuple(words.format(seen[kind]) for kind, words in _SAID.items() if seen[kind])
     return Pictures(values, path.name or str(path), names, notes)
 
 
-def _read(image: Any, file: Path, size: int) -> tuple[Array, bool]:
-    """One file as a square, and whether it had 16 bits a pixel; its size is known before anything is unpacked."""
+def _read(image: Any, file: Path, size: int) -> tuple[Array, set[str]]:
+    """One upright square of a file, and what there is to say about it; its size is known before it is unpacked."""
+    from PIL import ImageOps
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of metadata that are not used
@@ -146,16 +168,29 @@ def _read(image: Any, file: Path, size: int) -> tuple[Array, bool]:
                 width, height = picture.size
                 if width * height > _MOST_PIXELS or min(width, height) < 1:
                     raise InputError(f"{file} is {width} x {height} pixels, too large to be read")
+                kinds = {"frames"} if getattr(picture, "n_frames", 1) > 1 else set()
+                wide = picture.mode[:1] in "IF"
+                if picture.mode.startswith("I"):
+                    kinds.add("deep")
+                if not wide and _has_clear(picture):
+                    kinds.add("clear")
+                grey = _as_bytes(image, picture, file) if wide else picture
+                upright = ImageOps.exif_transpose(grey.convert("RGB"))  # as cameras say, and as viewers show it
                 side = min(width, height)
-                left, top = (width - side) // 2, (height - side) // 2
-                deep = picture.mode.startswith("I")
-                grey = _as_bytes(image, picture, file) if deep or picture.mode == "F" else picture
-                square = grey.convert("RGB").crop((left, top, left + side, top + side))
-                return np.asarray(square.resize((size, size), image.Resampling.BICUBIC, reducing_gap=3.0)), deep
+                left, top = (upright.width - side) // 2, (upright.height - side) // 2
+                square = upright.crop((left, top, left + side, top + side))
+                return np.asarray(square.resize((size, size), image.Resampling.BICUBIC, reducing_gap=3.0)), kinds
     except InputError:
         raise
     except (OSError, ValueError, SyntaxError, image.DecompressionBombError) as error:
         raise InputError(f"{file} cannot be read as an image: {error}") from None
+
+
+def _has_clear(picture: Any) -> bool:
+    """Whether some pixel is transparent."""
+    if picture.mode not in ("RGBA", "LA", "PA", "RGBa", "La") and "transparency" not in picture.info:
+        return False
+    return bool(picture.convert("RGBA").getchannel("A").getextrema()[0] < 255)
 
 
 def _as_bytes(image: Any, picture: Any, file: Path) -> Any:
@@ -170,8 +205,6 @@ def _as_bytes(image: Any, picture: Any, file: Path) -> Any:
 def _resized(values: Array, size: int, name: str) -> Array:
     """Squares of the wanted size; floating-point numbers are checked first."""
     if values.dtype.kind == "f":
-        if not np.isfinite(values).all():
-            raise InputError(f"{name} holds values that are not finite")
         low, high = float(values.min()), float(values.max())
         if low < 0 or high > 1:
             raise InputError(f"{name} holds numbers from {low:g} to {high:g}: scale them to [0, 1], or give bytes")
@@ -198,7 +231,8 @@ def _checked(found: Pictures, fewest: int, channels: int | None) -> Pictures:
     values = found.values
     _require_enough(len(values), fewest, found.name)
     if fewest > 1 and bool((values == values[:1]).all()):
-        raise InputError(f"all images of {found.name} are alike: there is nothing to learn")
+        why = f" ({'; '.join(found.notes)})" if found.notes else ""
+        raise InputError(f"all images of {found.name} are alike: there is nothing to learn{why}")
     grey = values.shape[-1] == 1 or bool((values == values[..., :1]).all())
     if channels == 1 and not grey:
         raise InputError(f"{found.name} has colours where grey images are needed")
@@ -209,7 +243,8 @@ def _checked(found: Pictures, fewest: int, channels: int | None) -> Pictures:
 
 def _require_enough(count: int, fewest: int, name: str) -> None:
     if count < fewest:
-        raise InputError(f"{name} holds {count} images: at least {fewest} are needed to train on")
+        what = "image" if count == 1 else "images"
+        raise InputError(f"{name} holds {count} {what}: at least {fewest} are needed to train on")
 
 
 def _chosen(count: int, most: int | None, rng: np.random.Generator) -> Array:

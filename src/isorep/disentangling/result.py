@@ -32,7 +32,8 @@ class Training:
     loss : float
         Mean cross-entropy per pixel at the end.
     lost : float
-        Squared error of held-out reconstructions, as a share of the variance of the pixels.
+        Squared error of held-out reconstructions, as a share of the variance of the pixels; nan where these images
+        are all alike.
     directions : int
         Directions of the latents that the decoder responds to.
     constant, condition : float
@@ -103,6 +104,8 @@ class Disentanglement(Written):
         back = sum(component.comes_back is True for component in self.components)
         others = len(self.trainings) - 1
         trainings = {1: "the other training", 2: "both other trainings"}.get(others, f"all {others} other trainings")
+        if count == 1:
+            return f"The only component {'comes' if back else 'does not come'} back in {trainings}."
         if back == count:
             return f"All {count} components come back in {trainings}."
         return f"{back or 'None'} of {count} components {'comes' if back == 1 else 'come'} back in {trainings}."
@@ -162,9 +165,10 @@ class Disentanglement(Written):
     def __str__(self) -> str:
         first = self.trainings[0]
         lines = [self.table(), "", f"verdict: {self.verdict}"]
+        loss = "" if np.isnan(first.lost) else f"; reconstructions lose {first.lost:.1%} of the variance"
         lines.append(
             f"decoder: responds to {first.directions} of {len(first.activity)} directions, constant "
-            f"{first.constant:.3g} up to scale among these; reconstructions lose {first.lost:.1%} of the variance"
+            f"{first.constant:.3g} up to scale among these{loss}"
         )
         if self.ensemble is not None:
             lines.append(f"latents of all trainings: {self.ensemble.verdict.sentence}")

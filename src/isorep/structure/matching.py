@@ -31,7 +31,7 @@ class MCC:
     Attributes
     ----------
     value : float
-        Mean absolute correlation, matched and measured on the same rows.
+        Mean absolute correlation of the factors that vary, matched and measured on the same rows; 0 if none does.
     held_out : float
         The same where matching, signs and map were chosen on other rows: near 0 by chance.
     matches : dict of str to str or None
@@ -67,7 +67,7 @@ def mcc(
 
     .. math:: \frac1{n_s}\max_\pi\sum_i|\operatorname{corr}(s_i,z_{\pi(i)})|
 
-    A factor that has no latent left, and one that is constant, counts 0. Of text the places of its labels in
+    A factor that has no latent left counts 0, and one that is constant is left out. Of text the places of its labels in
     alphabetical order are correlated, which means little for more than two labels.
 
     Parameters
@@ -123,13 +123,14 @@ def measure_mcc(
     names = pair.latents.names if after is None else tuple(map(str, range(mapped.shape[1])))
     ranked = correlation == "spearman"
     found = _correlations(s, mapped, ranked)
-    rows, columns = linear_sum_assignment(-np.abs(found))
-    match = dict(zip(rows.tolist(), columns.tolist(), strict=True))
+    varies = np.flatnonzero([not factor.constant for factor in pair.factors])
+    rows, columns = linear_sum_assignment(-np.abs(found[varies]))
+    match = dict(zip(varies[rows].tolist(), columns.tolist(), strict=True))
     direct = {name: float(found[i, match[i]]) if i in match else 0.0 for i, name in enumerate(pair.factors.names)}
     held = _held_out(pair, ranked, after, folds, groups, random_state)
     return MCC(
-        value=float(np.mean(np.abs(list(direct.values())))),
-        held_out=float(held.mean()),
+        value=float(np.abs(list(direct.values()))[varies].mean()) if len(varies) else 0.0,
+        held_out=float(held[varies].mean()) if len(varies) else 0.0,
         matches={name: names[match[i]] if i in match else None for i, name in enumerate(pair.factors.names)},
         correlations=direct,
         held_out_correlations=dict(zip(pair.factors.names, held.tolist(), strict=True)),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from ..comparison.settings import check_counts, check_seed
 from ..errors import InputError
 from ..representation import Array
 from .columns import as_columns
@@ -18,6 +19,7 @@ from .scaling import moments_of
 from .splits import KERNEL_ROWS, SHARE, held_out, some
 
 MODELS = {"kernel": plain_kernel_fit, "linear": linear_fit}
+_FEWEST = 10  # rows of which a fifth is two: with one alone there is no R²
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +29,12 @@ class SlotIdentifiability:
     Attributes
     ----------
     value : float
-        SIS: the mean of ``on`` less ``off``.
+        SIS: the mean of ``on`` less ``off``, over true slots that vary.
     r2 : (true, inferred) array
-        Held-out R² of each true slot from each inferred one.
+        Held-out R² of each true slot from each inferred one; columns that do not vary in the rows held out count for
+        nothing.
     matches : tuple of int
-        The inferred slot of each true one; -1 where there are too few.
+        The inferred slot of each true one; -1 where there are too few, or where it does not vary.
     on, off : (true,) arrays
         R² from the matched slot, and the best from another, both at least 0.
     """
@@ -80,7 +83,7 @@ def slot_identifiability(
     split : {"last", "random"}
         Judge on the last fifth of the rows, as published, or on a random fifth (of rows or groups).
     rows : int or None
-        Look at no more rows; None for all.
+        Look at no more rows, 10 at least; None for all.
     groups : (n,) array, optional
         Rows that belong together are held out together; only with a random split.
     random_state : int
@@ -102,6 +105,9 @@ def slot_identifiability(
         raise InputError(f"model is {model!r}; known are {', '.join(MODELS)}")
     if split not in ("last", "random"):
         raise InputError(f"split is {split!r}; known are last, random")
+    check_seed(random_state)
+    if rows is not None:
+        check_counts(rows=(rows, _FEWEST))
     inferred, sizes = _slots(latents, "latents", slots)
     true, true_sizes = _slots(factors, "factors", factor_slots if factor_slots is not None else slots)
     pair = paired(true, inferred)
@@ -134,19 +140,22 @@ def measure_slots(
     factors, latents = (_standard(each, used) for each in (factors, latents))
     true, inferred = _parts(factor_sizes), _parts(sizes)
     r2 = np.zeros((len(true), len(inferred)))
+    varies = np.ptp(factors[test], axis=0) > 0
     for j, part in enumerate(inferred):
         predicted = MODELS[model](latents[train][:, part], factors[train])(latents[test][:, part])
         lost = ((factors[test] - predicted) ** 2).sum(axis=0)
         spread = ((factors[test] - factors[test].mean(axis=0)) ** 2).sum(axis=0)
-        each = np.where(spread > 0, 1 - lost / np.where(spread > 0, spread, 1.0), 0.0)
-        r2[:, j] = [each[own].mean() for own in true]
+        each = 1 - lost / np.where(varies, spread, 1.0)
+        r2[:, j] = [each[own[varies[own]]].mean() if varies[own].any() else 0.0 for own in true]
     positive = np.maximum(r2, 0.0)
-    matched, columns = linear_sum_assignment(-positive)
+    known = np.array([place for place, own in enumerate(true) if varies[own].any()], dtype=int)
+    matched, columns = linear_sum_assignment(-positive[known])
     matches = np.full(len(true), -1)
-    matches[matched] = columns
+    matches[known[matched]] = columns
     on = np.array([positive[i, j] if j >= 0 else 0.0 for i, j in enumerate(matches)])
     off = np.array([np.delete(positive[i], j).max(initial=0.0) if j >= 0 else 0.0 for i, j in enumerate(matches)])
-    return SlotIdentifiability(float((on - off).mean()), r2, tuple(matches.tolist()), on, off)
+    value = float((on - off)[known].mean()) if len(known) else 0.0
+    return SlotIdentifiability(value, r2, tuple(matches.tolist()), on, off)
 
 
 def checked_sizes(sizes: Any, width: int, what: str) -> list[int]:
@@ -178,8 +187,8 @@ def _slots(data: Any, what: str, sizes: Any) -> tuple[Any, list[int]]:
 
 
 def _held(n: int, groups: Array | None, split: str, rng: np.random.Generator) -> Array:
-    if n < 5:
-        raise InputError(f"there are {n} rows: at least 5 are needed to hold a fifth out")
+    if n < _FEWEST:
+        raise InputError(f"there are {n} rows: at least {_FEWEST} are needed, for R² of a fifth of them")
     if split == "random":
         return held_out(n, groups, rng)
     return np.arange(n) >= int((1 - SHARE) * n)

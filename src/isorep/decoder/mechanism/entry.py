@@ -17,10 +17,10 @@ from ..latents import Latents, as_latents
 from .criteria import Samples, disjointness, interactions, supports_and_sparsity
 from .criterion import Criterion
 from .factors import find_factors
-from .frames import frame
+from .frames import balanced_units, frame
 from .inputs import as_blocks, as_jacobians, as_tolerances, precision_of, reference_jacobians
 from .lifting import lifting_checks
-from .result import Factors, Mechanisms, SparsityCondition
+from .result import Check, Factors, Mechanisms, SparsityCondition
 from .supports import contrast, owners
 from .theorems import checked_hierarchy, theorem
 from .views import PRECISION, View, viewed
@@ -177,23 +177,31 @@ def _found(
         report("Jacobians", 0, 1)
         values, noise, source = view.jacobians(given.rows(chosen)), view.noise, view.source
     rows = np.asarray(given.rows(chosen), dtype=np.float64)
+    every = np.asarray(given.rows(slice(0, 2000)), dtype=np.float64)
     levels = as_tolerances(tolerances, noise)
     n, width, d = values.shape
     split = None if blocks is None else as_blocks(blocks, d)
+    own, units = values, balanced_units(values, every, noise)
+    values, rows, every = values * units, rows / units, every / units
+    if view is not None and (units != 1).any():
+        view = view.rebased(np.diag(units))
     seconds["jacobians"] = time.perf_counter() - started
 
     report("factors", 0, 1)
     started = time.perf_counter()
     factors = find_factors(values, levels, noise, angle=angle, subsets=subsets, cells=_CELLS)
     seconds["factors"] = time.perf_counter() - started
-    spectra = np.linalg.svd(values, compute_uv=False)
-    smallest = spectra[:, -1] if width >= d else np.zeros(n)
-    basis = None
+    smallest, least = (_smallest(each) for each in (own, values))
+    basis = shown = None
     if split is None:
         split, basis = _from_factors(factors)
+    factors = factors.in_units(units)
     if basis is not None:
-        values, rows = values @ basis, rows @ np.linalg.inv(basis).T
+        back = np.linalg.inv(basis).T
+        values, rows, every = values @ basis, rows @ back, every @ back
         view = None if view is None else view.rebased(basis)
+        shown = _from_factors(factors)[1]
+        own = own @ shown
     everything = split or (np.arange(d),)
     frames = tuple(frame(each, everything, noise) for each in values)
     deficient = float(np.mean([not each.full_rank for each in frames]))
@@ -209,11 +217,10 @@ def _found(
         owner[owner < 0] = np.nan
         if criteria["D"].state == "holds" and _changes_hands(owner):
             caveats.append("Type D holds at every sample, but outputs belong to different blocks at different samples")
-    every = np.asarray(given.rows(slice(0, 2000)), dtype=np.float64)
-    if basis is not None:
-        every = every @ np.linalg.inv(basis).T
     has_latents = view is not None or bool(np.ptp(every, axis=0).any())
-    checks = lifting_checks(every, everything, smallest, deficient, view, domain, random_state) if has_latents else ()
+    checks: tuple[Check, ...] = ()
+    if has_latents:
+        checks = lifting_checks(every, everything, (smallest, least), deficient, view, domain, random_state)
     sparsity = _sparsity(values, reference, chosen, levels, given.n) if reference is not None else ()
     theorems = tuple(theorem(each, deficient == 0, sparsity, checks, len(everything)) for each in criteria.values())
     if deficient:
@@ -232,13 +239,13 @@ def _found(
         theorems=theorems,
         sparsity=sparsity,
         blocks=() if split is None else tuple(tuple(int(place) for place in block) for block in split),
-        basis=basis,
+        basis=shown,
         given=blocks is not None,
         samples=n,
         outputs=width,
         dimension=d,
         deficient=deficient,
-        contrast=None if split is None else float(np.mean([contrast(each, split) for each in values])),
+        contrast=None if split is None else float(np.mean([contrast(each, split) for each in own])),
         tolerances=levels,
         source=source,
         name=given.name,
@@ -270,14 +277,14 @@ def _criteria(
     started = time.perf_counter()
     for order in (2, 3):
         report("interactions", order - 2, 2)
-        most = _HIGHER // (view.width * view.d**order)
+        most = _HIGHER // (view.width * view.d**order) if view.fits(order) else 0
         found[f"H{order}"], notes = interactions(samples, view, rows, order, min(higher, most))
         said += notes
         if view.derivatives is not None and most < 1:
             said.append(f"derivatives of order {order} are too large to hold: Type H_{order} is judged by swaps alone")
     report("interactions", 2, 2)
     seconds["interactions"] = time.perf_counter() - started
-    if view.derivatives is None:
+    if view.derivatives is None and not view.notes:
         said.append("the decoder is no torch function: Type H_n is judged by swaps alone")
     return found, said
 
@@ -286,6 +293,12 @@ def _changes_hands(owner: Array) -> bool:
     """Whether some output (column) belongs to two blocks, at two samples; nan is nobody's."""
     moved = owner[:, ~np.isnan(owner).all(0)]
     return bool((np.nanmin(moved, axis=0) < np.nanmax(moved, axis=0)).any())
+
+
+def _smallest(jacobians: Array) -> Array:
+    """The least singular value of each; 0 where latents outnumber outputs."""
+    n, width, d = jacobians.shape
+    return np.asarray(np.linalg.svd(jacobians, compute_uv=False)[:, -1]) if width >= d else np.zeros(n)
 
 
 def _from_factors(factors: Factors) -> tuple[tuple[Array, ...] | None, Array | None]:

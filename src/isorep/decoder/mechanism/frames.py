@@ -45,6 +45,25 @@ class Frame:
         return np.asarray(norms / np.where(largest > 0, largest, 1.0))
 
 
+def balanced_units(jacobians: Array, latents: Array, noise: float) -> Array:
+    """Powers of two, one a latent, in which all latents move the outputs by about as much.
+
+    Latents may come in units that lie apart by many orders, and verdicts must not hang on these. What a latent moves
+    over its whole spread has no units: where that is rounding beside the others it stays as small as it is.
+    """
+    sizes = np.abs(jacobians).max((0, 1))
+    spread = latents.std(0)
+    spread = spread if spread.any() else np.ones_like(spread)
+    effects = sizes * spread
+    most = float(effects.max())
+    if most == 0:
+        return np.ones_like(sizes)
+    moves = (sizes > 0) & ((spread == 0) | (effects > noise * most))
+    units = np.where(moves, 1 / np.where(sizes > 0, sizes, 1.0), np.where(spread > 0, spread, 1.0) / most)
+    exponents = np.round(np.log2(units))
+    return np.asarray(np.exp2(exponents - exponents[0]) if np.ptp(exponents) else np.ones_like(sizes))
+
+
 def frame(jacobian: Array, blocks: Sequence[Array], noise: float) -> Frame:
     """The frame of one Jacobian (outputs, d), in float64."""
     n, d = jacobian.shape

@@ -18,7 +18,8 @@ DOUBLE, SINGLE, HALF = (1e-6, 1e-4, 1e-3), (1e-4, 1e-3, 1e-2), (1e-2, 3e-2, 1e-1
 
 def as_blocks(blocks: Any, d: int) -> tuple[Array, ...]:
     """Disjoint blocks that cover all latents, from lists of them or from sizes."""
-    if isinstance(blocks, str | bytes) or not isinstance(blocks, Sequence | np.ndarray) or len(blocks) == 0:
+    listed = isinstance(blocks, Sequence) or (isinstance(blocks, np.ndarray) and blocks.ndim > 0)
+    if isinstance(blocks, str | bytes) or not listed or len(blocks) == 0:
         raise InputError(f"blocks is {blocks!r}: pass lists of latents, or the sizes of consecutive blocks")
     if all(isinstance(each, int | np.integer) and not isinstance(each, bool) for each in blocks):
         sizes = [int(each) for each in blocks]
@@ -53,7 +54,10 @@ def as_jacobians(given: Any, n: int | None = None, d: int | None = None) -> Arra
     """Finite Jacobians (n, outputs, d) in float64; one alone may leave out the first axis."""
     if hasattr(given, "detach"):
         given = given.detach().cpu().double().numpy()
-    values = np.asarray(given)
+    try:
+        values = np.asarray(given)
+    except ValueError as error:
+        raise InputError(f"jacobians cannot be taken as an array: {error}") from None
     if values.dtype == object or not (np.issubdtype(values.dtype, np.number) and not np.iscomplexobj(values)):
         raise InputError(f"jacobians hold {values.dtype} where numbers are needed")
     if values.ndim == 2:

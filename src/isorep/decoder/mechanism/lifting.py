@@ -33,13 +33,16 @@ _COLLISION = 0.01  # of the median least singular value
 def lifting_checks(
     latents: Array,
     blocks: Sequence[Array],
-    smallest: Array,
+    smallest: tuple[Array, Array],
     deficient: float,
     view: View | None,
     domain: str | None,
     random_state: int,
 ) -> tuple[Check, ...]:
-    """All checks; ``smallest`` holds the least singular value of the Jacobian at each sample."""
+    """All checks; ``smallest`` holds the least singular value of the Jacobian at each sample.
+
+    First as the latents came, which is what is said, then in the units that ``latents`` are in.
+    """
     rng = np.random.default_rng(random_state)
     rows = latents[rng.permutation(len(latents))[:_ROWS]].astype(np.float64)
     spread = rows.std(0)
@@ -47,8 +50,8 @@ def lifting_checks(
     return (
         _domain(latents, scaled, domain, random_state),
         _slices(scaled, blocks, domain, rng),
-        _immersion(smallest, deficient),
-        _injective(rows, smallest, view),
+        _immersion(smallest[0], deficient),
+        _injective(rows, smallest[1], view),
         Check(
             "covering map",
             NOT_TESTED,

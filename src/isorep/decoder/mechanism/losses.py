@@ -13,6 +13,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from itertools import combinations
+from operator import index
 
 from ...errors import InputError, missing_extra
 
@@ -222,8 +223,11 @@ def _signs(latents: Tensor, blocks: Sequence[Sequence[int]]) -> Tensor:
 def _check_blocks(blocks: Sequence[Sequence[int]], latents: Tensor) -> None:
     """A slice beyond the last latent would be empty, and its loss 0."""
     d = latents.shape[-1]
-    places = [place for block in blocks for place in block]
-    if not all(len(block) for block in blocks) or not all(0 <= place < d for place in places):
+    try:
+        places = [index(place) for block in blocks for place in block]
+    except TypeError:
+        raise InputError(f"blocks is {blocks!r}: pass the latents of every block, as in [[0, 1], [2]]") from None
+    if not places or not all(len(block) for block in blocks) or not all(0 <= place < d for place in places):
         raise InputError(
             f"blocks hold some of the latents 0 to {d - 1} each: they are {[list(each) for each in blocks]}"
         )

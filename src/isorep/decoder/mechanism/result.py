@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,15 @@ class Factors:
     """Type D factors at every tolerance; the properties are those of the strictest tolerance that finds any."""
 
     levels: tuple[FactorLevel, ...]
+
+    def in_units(self, units: Array) -> Factors:
+        """The same factors, found in other units of the latents, in the latents' own."""
+        return Factors(
+            tuple(
+                replace(level, subspaces=tuple(np.linalg.qr(units[:, None] * each)[0] for each in level.subspaces))
+                for level in self.levels
+            )
+        )
 
     @property
     def best(self) -> FactorLevel:

@@ -64,7 +64,7 @@ def verdict(found: Mechanisms) -> str:
             f"{count} Type D factors of dimensions {_listed(factors.dimensions)} at the reference sample, but not the "
             "same at all samples."
         )
-    blocks = f"{len(found.blocks)} {'blocks' if found.given else 'factors found'}"
+    blocks = f"{len(found.blocks)} {'blocks' if found.given else 'factors found'}" if len(found.blocks) > 1 else "block"
     holding = [each for each in found.criteria.values() if each.state == HOLDS]
     depending = [each for each in found.criteria.values() if each.state == DEPENDS]
     if holding and all(each.holds_at == found.tolerances for each in holding):

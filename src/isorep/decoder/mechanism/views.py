@@ -19,6 +19,7 @@ PRECISION = {"float64": 1e-13, "float32": 1e-6, "float16": 1e-3, "bfloat16": 1e-
 """Relative error of a Jacobian's entries in each precision."""
 _DIFFERENCES = 1e-8  # of a Jacobian by central differences
 _MEMORY = 2**28  # bytes for a block of higher derivatives
+_MOST = 2**30  # bytes for those of one row
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +27,7 @@ class View:
     """Functions of rows (r, d): ``outputs`` (r, n), ``jacobians`` (r, n, d), higher derivatives where there are any.
 
     ``noise`` is the relative error of Jacobian entries, ``rounding`` that of outputs, and ``source`` says where the
-    Jacobians come from.
+    Jacobians come from; ``widest`` counts the numbers that a row takes while derivatives pass through the decoder.
     """
 
     d: int
@@ -39,6 +40,7 @@ class View:
     kinks: tuple[str, ...]
     notes: tuple[str, ...]
     source: str
+    widest: int
 
     def rebased(self, basis: Array) -> View:
         """The same decoder as a function of coordinates y, with latents z = basis y."""
@@ -62,11 +64,19 @@ class View:
             self.kinks,
             self.notes,
             self.source,
+            self.widest,
         )
 
     def rows_at_once(self, order: int) -> int:
         """How many rows of derivatives of an order fit into a block."""
-        return max(1, int(_MEMORY // (32 * self.width * self.d**order)))
+        return max(1, int(_MEMORY // self._bytes(order)))
+
+    def fits(self, order: int) -> bool:
+        """Whether the derivatives of one row fit into memory."""
+        return self._bytes(order) <= _MOST
+
+    def _bytes(self, order: int) -> int:
+        return int(32 * max(self.width, self.widest) * self.d**order)
 
 
 @contextmanager
@@ -115,34 +125,62 @@ def _torch_view(decoder: Any, latents: Latents, ready: Ready) -> View:
     def jacobians(rows: Array) -> Array:
         return jacobian(decoder, np.asarray(rows).reshape(-1, *latents.row_shape)).astype(np.float64)
 
+    higher = _way_to_higher(ready, latents.rows(slice(0, 1)))
+
     def derivatives(rows: Array, order: int) -> Array:
-        function: Callable[[Any], Any] = ready.function
-        for _ in range(order):
-            function = _differentiated(function, ready.d)
-        found = function(ready.tensor(rows))
+        assert higher is not None
+        with torch.set_grad_enabled(higher == "recorded"):
+            found = _nested(ready, order)(ready.tensor(rows))
         return np.asarray(found.numpy(force=True), dtype=np.float64)  # zeros may not be written out yet
 
     precision = str(ready.dtype).removeprefix("torch.")
+    alone = "torch.func cannot differentiate the decoder again: Type H_n is judged by swaps alone"
     return View(
         ready.d,
         ready.outputs,
         outputs,
         jacobians,
-        derivatives,
+        None if higher is None else derivatives,
         PRECISION[precision],
         float(torch.finfo(ready.dtype).eps),
         ready.kinks,
-        ready.notes,
+        (*ready.notes, alone) if higher is None else ready.notes,
         f"automatic differentiation in {precision}",
+        ready.held if higher == "recorded" else ready.widest,
     )
 
 
-def _differentiated(function: Callable[[Any], Any], d: int) -> Callable[[Any], Any]:
-    """The derivative along every latent, on a new last axis; one product serves all rows."""
+def _way_to_higher(ready: Ready, row: Array) -> str | None:
+    """How torch.func takes third derivatives, tried along one latent; None where it cannot.
+
+    Steps such as SiLU have formulas that can be differentiated again only while autograd records.
+    """
+    import torch
+
+    for way in ("plain", "recorded"):
+        try:
+            with torch.set_grad_enabled(way == "recorded"):
+                _nested(ready, 3, 1)(ready.tensor(row))
+        except Exception:  # what torch raises for what it cannot transform differs from case to case
+            continue
+        return way
+    return None
+
+
+def _nested(ready: Ready, order: int, most: int | None = None) -> Callable[[Any], Any]:
+    """All derivatives of an order, or those along some latents."""
+    function: Callable[[Any], Any] = ready.function
+    for _ in range(order):
+        function = _differentiated(function, ready.d, most)
+    return function
+
+
+def _differentiated(function: Callable[[Any], Any], d: int, most: int | None = None) -> Callable[[Any], Any]:
+    """The derivative along every latent, or some, on a new last axis; one product serves all rows."""
     import torch
 
     def derivative(rows: Any) -> Any:
-        axes = torch.eye(d, dtype=rows.dtype, device=rows.device)[:, None].expand(-1, len(rows), -1)
+        axes = torch.eye(d, dtype=rows.dtype, device=rows.device)[:most, None].expand(-1, len(rows), -1)
         pushed = torch.func.vmap(lambda axis: torch.func.jvp(function, (rows,), (axis,))[1])(axes)
         return pushed.movedim(0, -1)
 
@@ -164,14 +202,16 @@ def _numpy_view(decoder: Any, latents: Latents) -> View:
     width = first.shape[1]
     exact = getattr(decoder, "jacobian", None)
 
+    steps = _steps(np.asarray(latents.rows(slice(0, 2000)), dtype=np.float64))
+
     def differences(rows: Array) -> Array:
         rows = np.asarray(rows, dtype=np.float64)
-        step = 6e-6 * np.maximum(1.0, np.abs(rows).max(initial=0.0))
         columns = []
-        for axis in range(rows.shape[1]):
-            move = np.zeros(rows.shape[1])
-            move[axis] = step
-            columns.append((outputs(rows + move) - outputs(rows - move)) / (2 * step))
+        for axis, step in enumerate(steps):
+            above, below = rows.copy(), rows.copy()
+            above[:, axis] += step
+            below[:, axis] -= step
+            columns.append((outputs(above) - outputs(below)) / (above - below)[:, axis, None])
         return np.stack(columns, axis=-1)
 
     def exactly(rows: Array) -> Array:
@@ -190,7 +230,15 @@ def _numpy_view(decoder: Any, latents: Latents) -> View:
         (),
         (),
         "the decoder's own jacobian" if has else "central differences",
+        width,
     )
+
+
+def _steps(rows: Array) -> Array:
+    """How far to go along each latent for a difference: little beside its spread, or its size where it has none."""
+    spread, size = rows.std(0), np.abs(rows).max(0)
+    scale = np.where(spread > 0, spread, np.where(size > 0, size, 1.0))
+    return np.asarray(np.maximum(6e-6 * scale, 1e-12 * size))
 
 
 def _parts(rows: Array, size: int) -> list[Array]:
