@@ -191,7 +191,8 @@ def _found(
     started = time.perf_counter()
     factors = find_factors(values, levels, noise, angle=angle, subsets=subsets, cells=_CELLS)
     seconds["factors"] = time.perf_counter() - started
-    smallest, least = (_smallest(each) for each in (own, values))
+    smallest = _smallest(own)
+    least = _smallest(values) if (units != 1).any() else smallest
     basis = shown = None
     if split is None:
         split, basis = _from_factors(factors)
