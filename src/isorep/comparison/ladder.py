@@ -12,10 +12,10 @@ import numpy as np
 from ..errors import InputError
 from ..ica import ICA
 from ..moments import require_memory
+from ..resampling import assign_folds
 from ..rows import Progress, no_progress
 from .caveats import collect_caveats
 from .diameters import SEARCHES
-from .folds import assign_folds
 from .result import Comparison
 from .rungs import RUNGS
 from .settings import check_counts, check_seed, check_tolerance, checked_rungs

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..groups import shuffled_partners
 from ..moments import Moments, leave_one_out
 from ..representation import Array, Matrix
 from ..rows import block_rows, blocks, read_rows
-from .folds import shuffled_partners
 from .residuals import Centre, FittedRung, HeldOutMaps
 from .rungs import TrainingSet, fit_all
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .._version import __version__
+from ..resampling import Interval
 from ..results import Written, aligned
 from .diameters import Diameter
 
@@ -26,19 +27,6 @@ class Error:
         """The same in other units."""
         quantiles = {level: value * unit for level, value in self.quantiles.items()}
         return Error(self.mean * unit, self.rms * unit, self.sup * unit, quantiles)
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A bootstrap interval."""
-
-    low: float
-    high: float
-    level: float
-
-    def times(self, unit: float) -> Interval:
-        """The same in other units."""
-        return Interval(self.low * unit, self.high * unit, self.level)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..groups import group_codes
 from ..ica import ICA
 from ..moments import fold_moments, leave_one_out, merged
 from ..representation import Array, Matrix, Representation, RowMatch, match_rows, rounding_of
+from ..resampling import group_codes
 from ..resolution import resolve_source
 from ..rows import Progress, select
 from . import figures

@@ -8,9 +8,9 @@ import numpy as np
 
 from ..alignment import Rigid
 from ..comparison import Error
-from ..comparison.folds import assign_folds
 from ..comparison.statistics import summarise
 from ..representation import Array
+from ..resampling import assign_folds
 
 
 @dataclass(frozen=True)

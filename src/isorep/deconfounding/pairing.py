@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 from scipy import stats
 
-from ..comparison.result import Interval
 from ..errors import InputError
 from ..representation import Array
+from ..resampling import Interval
 
 TESTS = ("sign_flip", "wilcoxon")
 LEVEL = 0.95

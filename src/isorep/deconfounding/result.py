@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from .._version import __version__
-from ..comparison.result import Interval
 from ..errors import InputError
 from ..ica import ICA
 from ..ica.summary import plain, versions
 from ..representation import Array
+from ..resampling import Interval
 from ..results import Verdict, Written
 from .classifiers import concentration
 from .components import Component

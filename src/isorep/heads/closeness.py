@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..comparison.result import Interval
 from ..comparison.settings import check_counts, check_seed
 from ..comparison.stages import open_pair
 from ..comparison.statistics import bootstrap, summarise
 from ..errors import InputError
 from ..representation import Array, Matrix
+from ..resampling import Interval
 from ..rows import Progress, block_rows, blocks, no_progress
 from .closeness_result import Closeness, Divergence, LogOddsDistance
 from .inputs import Head, joined, open_heads

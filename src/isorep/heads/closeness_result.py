@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..comparison.result import Interval
+from ..resampling import Interval
 from ..results import Written, aligned
 from .envelope import envelope
 

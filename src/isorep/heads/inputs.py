@@ -14,8 +14,8 @@ import numpy as np
 
 from ..comparison.settings import loaded
 from ..errors import InputError
-from ..groups import group_codes
 from ..representation import Array, Matrix, Representation, match_rows
+from ..resampling import group_codes
 from ..rows import block_rows, blocks, read_rows, refuse_non_finite, select
 
 _MOST_INDEX = 2**26  # bytes

@@ -9,12 +9,12 @@ import numpy as np
 
 from ..alignment import AffineMap
 from ..alignment.base import column_errors
-from ..comparison.folds import assign_folds
 from ..comparison.stages import Pair, Work, open_pair
 from ..comparison.statistics import bootstrap, summarise
 from ..errors import InputError
 from ..moments import require_memory
 from ..representation import Array, Matrix, rounding_of
+from ..resampling import assign_folds
 from ..rows import Progress, ProjectedRows, block_rows, blocks, map_blocks, read_rows
 from .diversity import effective_dimension, seen_share
 from .inputs import Head

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..comparison.result import Interval
 from ..comparison.statistics import LEVEL
 from ..representation import Array
+from ..resampling import Interval
 
 
 def pooled_units(n: int, groups: Array | None, most: int, rng: np.random.Generator) -> Array:

@@ -13,8 +13,8 @@ from scipy.spatial.distance import squareform
 from sklearn.base import clone
 
 from ..errors import InputError
-from ..groups import group_codes
 from ..representation import Array, Matrix
+from ..resampling import group_codes
 from ..rows import Crew, SelectedRows
 from .contrasts import contrast_named
 from .estimator import ICA

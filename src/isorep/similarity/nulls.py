@@ -15,8 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import InputError
-from ..groups import group_codes, shuffled_partners
+from ..groups import shuffled_partners
 from ..representation import Array
+from ..resampling import group_codes
 from ..rows import Crew
 from .result import PermutationNull, Similarity
 from .sides import Pair

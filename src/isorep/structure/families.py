@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..comparison.result import Interval
 from ..representation import Array
+from ..resampling import Interval
 from .binned import measure_mig, measure_modularity
 from .dci import measure_dci
 from .explicitness import measure_explicitness

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..groups import group_codes
 from ..representation import Array
+from ..resampling import group_codes
 from .columns import Columns, as_columns
 
 

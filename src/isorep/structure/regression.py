@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from ..comparison.result import Interval
 from ..comparison.settings import check_counts, check_seed
 from ..representation import Array
+from ..resampling import Interval
 from .columns import Columns
 from .pairs import Pair, paired
 from .scaling import moments_of

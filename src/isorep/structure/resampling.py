@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from ..comparison.result import Interval
 from ..errors import InputError
 from ..groups import shuffled_partners
 from ..representation import Array
+from ..resampling import Interval
 from .families import FAMILIES, LEAST, Task
 from .splits import looked_at, recoded
 

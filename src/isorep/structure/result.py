@@ -9,9 +9,9 @@ import numpy as np
 
 from .._version import __version__
 from ..comparison import Comparison
-from ..comparison.result import Interval
 from ..ica.summary import plain, versions
 from ..representation import Array
+from ..resampling import Interval
 from ..results import Verdict, Written, aligned
 from .readings import FactorReading, LatentReading
 from .resampling import Chance

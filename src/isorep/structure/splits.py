@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..comparison.folds import assign_folds
 from ..comparison.settings import check_counts, check_seed
 from ..errors import InputError
 from ..representation import Array
+from ..resampling import assign_folds
 from .columns import as_columns, with_common_labels
 from .pairs import Pair, paired
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from .._version import __version__
-from ..comparison.result import Interval, Side
+from ..comparison.result import Side
 from ..ica.summary import plain, versions
 from ..representation import Array
+from ..resampling import Interval
 from ..results import Verdict, Written
 from .curve import Curve
 from .retrieval import Recall, Retrieval

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..comparison.folds import assign_folds
 from ..errors import InputError
 from ..moments import Moments, merged
 from ..representation import Array
+from ..resampling import assign_folds
 
 _MOST_SHELLS = 8
 _LEAST_ROWS = 8  # of the smallest training set that a learning curve shows

@@ -13,9 +13,9 @@ from ..comparison.sides import describe_side, rms_radius
 from ..comparison.stages import Pair
 from ..comparison.statistics import bootstrap
 from ..conditioning import factor_covariance
-from ..groups import group_codes
 from ..moments import fold_moments, leave_one_out, merged, require_memory
 from ..representation import Array, rounding_of
+from ..resampling import group_codes
 from ..rows import Progress, block_rows, map_blocks, read_rows
 from .drift import Reference, calibrated, damped_whitener
 from .result import HeldOut

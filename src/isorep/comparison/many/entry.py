@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from ...groups import shuffled_partners
 from ...ica import ICA
 from ...moments import merged
 from ...representation import Array, rounding_of
+from ...resampling import assign_folds
 from ...rows import Progress, no_progress, select
 from ..diameters import Diameter, find_diameter
-from ..folds import assign_folds, shuffled_partners
 from ..residuals import Centre, residual_pass
 from ..rungs import RUNGS, UnmixedSide, unmix
 from ..settings import check_counts, check_seed, check_tolerance, checked_rungs

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
-from ...groups import group_codes
 from ...representation import Array, Matrix, Representation, match_rows
+from ...resampling import group_codes
 from ...rows import select
 from ..settings import loaded
 

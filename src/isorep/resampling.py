@@ -1,0 +1,470 @@
+r"""Folds, shuffles, nulls and intervals: one home for everything that is held out, permuted or resampled.
+
+**Shuffles.** Rows of a group (tokens of a document, frames of a film, wells of a plate) may depend on each other in any
+way, so what is exchangeable when two sides are independent is the group as a whole. A shuffle pairs every group with
+one group of its stratum, uniformly over permutations, rows in their order. Groups of a stratum have similar sizes and
+are cut to the smallest of them, in the observed pairing and in the shuffled ones alike: the p-value is then exact
+for any dependence inside groups (THEORY, Fisher's randomisation test).
+
+**Intervals.** Blocks of rows (or of groups) are left out one at a time, the estimate is taken without them, and
+Student's quantile with one degree of freedom less than blocks gives the interval (delete-block jackknife; Busing,
+Meijer & van der Leeden 1999 for blocks of unequal size). No row is ever repeated, so statistics that repeats inflate
+(R², canonical correlations, neighbours) can be treated as well, and an estimate lies inside its interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from sklearn.model_selection import GroupKFold
+
+from .errors import InputError
+from .representation import Array, Matrix
+from .rows import block_rows, map_blocks, read_rows
+
+LEVEL = 0.95
+BLOCKS = 25  # blocks of rows that a jackknife leaves out one at a time
+MOST_GROUP_BLOCKS = 50
+FEW_GROUPS = 20  # fewer than this, and intervals over groups are only approximate
+_STRATUM = 5  # groups that exchange partners, at least
+_SIMILAR = 0.8  # size of the smallest group of a stratum relative to the largest, where there are enough groups
+_MOMENTS_ENOUGH = 20  # draws from which on a tail may be fitted
+
+
+# Groups and folds
+
+
+def group_codes(groups: Any, n: int, name: str = "groups") -> Array | None:
+    """Labels of any kind as integers from 0."""
+    if groups is None:
+        return None
+    labels = np.asarray(groups)
+    if labels.ndim != 1 or len(labels) != n:
+        raise InputError(f"{name} has shape {labels.shape} where one label per row is needed: ({n},)")
+    missing = [row for row, label in enumerate(labels.tolist()) if _is_missing(label)]
+    if missing:
+        raise InputError(f"{name} is missing for {len(missing)} rows, the first at row {missing[0]}")
+    if labels.dtype.kind == "O":
+        labels = labels.astype(str)
+    return np.asarray(np.unique(labels, return_inverse=True)[1])
+
+
+def _is_missing(label: Any) -> bool:
+    """None, NaN, and what pandas takes for missing."""
+    return label is None or str(label) in ("nan", "<NA>", "NaT")
+
+
+def assign_folds(n: int, n_folds: int, groups: Array | None, rng: np.random.Generator) -> Array:
+    """The fold of each row: at random, or whole groups balanced over the folds."""
+    if n < n_folds:
+        raise InputError(f"there are {n} rows and {n_folds} folds: a fold needs at least one row")
+    folds = np.empty(n, dtype=np.intp)
+    if groups is None:
+        folds[rng.permutation(n)] = np.arange(n) % n_folds
+        return _with_training_rows(folds)
+    n_groups = int(groups.max()) + 1
+    if n_groups < n_folds:
+        raise InputError(f"there are {n_groups} groups and {n_folds} folds: a group is never split over folds")
+    # GroupKFold breaks ties between groups of equal size by their number: numbers are drawn at random
+    drawn = rng.permutation(n_groups)[groups]
+    for fold, (_, held_out) in enumerate(GroupKFold(n_splits=n_folds).split(np.empty((n, 0)), groups=drawn)):
+        folds[held_out] = fold
+    return _with_training_rows(folds)
+
+
+def _with_training_rows(folds: Array) -> Array:
+    left = len(folds) - int(np.bincount(folds).max())
+    if left < 2:
+        raise InputError(f"without the largest fold {left} row is left to fit on: at least 2 are needed")
+    return folds
+
+
+def equal_rows(values: Matrix) -> Array:
+    """For each row a number that equal rows share, from 0.
+
+    Rows are compared by a 64-bit hash of their float64 values, so -0.0 equals 0.0 and one pass is enough.
+    """
+    n, d = values.shape
+    salt = np.random.default_rng(20261116).integers(2**64, size=d, dtype=np.uint64)
+
+    def hashed(rows: slice) -> Array:
+        block = np.ascontiguousarray(read_rows(values, rows), dtype=np.float64) + 0.0
+        bits = block.view(np.uint64) ^ salt
+        bits ^= bits >> np.uint64(30)
+        bits *= np.uint64(0xBF58476D1CE4E5B9)
+        bits ^= bits >> np.uint64(27)
+        bits *= np.uint64(0x94D049BB133111EB)
+        bits ^= bits >> np.uint64(31)
+        return np.asarray((bits * (salt | np.uint64(1))).sum(axis=1, dtype=np.uint64))
+
+    hashes = np.concatenate(map_blocks(hashed, n, block_rows(d)))
+    return np.asarray(np.unique(hashes, return_inverse=True)[1])
+
+
+# Shuffles
+
+
+class Shuffles:
+    """Pairings of rows as they would be if the two sides were independent.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    groups : (n,) int array, optional
+        Codes of rows that belong together, from :func:`group_codes`: they move together.
+    within : (n,) int array, optional
+        Codes of classes: rows, or groups, take partners of their own class only, so that what the classes explain is
+        part of chance. A group must lie inside one class.
+
+    Attributes
+    ----------
+    rows : (m,) int array
+        The rows that take part, in ascending order: all of them, unless groups differ in size or a class has one unit.
+        A p-value compares the observed pairing of *these rows* with shuffled ones.
+    distinct : float
+        How many different pairings there are; infinite beyond float64.
+    """
+
+    def __init__(self, n: int, groups: Array | None = None, within: Array | None = None) -> None:
+        self.n = n
+        if groups is None:
+            strata = [np.arange(n)] if within is None else _members(within)
+            self._strata = [rows[:, None] for rows in strata if len(rows) > 1]
+        else:
+            self._strata = _group_strata(groups, within)
+        if not self._strata:
+            raise InputError(
+                "nothing can be shuffled: "
+                + ("each class of within" if within is not None else "groups")
+                + " holds a single unit"
+            )
+        self.rows: Array = np.sort(np.concatenate([stratum.ravel() for stratum in self._strata]))
+        self.distinct = float(_exp(sum(math.lgamma(len(stratum) + 1) for stratum in self._strata)))
+        self._place = np.full(n, -1)
+        self._place[self.rows] = np.arange(len(self.rows))
+
+    @property
+    def complete(self) -> bool:
+        """Whether all rows take part."""
+        return len(self.rows) == self.n
+
+    def draw(self, rng: np.random.Generator) -> Array:
+        """For each of ``rows`` the row whose partner it takes: uniform over permutations, fixed points allowed."""
+        partners = np.empty(len(self.rows), dtype=np.intp)
+        for stratum in self._strata:
+            partners[self._place[stratum]] = stratum[rng.permutation(len(stratum))]
+        return partners
+
+    def thinned(self, most: int, rng: np.random.Generator) -> Shuffles:
+        """The same pairings of a random part of the units, with about ``most`` rows; itself where there are fewer."""
+        if len(self.rows) <= most:
+            return self
+        share = most / len(self.rows)
+        part = Shuffles.__new__(Shuffles)
+        part.n = self.n
+        part._strata = [
+            stratum[np.sort(rng.permutation(len(stratum))[: max(2, round(share * len(stratum)))])]
+            for stratum in self._strata
+        ]
+        part.rows = np.sort(np.concatenate([stratum.ravel() for stratum in part._strata]))
+        part.distinct = float(_exp(sum(math.lgamma(len(stratum) + 1) for stratum in part._strata)))
+        part._place = np.full(self.n, -1)
+        part._place[part.rows] = np.arange(len(part.rows))
+        return part
+
+    def notes(self, draws: int) -> list[str]:
+        """What a reader of the p-values should know about these pairings."""
+        said = []
+        if not self.complete:
+            said.append(
+                f"p-values compare {len(self.rows)} of {self.n} rows: groups that change places are cut to equal sizes"
+            )
+        if self.distinct < draws + 1:
+            said.append(
+                f"there are only {self.distinct:.0f} different ways to shuffle these rows: no p-value can be below "
+                f"{1 / self.distinct:.2g}"
+            )
+        return said
+
+
+def _members(codes: Array) -> list[Array]:
+    """The rows of each code, in their order."""
+    return np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+
+
+def _group_strata(groups: Array, within: Array | None) -> list[Array]:
+    """Strata as (groups, rows) arrays: groups of similar size, cut to the smallest of them."""
+    members = _members(groups)
+    if within is None:
+        classes = [members]
+    else:
+        kinds = [np.unique(within[rows]) for rows in members]
+        mixed = next((group for group, kind in enumerate(kinds) if len(kind) > 1), None)
+        if mixed is not None:
+            raise InputError(
+                f"rows of one group have different labels in within (group number {mixed}): groups are shuffled as "
+                "wholes inside a class, so that each must lie in one"
+            )
+        by_class: dict[int, list[Array]] = {}
+        for rows, kind in zip(members, kinds, strict=True):
+            by_class.setdefault(int(kind[0]), []).append(rows)
+        classes = list(by_class.values())
+    return [stratum for each in classes for stratum in _strata_of(each)]
+
+
+def _strata_of(members: Sequence[Array]) -> list[Array]:
+    """Cut one list of groups into strata, from the largest group on.
+
+    A stratum takes groups while they are at least 0.8 of its largest, and at least five. The last groups, too few for a
+    stratum of their own, are the smallest ones: they are left out, unless they are all there is.
+    """
+    if len(members) < 2:
+        return []
+    ordered = sorted(members, key=len, reverse=True)
+    strata: list[list[Array]] = [[]]
+    for rows in ordered:
+        current = strata[-1]
+        if len(current) >= _STRATUM and len(rows) < _SIMILAR * len(current[0]):
+            strata.append([])
+        strata[-1].append(rows)
+    if len(strata) > 1 and len(strata[-1]) < _STRATUM:
+        strata.pop()
+    return [np.stack([rows[: len(stratum[-1])] for rows in stratum]) for stratum in strata]
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if value < 700 else math.inf
+
+
+# Nulls
+
+
+@dataclass(frozen=True, eq=False)
+class Null:
+    """A statistic under shuffled pairings, and where the observed one lies among them.
+
+    Attributes
+    ----------
+    draws : (n,) array
+        The statistic of every shuffled pairing.
+    observed : float
+        The statistic of the real pairing, of the same rows.
+    p_value : float
+        The share of pairings, the real one among them, that are at least as close.
+    smallest_p : float
+        What ``p_value`` cannot fall below, given the number of draws and of distinct pairings.
+    exact : bool
+        Whether every draw is the statistic itself; otherwise ``method`` says what stands for it.
+    """
+
+    draws: Array
+    observed: float
+    p_value: float
+    smallest_p: float
+    exact: bool = True
+    method: str = "shuffled pairings"
+
+    @property
+    def n(self) -> int:
+        """How many pairings were drawn."""
+        return len(self.draws)
+
+    @property
+    def mean(self) -> float:
+        """The chance level."""
+        return float(np.mean(self.draws))
+
+    @property
+    def std(self) -> float:
+        """How far chance varies."""
+        return float(np.std(self.draws, ddof=1)) if self.n > 1 else float("nan")
+
+    @property
+    def low(self) -> float:
+        """The 5 % point."""
+        return float(np.quantile(self.draws, 0.05, method="lower"))
+
+    @property
+    def high(self) -> float:
+        """The 95 % point."""
+        return float(np.quantile(self.draws, 0.95, method="higher"))
+
+    def quantile(self, level: float) -> float:
+        """A quantile of the draws."""
+        return float(np.quantile(self.draws, level))
+
+    @property
+    def p_text(self) -> str:
+        """The p-value as it is printed: the smallest possible one as a bound."""
+        return p_text(self.p_value, self.smallest_p)
+
+    def times(self, unit: float) -> Null:
+        """The same in other units."""
+        return Null(self.draws * unit, self.observed * unit, self.p_value, self.smallest_p, self.exact, self.method)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "mean": self.mean,
+            "low": self.low,
+            "high": self.high,
+            "observed": self.observed,
+            "p_value": self.p_value,
+            "smallest_p": self.smallest_p,
+            "n": self.n,
+            "exact": self.exact,
+            "method": self.method,
+        }
+
+
+def null_of(
+    draws: Any,
+    observed: float,
+    *,
+    higher_is_closer: bool,
+    distinct: float = math.inf,
+    tail: bool = False,
+    exact: bool = True,
+    method: str = "shuffled pairings",
+) -> Null:
+    """Draws as a null with its p-value, the real pairing counted in.
+
+    Draws that equal the observed value up to rounding count as at least as close. With ``tail`` the p-value comes from
+    a Pearson III distribution with the draws' first three moments, for statistics of which few can be drawn.
+    """
+    values = np.asarray(draws, dtype=np.float64)
+    if not (np.isfinite(observed) and np.isfinite(values).all()):
+        return Null(values, float(observed), float("nan"), float("nan"), exact, method)
+    floor = 1.0 / distinct
+    if tail:
+        p, method = _tail_p(values, observed, higher_is_closer), "Pearson III tail of shuffled pairings"
+        smallest = max(floor, _SMALLEST_TAIL)
+        return Null(values, float(observed), max(p, smallest), smallest, exact, method)
+    slack = 1e-9 * max(float(np.std(values)), 1e-3 * abs(observed), 1e-300)
+    closer = values >= observed - slack if higher_is_closer else values <= observed + slack
+    smallest = max(floor, 1 / (1 + len(values)))
+    p = (1 + int(closer.sum())) / (1 + len(values))
+    return Null(values, float(observed), max(p, floor), smallest, exact, method)
+
+
+_SMALLEST_TAIL = 1e-3  # a tail fitted to few draws says no more
+
+
+def _tail_p(values: Array, observed: float, higher_is_closer: bool) -> float:
+    """The upper tail of a Pearson III distribution fitted to draws, never below Student's for as many draws.
+
+    Moments of few draws are themselves uncertain: Student's tail accounts for that, and the skewness counts only where
+    it makes the tail heavier.
+    """
+    sign = 1.0 if higher_is_closer else -1.0
+    n = len(values)
+    spread = float(np.std(values, ddof=1))
+    if n < _MOMENTS_ENOUGH or not spread > 0:
+        return (1 + int((sign * values >= sign * observed).sum())) / (1 + n)
+    z = sign * (observed - float(np.mean(values))) / (spread * math.sqrt(1 + 1 / n))
+    skew = float(np.clip(sign * stats.skew(values, bias=False), -1.5, 1.5))
+    student = float(stats.t.sf(z, n - 1))
+    return max(student, float(stats.pearson3.sf(z, skew)))
+
+
+def p_text(p: float, smallest: float) -> str:
+    """A p-value as it is printed: one that cannot be smaller as a bound."""
+    if not math.isfinite(p):
+        return "-"
+    return f"<= {p:.2g}" if p <= smallest * (1 + 1e-9) else f"{p:.2g}"
+
+
+# Intervals
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An interval for an estimate: the jackknife over blocks, unless said otherwise."""
+
+    low: float
+    high: float
+    level: float = LEVEL
+
+    def times(self, unit: float) -> Interval:
+        """The same in other units."""
+        return Interval(self.low * unit, self.high * unit, self.level)
+
+
+def assign_blocks(n: int, groups: Array | None, rng: np.random.Generator, most: int | None = None) -> Array:
+    """The block of each row: rows at random, or whole groups, that a jackknife leaves out together.
+
+    Twenty-five blocks of rows, or as many blocks as groups up to fifty; more groups are pooled at random.
+    """
+    codes = np.arange(n) if groups is None else groups
+    units = int(codes.max()) + 1
+    count = min(most or (BLOCKS if groups is None else MOST_GROUP_BLOCKS), units)
+    if groups is not None and units <= count:
+        return codes
+    sizes = np.bincount(codes)
+    order = np.lexsort((rng.permutation(units), -sizes))  # large groups first, dealt forth and back: even blocks
+    turn = np.arange(units) % (2 * count)
+    block = np.empty(units, dtype=np.intp)
+    block[order] = np.where(turn < count, turn, 2 * count - 1 - turn)
+    return np.asarray(block[codes])
+
+
+def jackknife_se(left_out: Array, estimate: Array | float, sizes: Array | None = None) -> Array:
+    """The standard error of an estimate from its values without each block (first axis).
+
+    ``sizes`` are the numbers of rows of the blocks, where they differ.
+    """
+    left_out = np.asarray(left_out, dtype=np.float64)
+    count = len(left_out)
+    if sizes is None or np.ptp(sizes) == 0:
+        centre = left_out.mean(axis=0)
+        return np.asarray(np.sqrt((count - 1) / count * ((left_out - centre) ** 2).sum(axis=0)))
+    weight = np.asarray(sizes.sum() / sizes, dtype=np.float64).reshape(-1, *(1,) * (left_out.ndim - 1))
+    pseudo = weight * np.asarray(estimate) - (weight - 1) * left_out
+    centre = count * np.asarray(estimate) - ((1 - 1 / weight) * left_out).sum(axis=0)
+    return np.asarray(np.sqrt(((pseudo - centre) ** 2 / (weight - 1)).mean(axis=0)))
+
+
+def t_interval(
+    estimate: float,
+    se: float,
+    blocks: int,
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+    level: float = LEVEL,
+) -> Interval:
+    """The estimate give or take Student's quantile of its standard error, within what the quantity can be."""
+    reach = float(stats.t.ppf((1 + level) / 2, max(blocks - 1, 1))) * se
+    return Interval(min(max(estimate - reach, least), estimate), max(min(estimate + reach, most), estimate), level)
+
+
+def jackknife(
+    statistic: Callable[[Array], float],
+    blocks: Array,
+    estimate: float,
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+) -> Interval:
+    """The jackknife interval of a statistic that is taken from rows: ``statistic(kept)`` with a mask of the rows kept.
+
+    Blocks come from :func:`assign_blocks`. The interval is centred at ``estimate``.
+    """
+    count = int(blocks.max()) + 1
+    left_out = np.array([statistic(blocks != block) for block in range(count)])
+    se = jackknife_se(left_out, estimate, np.bincount(blocks))
+    return t_interval(estimate, float(se), count, least=least, most=most)
+
+
+def ratio_jackknife(above: Array, below: Array) -> tuple[Array, Array]:
+    """A ratio of sums and its standard error, from the sums of every block (first axis)."""
+    above, below = np.asarray(above, dtype=np.float64), np.asarray(below, dtype=np.float64)
+    estimate = above.sum(axis=0) / below.sum(axis=0)
+    left_out = (above.sum(axis=0) - above) / (below.sum(axis=0) - below)
+    return estimate, jackknife_se(left_out, estimate)
