@@ -7,7 +7,7 @@ import pytest
 
 import isorep
 from isorep.comparison import RUNGS, ica_efficiency
-from isorep.comparison.folds import assign_folds
+from isorep.resampling import assign_folds
 
 from ..data import mixing, noisy_pair, rotation, signed_permutation, sources
 

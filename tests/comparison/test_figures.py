@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import isorep
-from isorep.comparison.folds import assign_folds
+from isorep.resampling import assign_folds
 
 from ..data import noisy_pair, signed_permutation, sources
 

@@ -3,8 +3,8 @@
 import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
-
 from isorep.comparison.folds import assign_folds, shuffled_partners
+
 from isorep.groups import group_codes
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from isorep.comparison.folds import assign_folds, shuffled_partners
 
 import isorep
-from isorep.comparison.folds import assign_folds, shuffled_partners
 from isorep.comparison.many.joint import JointMoments, joint_moments, require_joint_memory
 from isorep.moments import Moments, leave_one_out, merged
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import isorep
-from isorep.comparison.result import Interval
 from isorep.deconfounding import PARAMETERS, concentration, hoyer
 from isorep.deconfounding.components import explained, information
 from isorep.deconfounding.inputs import Column
@@ -15,6 +14,7 @@ from isorep.deconfounding.mixing import accepted_share, mixing
 from isorep.deconfounding.pairing import holm, interval_of, least_p, paired_p
 from isorep.deconfounding.transforms import haar
 from isorep.deconfounding.verdict import judge
+from isorep.resampling import Interval
 
 from .screens import screen
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..representation import Array
-from .result import Error, Interval
+from ..resampling import Interval
+from .result import Error
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 LEVEL = 0.95

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..comparison.result import Error, Interval
+from ..comparison.result import Error
 from ..errors import InputError
 from ..representation import Array, as_representation
+from ..resampling import Interval
 from ..results import Written, aligned
 from .closeness_result import interval_text
 from .envelope import envelope
