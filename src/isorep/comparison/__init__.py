@@ -1,6 +1,6 @@
 """Comparing runs: the ladder of groups, held out, with a null and a verdict, for two runs or many."""
 
-from ..resampling import Interval
+from ..resampling import Interval, Null
 from .diameters import Diameter, diameter
 from .ladder import compare
 from .many import (
@@ -15,7 +15,7 @@ from .many import (
     RungMatrix,
     compare_many,
 )
-from .result import Comparison, Direction, Error, Null, Rung, Side, Verdict
+from .result import Comparison, Direction, Error, Rung, Side, Verdict, View
 from .rungs import RUNGS
 from .statistics import ica_efficiency
 from .worst_case import WorstCase, worst_case
@@ -40,6 +40,7 @@ __all__ = [
     "RungMatrix",
     "Side",
     "Verdict",
+    "View",
     "WorstCase",
     "compare",
     "compare_many",

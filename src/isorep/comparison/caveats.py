@@ -4,33 +4,132 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..representation import Array, RowMatch
+import numpy as np
+
+from ..representation import Array, Matrix, RowMatch
+from ..resampling import FEW_GROUPS, Shuffles
+from .pairing import broken_pairing
+from .repeats import Repeats, near_copies
 from .result import Comparison, Side
 from .rungs import UnmixedSide
+from .stages import Work
+from .views import dominated
 
 FEW_ROWS = 0.1  # share of rows with half of the variance, below which a word is due; it is 0.12 for one normal column
 MOSTLY = 0.5  # share of identity's squared error from which on it is a difference of means
 _LEAST_OFFSET = 0.05  # RMS radii by which means must differ to be worth a word
+APART = 1.5  # factor between mean and median error from which on both are told
+NEGLIGIBLE = 0.01  # errors below which the factor means nothing
 _NAMED = 6  # runs that a remark names
 
 
-def collect_caveats(
-    result: Comparison,
-    match: RowMatch,
-    labels: Array | None,
-    unmixed: tuple[UnmixedSide, UnmixedSide] | None,
-    second_pass: tuple[bool, bool],
-) -> list[str]:
+def collect_caveats(result: Comparison, work: Work, match: RowMatch, repeats: Repeats, wanted_ica: bool) -> list[str]:
     """All caveats that apply."""
+    sides = (result.source, result.target)
     return [
-        *about_size(result.source.rows, max(result.source.columns, result.target.columns), result.settings["folds"]),
-        *_about_rows(result, match, labels),
+        *about_size(result.source.rows, max(side.columns for side in sides), result.settings["folds"]),
+        *about_pairing(result, work),
+        *_about_rows(result, match),
+        *repeats.notes(work.pair.names, work.pair.n),
+        *about_copies(work.pair.names, (work.pair.x, work.pair.y), sides, result.settings["random_state"]),
+        *about_units(work.labels, work.shuffles, result.settings["n_null"], result.settings["groups"] is not None),
+        *about_classes(result.settings["within"]),
         *about_offset([result.forward.identity_offset], [_identity_in_radii(result)]),
-        *_about_sides(result, second_pass),
-        *_about_ica(result, unmixed),
+        *_about_sides(result, work.took_second_pass),
+        *about_dimensions(sides, _median_r2(result)),
+        *_about_medians(result),
+        *([] if work.unmixed is None else about_components(sides, work.unmixed)),
+        *_about_missing_ica(result, wanted_ica),
         *_about_diameters(result),
         *_about_directions(result),
     ]
+
+
+def about_pairing(result: Comparison, work: Work) -> list[str]:
+    """Where neither direction finds a relation: whether another pairing would."""
+    if result.settings["n_null"] == 0 or any(
+        rung.below_null for each in (result.forward, result.reverse) for rung in each.rungs.values()
+    ):
+        return []
+    said = broken_pairing(work.pair.x, work.pair.y, work.pair.names, result.settings["random_state"])
+    return [] if said is None else [said]
+
+
+def about_copies(names: Sequence[str], values: Sequence[Matrix], sides: Sequence[Side], seed: int) -> list[str]:
+    """Rows that are nearly equal: they are in no fold together, unless groups say so."""
+    said = []
+    for name, each, side in zip(names, values, sides, strict=True):
+        share = near_copies(each, float(side.directions_for_most or 1), np.random.default_rng([seed, 79]))
+        if share is not None:
+            said.append(
+                f"about {share:.0%} of the rows of {name} have a near-copy (a neighbour within a tenth of the median "
+                "distance): name rows that belong together as groups, or held-out errors are too small"
+            )
+    return said
+
+
+def about_units(labels: Array | None, shuffles: Shuffles, n_null: int, given: bool) -> list[str]:
+    """Few groups, and what shuffles of them can tell."""
+    said = list(shuffles.notes(n_null)) if n_null else []
+    if labels is not None and int(labels.max()) + 1 < FEW_GROUPS:
+        what = "groups" if given else "sets of equal rows"
+        said.append(f"only {int(labels.max()) + 1} {what}: intervals that leave them out in turn are approximate")
+    return said
+
+
+def about_classes(count: int | None) -> list[str]:
+    """A null inside classes."""
+    if count is None:
+        return []
+    return [f"chance is within {count} classes: pairings are shuffled inside each, so that it holds what they explain"]
+
+
+def _median_r2(result: Comparison) -> float | None:
+    """The median R² of the target's dimensions under the rung of the verdict, or the linear one."""
+    found = result.figures.get("dimensions")
+    if not found:
+        return None
+    rung = result.verdict.rung if result.verdict.rung in found["r2"] else "linear"
+    values = found["r2"].get(rung)
+    return None if not values else float(np.median(values))
+
+
+def about_dimensions(sides: Sequence[Side], median_r2: float | None) -> list[str]:
+    """Few dimensions that dominate."""
+    few = dominated(sides)
+    if not few:
+        return []
+    told = "" if median_r2 is None else f"; the median R² of a column of the target is {median_r2:.2f}"
+    return [
+        f"few dimensions dominate {named(few, sides)}: {span(side.directions_for_most or 0 for side in few)} of "
+        f"{span(side.rank for side in few)} principal directions carry 90 % of the variance, and set the errors{told}"
+    ]
+
+
+def _about_medians(result: Comparison) -> list[str]:
+    """Where few rows set a mean error: the median beside it."""
+    said = []
+    for direction in (result.forward, result.reverse):
+        apart = [
+            rung
+            for rung in direction.rungs.values()
+            if (np.isfinite(rung.median) and max(rung.median, 1e-12) / max(rung.held_out.mean, 1e-12) > APART)
+            or max(rung.held_out.mean, 1e-12) / max(rung.median, 1e-12) > APART
+        ]
+        told = [rung for rung in apart if max(rung.median, rung.held_out.mean) > NEGLIGIBLE]
+        if told:
+            listed = ", ".join(f"{rung.name} {rung.median:.3f} for {rung.held_out.mean:.3f}" for rung in told)
+            said.append(
+                f"few rows set the mean errors onto {direction.target}; medians, in median distances to the mean, tell "
+                f"another story: {listed}"
+            )
+    return said
+
+
+def _about_missing_ica(result: Comparison, wanted: bool) -> list[str]:
+    if not wanted or "ica" in result.rungs:
+        return []
+    return ["the ICA rung was left out: each side is unmixed on groups of its own, which takes at least 3 groups"]
 
 
 def too_few_rows(rows: int, width: int) -> bool:
@@ -43,7 +142,7 @@ def about_size(rows: int, width: int, folds: int) -> list[str]:
     if not too_few_rows(rows, width):
         return []
     said = [
-        f"only {rows} rows for {width} dimensions (fewer than 5 a dimension): the in-sample linear error is "
+        f"only {rows} rows for {width} dimensions (fewer than 5 per dimension): the in-sample linear error is "
         "overfitted and no sign of agreement; read the held-out one"
     ]
     if rows * (1 - 1 / folds) <= width:
@@ -54,7 +153,7 @@ def about_size(rows: int, width: int, folds: int) -> list[str]:
     return said
 
 
-def _about_rows(result: Comparison, match: RowMatch, labels: Array | None) -> list[str]:
+def _about_rows(result: Comparison, match: RowMatch) -> list[str]:
     said = []
     if match.source_rows is not None:
         said.append(
@@ -63,8 +162,6 @@ def _about_rows(result: Comparison, match: RowMatch, labels: Array | None) -> li
         )
     if match.half_identified:
         said.append("rows are paired by position: only one side has row ids, so nothing confirms it")
-    if labels is not None and int(labels.max()) < 9:
-        said.append(f"only {int(labels.max()) + 1} groups: intervals that resample so few are too narrow")
     return said
 
 
@@ -111,7 +208,7 @@ def about_sides(sides: Sequence[Side], again: Sequence[bool]) -> list[str]:
         said.append(
             f"few rows dominate {named(dominated, sides)}: {counts} of {dominated[0].rows} rows "
             f"({span((100 * share for share in shares), '.1f')} %) carry half of the variance, so that they set the "
-            "RMS radius and the fits; without them errors and verdict may be others"
+            "RMS radius and the fits; without them errors and verdict may differ"
         )
     deficient = [side for side in sides if side.rank < min(side.columns, side.rows - 1)]
     if deficient:
@@ -130,10 +227,6 @@ def about_sides(sides: Sequence[Side], again: Sequence[bool]) -> list[str]:
             "over the rows"
         )
     return said
-
-
-def _about_ica(result: Comparison, unmixed: tuple[UnmixedSide, UnmixedSide] | None) -> list[str]:
-    return [] if unmixed is None else about_components((result.source, result.target), unmixed)
 
 
 def about_components(sides: Sequence[Side], unmixed: Sequence[UnmixedSide]) -> list[str]:
@@ -195,10 +288,20 @@ def _about_diameters(result: Comparison) -> list[str]:
 
 
 def _about_directions(result: Comparison) -> list[str]:
-    forward, reverse = result.forward.verdict.rung, result.reverse.verdict.rung
-    if forward == reverse:
+    """Where the two directions end at different rungs: which, and whether one side tells more of the other."""
+    forward, reverse = result.forward, result.reverse
+    if forward.verdict.rung == reverse.verdict.rung:
         return []
-    return [
-        f"the reverse direction ends at {reverse or 'no rung'} instead of {forward or 'no rung'}: the two sides do "
-        "not hold the same information"
-    ]
+    said = (
+        f"from {reverse.source} to {reverse.target} the verdict is {reverse.verdict.rung or 'no rung'} instead of "
+        f"{forward.verdict.rung or 'no rung'}"
+    )
+    rungs = [each.rungs.get("linear") for each in (forward, reverse)]
+    if rungs[0] is not None and rungs[1] is not None and rungs[0].interval and rungs[1].interval:
+        apart = rungs[0].interval.high < rungs[1].interval.low or rungs[1].interval.high < rungs[0].interval.low
+        if apart:
+            said += (
+                f"; held out, a linear map leaves {rungs[0].held_out.mean:.3f} of {forward.target} and "
+                f"{rungs[1].held_out.mean:.3f} of {reverse.target}, in mean distances to the mean"
+            )
+    return [said]

@@ -12,14 +12,17 @@ import numpy as np
 from ..errors import InputError
 from ..ica import ICA
 from ..moments import require_memory
-from ..resampling import assign_folds
+from ..resampling import assign_folds, equal_rows
 from ..rows import Progress, no_progress
-from .caveats import collect_caveats
+from .caveats import collect_caveats, too_few_rows
 from .diameters import SEARCHES
+from .repeats import repeats_across_folds, repeats_without_groups
 from .result import Comparison
-from .rungs import RUNGS
-from .settings import check_counts, check_seed, check_tolerance, checked_rungs
+from .rungs import PARTS, RUNGS
+from .settings import check_counts, check_seed, check_tolerance, checked_rungs, common_codes
 from .stages import Work, open_pair
+from .verdict import TOLERANCE
+from .views import qualified, views_of
 
 
 def compare(
@@ -29,10 +32,11 @@ def compare(
     rungs: Sequence[str] = RUNGS,
     folds: int = 5,
     groups: Any = None,
+    within: Any = None,
     join: bool = False,
-    n_null: int = 20,
+    n_null: int = 100,
     n_boot: int = 1000,
-    tolerance: float = 0.01,
+    tolerance: float = TOLERANCE,
     diameter: str = "auto",
     worst_case: bool | None = None,
     random_state: int = 0,
@@ -42,10 +46,12 @@ def compare(
 
     For every group :math:`H` of the ladder the best :math:`h\in H` is fitted from source to target, and the error
 
-    .. math:: \hat\epsilon=\frac1n\sum_i\|y_i-h(x_i)\|\,/\,\Delta(Y)
+    .. math:: \hat\epsilon=\frac{\sum_i\|y_i-h(x_i)\|}{\sum_i\|y_i-\bar y\|}
 
-    is reported held out (each row by maps fitted without its fold) and in sample, with a bootstrap interval and the
-    error that shuffled pairings give. All fits come from one pass over the rows; one more gives every residual.
+    is reported held out (each row by maps fitted without its fold) and in sample: 1 is no better than predicting the
+    mean. Its interval accounts for the rows that are scored and for the maps that other rows would give; beside it
+    stands the error that shuffled pairings give. All fits come from one pass over the rows; one more gives every
+    residual. For independent components each side is unmixed on rows that the other side's ICA has not seen.
 
     Parameters
     ----------
@@ -56,22 +62,25 @@ def compare(
     folds : int
         Number of folds.
     groups : (n,) array, optional
-        Rows that belong together (tokens of a document, wells of a plate): they are kept in one fold, resampled
-        together, and shuffled across each other. With ``join`` one label a row of the source as given.
+        Rows that belong together (tokens of a document, wells of a plate): they are kept in one fold, left out
+        together for intervals, and shuffled as wholes. With ``join`` one label per row of the source as given. By
+        default rows that are equal on either side belong together.
+    within : (n,) array, optional
+        Classes of rows: pairings are shuffled inside classes only, so that what the classes alone explain is chance.
     join : bool
         Align by row id instead of refusing another order or other rows.
     n_null : int
         Number of shuffled pairings; 0 switches the null and the verdict off.
     n_boot : int
-        Number of bootstrap draws; 0 switches intervals off.
+        0 switches intervals off. They come from a jackknife over blocks of rows, which draws nothing.
     tolerance : float
-        In diameters: how close to the linear rung a smaller one must come.
+        In mean distances to the mean: how close to the best rung a smaller one must come.
     diameter : {"auto", "exact", "bound"}
-        Whether to search for the exact diameter; see :func:`isorep.diameter`.
+        Whether to search for the exact diameter, the unit of published tables; see :func:`isorep.diameter`.
     worst_case : bool, optional
         Whether to bracket the largest error from both sides; see :func:`isorep.worst_case`. By default if it is short.
     random_state : int
-        Seed of the folds, the null, the bootstrap and the rows that ICA samples.
+        Seed of the folds, the null, the blocks and the rows that ICA samples.
     progress : callable, optional
         Called with a stage's name, the steps done and the steps in all.
 
@@ -92,33 +101,41 @@ def compare(
     _check_settings(folds, n_null, n_boot, tolerance, diameter, worst_case, random_state)
     report = progress or no_progress
     pair, match, labels = open_pair(source, target, ("source", "target"), groups, join)
+    classes = common_codes(within, pair.given, match.source_rows, "within")
     if pair.n < 3:
         raise InputError(f"{' and '.join(pair.names)} have {pair.n} rows in common: at least 3 are needed")
-
     require_memory(pair.x.shape[1], pair.y.shape[1], folds)
 
     seeds = np.random.SeedSequence(random_state).spawn(4)
-    for_folds, for_ica, for_null, for_boot = (np.random.default_rng(seed) for seed in seeds)
-    fold_of = assign_folds(pair.n, folds, labels, for_folds)
-    work = Work(pair, fold_of, folds, labels, names, report)
+    for_folds, for_ica, _, for_blocks = (np.random.default_rng(seed) for seed in seeds)
+    codes = equal_rows(pair.x), equal_rows(pair.y)
+    repeats = repeats_without_groups(codes, folds, classes) if labels is None else None
+    units = labels if repeats is None else repeats.groups
+    fold_of = assign_folds(pair.n, folds, units, for_folds)
+    if repeats is None:
+        repeats = repeats_across_folds(codes, fold_of)
+    if "ica" in names and units is not None and int(units.max()) + 1 < PARTS:
+        names = [name for name in names if name != "ica"]
+    work = Work(pair, fold_of, folds, units, names, report, within=classes, scored=repeats.scored)
     work.measure()
     if "ica" in names:
         work.unmix(ICA(random_state=random_state), for_ica)
     work.fit()
-    work.evaluate()
+    work.evaluate(intervals=n_boot > 0)
     diameters = work.diameters(diameter)
-    null = work.null(n_null, for_null)
-    directions = work.directions(diameters, null, n_boot, for_boot, tolerance)
+    null = work.null(n_null, seeds[2])
+    forward, reverse = work.directions(diameters, null, n_boot > 0, for_blocks, tolerance)
     bracket = work.worst_case(diameters, random_state) if work.wants_worst_case(worst_case) else None
     result = Comparison(
-        forward=directions[0],
-        reverse=directions[1],
+        forward=forward,
+        reverse=reverse,
         source=work.side(0),
         target=work.side(1),
         settings={
             "rungs": list(names),
             "folds": int(folds),
             "groups": None if labels is None else int(labels.max()) + 1,
+            "within": None if classes is None else int(classes.max()) + 1,
             "join": bool(join),
             "n_null": int(n_null),
             "n_boot": int(n_boot),
@@ -126,13 +143,22 @@ def compare(
             "diameter": diameter,
             "random_state": int(random_state),
             "rows_used": pair.n,
+            "rows_scored": pair.n if repeats.scored is None else int(repeats.scored.sum()),
             "rows_dropped": [match.dropped_from_source, match.dropped_from_target],
         },
-        figures=work.figures(directions[0], random_state),
+        figures=work.figures(forward, random_state),
         worst_case=bracket,
     )
-    caveats = collect_caveats(result, match, labels, work.unmixed, work.took_second_pass)
-    if pair.n < 5 * max(pair.x.shape[1], pair.y.shape[1]):
+    if n_null and "linear" in names:
+        views = views_of(work, result, tolerance, random_state)
+        result = replace(
+            result,
+            views=views,
+            forward=replace(forward, verdict=qualified(forward.verdict, views)),
+            reverse=replace(reverse, verdict=qualified(reverse.verdict, views, reverse=True)),
+        )
+    caveats = collect_caveats(result, work, match, repeats, "ica" in checked_rungs(rungs))
+    if too_few_rows(pair.n, max(pair.x.shape[1], pair.y.shape[1])):
         warnings.warn(caveats[0], stacklevel=2)
     return replace(result, caveats=tuple(caveats))
 

@@ -1,4 +1,4 @@
-"""The null: the same held-out errors after the pairing of rows has been shuffled."""
+"""The null: held-out errors after the pairing of rows has been shuffled, beside those of the real pairing."""
 
 from __future__ import annotations
 
@@ -7,123 +7,153 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..groups import shuffled_partners
-from ..moments import Moments, leave_one_out
+from ..moments import Moments
 from ..representation import Array, Matrix
-from ..rows import block_rows, blocks, read_rows
-from .residuals import Centre, FittedRung, HeldOutMaps
-from .rungs import TrainingSet, fit_all
+from ..resampling import Null, Shuffles, null_of
+from ..rows import Crew, blocks, read_rows
+from .residuals import Centre, Maps, PreparedMaps, identity_norms, norms_of
+from .rungs import TrainingSet, fit
 
-ROWS_PER_FOLD = 2000
+LEAST_ROWS = 10_000  # rows that shuffles move, where there are as many, and
+ROWS_PER_DIMENSION = 20  # this many per dimension, if that is more
+NARROW = 32  # columns up to which every fold of a shuffled pairing is scored; beyond one fold is
+FEW_UNITS = 100  # groups up to which every fold is scored, as far as MODERATE columns allow
+MODERATE = 128
 
 
 @dataclass(frozen=True, eq=False)
-class NullDraws:
-    """Held-out mean errors under shuffled pairings, in raw units: one array a rung and direction."""
+class ShuffledErrors:
+    """Held-out errors of every rung under shuffled pairings, in mean distances to the mean, and of the real one.
 
-    forward: dict[str, Array]
-    reverse: dict[str, Array]
+    ``draws`` holds (2, n) arrays, forward and reverse; ``observed`` (2,) arrays.
+    """
+
+    draws: dict[str, Array]
+    observed: dict[str, Array]
+    distinct: float
+
+    def null(self, rung: str, direction: int, tail: bool = False) -> Null:
+        """The null of one rung."""
+        observed, draws = float(self.observed[rung][direction]), self.draws[rung][direction]
+        return null_of(draws, observed, higher_is_closer=False, distinct=self.distinct, tail=tail)
 
 
-def draw_null(
+def null_rows(shuffles: Shuffles, d_x: int, d_y: int, rng: np.random.Generator) -> Shuffles:
+    """The shuffles that are drawn: of all rows that take part, or of enough of them to fit maps of this width."""
+    return shuffles.thinned(max(LEAST_ROWS, ROWS_PER_DIMENSION * max(d_x, d_y)), rng)
+
+
+def shuffled_errors(
     x: Matrix,
     y: Matrix,
-    folds: Array,
-    groups: Array | None,
-    fold_moments: Sequence[Moments],
-    training: Sequence[TrainingSet],
+    shuffles: Shuffles,
+    fold_of: Array,
+    n_folds: int,
     centre: Centre,
-    radii: Array,
+    training: TrainingSet,
     names: Sequence[str],
     n_null: int,
-    rng: np.random.Generator,
+    seed: np.random.SeedSequence,
+    *,
+    units: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> NullDraws:
-    """Refit and re-evaluate every rung on ``n_null`` shuffled pairings of all rows.
+) -> ShuffledErrors:
+    """Refit and score every rung on shuffled pairings and, by the same steps, on the real one.
 
-    Maps are fitted on all training rows. Where a fold has more than 2,000 rows their errors are averaged over a random
-    2,000 of them as differences from the rows' distance to the mean, whose average over all rows is known: under the
-    null maps predict little more than the mean, so nothing measurable is lost. Nearly dependent columns take no second
-    pass here, which if anything lowers the null.
+    The statistic of a pairing is the summed error of held-out rows over their summed distance to the mean. Where
+    columns are many, one fold is held out per pairing. ``training`` lends its roundings and ICAs, which see no pairs.
+    ``units`` is the number of groups, where there are any.
     """
-    n = x.shape[0]
-    n_folds = len(fold_moments)
-    sample = _sample_rows(folds, n_folds, rng)
-    held = [(centre.shift(read_rows(x, rows), 0), rows) for rows in sample]
-    draws: dict[str, list[list[float]]] = {name: [[], []] for name in names}
-    weights = np.bincount(folds, minlength=n_folds) / n
-    for draw in range(n_null):
-        partners = shuffled_partners(n, groups, rng)
-        without = leave_one_out(_shuffled_moments(x, y, partners, folds, fold_moments, centre))
-        shuffled = [
-            replace(each, moments=moments, second=(None, None)) for each, moments in zip(training, without, strict=True)
-        ]
-        fitted = fit_all(names, shuffled)
-        maps = HeldOutMaps(
-            {name: FittedRung(fitted[0][name], [each[name] for each in fitted]) for name in names}, centre
-        )
-        totals = {name: np.zeros(2) for name in names}
-        for fold, (x_rows, rows) in enumerate(held):
-            y_rows = centre.shift(read_rows(y, partners[rows]), 1)
-            baselines = np.array([radii[1][partners[rows]].mean(), radii[0][rows].mean()])
-            if "identity" in names:
-                totals["identity"] += weights[fold] * (maps.identity(x_rows, y_rows).mean() - baselines)
-            for name, errors in maps.without(fold, x_rows.copy(), y_rows):
-                totals[name] += weights[fold] * (np.mean(errors, axis=1) - baselines)
-        for name, total in totals.items():
-            draws[name][0].append(float(radii[1][partners].mean() + total[0]))
-            draws[name][1].append(float(radii[0].mean() + total[1]))
-        if progress:
-            progress(draw + 1, n_null)
-    return NullDraws(
-        {name: np.array(values[0]) for name, values in draws.items()},
-        {name: np.array(values[1]) for name, values in draws.items()},
-    )
+    scene = _Scene(x, y, shuffles, fold_of, centre, training, names, _folds_scored(x, y, n_folds, units))
+    observed = scene.errors(shuffles.rows)
+    seeds = seed.spawn(n_null)
+    draws = {name: np.empty((2, n_null)) for name in names}
+
+    def one(which: slice) -> dict[str, Array]:
+        return scene.errors(shuffles.draw(np.random.default_rng(seeds[which.start])))
+
+    with Crew() as crew:
+        for done, found in enumerate(crew.stream(one, blocks(n_null, 1))):
+            for name in names:
+                draws[name][:, done] = found[name]
+            if progress:
+                progress(done + 1, n_null)
+    return ShuffledErrors(draws, observed, shuffles.distinct)
 
 
-def _sample_rows(folds: Array, n_folds: int, rng: np.random.Generator) -> list[Array]:
-    sample = []
-    for fold in range(n_folds):
-        rows = np.flatnonzero(folds == fold)
-        if len(rows) > ROWS_PER_FOLD:
-            rows = np.sort(rng.choice(rows, ROWS_PER_FOLD, replace=False))
-        sample.append(rows)
-    return sample
+def _folds_scored(x: Matrix, y: Matrix, n_folds: int, units: int | None) -> range:
+    width = max(x.shape[1], y.shape[1])
+    every = width <= NARROW or (units is not None and units <= FEW_UNITS and width <= MODERATE)
+    return range(n_folds if every else 1)
 
 
-def _shuffled_moments(
-    x: Matrix, y: Matrix, partners: Array, folds: Array, known: Sequence[Moments], centre: Centre
-) -> list[Moments]:
-    """The moments of every fold under a shuffled pairing; those of the source are known and kept.
+class _Scene:
+    """The rows that take part, and everything about the source that no shuffle changes."""
 
-    Products are taken in the working dtype over blocks and summed in float64.
-    """
-    n_folds = len(known)
-    d_x, d_y = x.shape[1], y.shape[1]
-    xy, yy = np.zeros((n_folds, d_x, d_y)), np.zeros((n_folds, d_y, d_y))
-    y_sums = np.zeros((n_folds, d_y))
-    for rows in blocks(x.shape[0], block_rows(d_x, d_y)):
-        x_block = centre.shift(read_rows(x, rows), 0)
-        y_block = centre.shift(read_rows(y, partners[rows]), 1)
-        here = folds[rows]
-        for fold in np.unique(here):
-            mine = here == fold
-            x_part, y_part = x_block[mine], y_block[mine]
-            xy[fold] += x_part.T @ y_part
-            yy[fold] += y_part.T @ y_part
-            y_sums[fold] += y_part.sum(axis=0, dtype=np.float64)
-    result = []
-    for fold, moments in enumerate(known):
-        x_shift = (moments.source_mean - centre.source) * moments.n
-        y_mean = y_sums[fold] / moments.n
-        result.append(
-            Moments(
-                moments.n,
-                moments.source_mean,
-                y_mean + centre.target,
-                moments.xx,
-                xy[fold] - np.multiply.outer(x_shift, y_mean),
-                yy[fold] - np.multiply.outer(y_sums[fold], y_mean),
-            )
-        )
-    return result
+    def __init__(
+        self,
+        x: Matrix,
+        y: Matrix,
+        shuffles: Shuffles,
+        fold_of: Array,
+        centre: Centre,
+        training: TrainingSet,
+        names: Sequence[str],
+        folds: range,
+    ) -> None:
+        self._rows, self._centre, self._training, self._names = shuffles.rows, centre, training, names
+        self._x = centre.shift(read_rows(x, shuffles.rows), 0)
+        self._y = centre.shift(read_rows(y, shuffles.rows), 1)
+        self._radii = (norms_of(self._x), norms_of(self._y))
+        self._place = np.full(shuffles.n, -1)
+        self._place[shuffles.rows] = np.arange(len(shuffles.rows))
+        here = fold_of[shuffles.rows]
+        held = [np.flatnonzero(here == fold) for fold in folds]
+        self._splits = [(rows, np.setdiff1d(np.arange(len(here)), rows)) for rows in held if 0 < len(rows) < len(here)]
+        self._sources = [_own_moments(self._x[train]) for _, train in self._splits]
+        self._yy, self._y_sum = _products(self._y, self._y), self._y.sum(axis=0, dtype=np.float64)
+
+    def errors(self, partners: Array) -> dict[str, Array]:
+        """The held-out error of every rung, forward and reverse, when rows take the targets of these partners."""
+        target = self._place[partners]
+        y = self._y[target]
+        found = {name: np.zeros(2) for name in self._names}
+        size = np.zeros(2)
+        for (held, train), (n, x_mean, xx) in zip(self._splits, self._sources, strict=True):
+            x_held, y_held = self._x[held], y[held]
+            size += self._radii[1][target[held]].sum(), self._radii[0][held].sum()
+            moments = self._shuffled_moments(y, held, train, n, x_mean, xx)
+            maps = self._fitted(moments)
+            if "identity" in found:
+                found["identity"] += identity_norms(x_held, y_held, self._centre.gap).sum()
+            for name, each in maps.items():
+                forward, reverse = PreparedMaps(each, _here(self._centre)).norms(x_held, y_held)
+                found[name] += forward.sum(), reverse.sum()
+        return {name: total / size for name, total in found.items()}
+
+    def _fitted(self, moments: Moments) -> dict[str, Maps]:
+        wanted = [name for name in self._names if name != "identity"]
+        return fit(wanted, replace(self._training, moments=moments, second=(None, None), well_conditioned=True))
+
+    def _shuffled_moments(self, y: Array, held: Array, train: Array, n: int, x_mean: Array, xx: Array) -> Moments:
+        """The moments of the training rows: those of the target without the held-out rows, not summed again."""
+        y_held = y[held]
+        y_mean = (self._y_sum - y_held.sum(axis=0, dtype=np.float64)) / n
+        yy = self._yy - _products(y_held, y_held) - n * np.multiply.outer(y_mean, y_mean)
+        xy = _products(self._x[train], y[train]) - n * np.multiply.outer(x_mean, y_mean)
+        return Moments(n, x_mean, y_mean, xx, xy, yy)
+
+
+def _here(centre: Centre) -> Centre:
+    """Rows were shifted already: maps are fitted about the origin."""
+    return Centre(np.zeros_like(centre.source), np.zeros_like(centre.target), centre.dtype)
+
+
+def _own_moments(x: Array) -> tuple[int, Array, Array]:
+    mean = x.mean(axis=0, dtype=np.float64)
+    return len(x), mean, _products(x, x) - len(x) * np.multiply.outer(mean, mean)
+
+
+def _products(left: Array, right: Array) -> Array:
+    """Cross products in the working dtype, as float64."""
+    return np.asarray(left.T @ right, dtype=np.float64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,9 @@ import numpy as np
 
 from ..alignment import AffineMap
 from ..representation import Array, Matrix
-from ..rows import block_rows, map_blocks, read_rows
+from ..rows import Crew, block_rows, blocks, read_rows
+
+Maps = tuple[AffineMap, AffineMap]  # source onto target, and target onto source
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,32 +31,59 @@ class Centre:
         mean = self.target if side else self.source
         return np.subtract(block, mean, dtype=np.float64).astype(self.dtype, copy=False)
 
+    @property
+    def gap(self) -> Array:
+        """The source's mean minus the target's, the narrower one padded with zeros."""
+        apart = np.zeros(max(len(self.source), len(self.target)))
+        apart[: len(self.source)] += self.source
+        apart[: len(self.target)] -= self.target
+        return apart
+
 
 class PreparedMaps:
-    """A map and its counterpart in the reverse direction, made ready for rows about the map's own means.
+    """A map and its counterpart in the reverse direction, made ready for rows about a common centre.
 
     For orthogonal maps one product serves both directions: with P the rotated source, the source's residual
     ‖x − s′yQᵀ‖ equals ‖P − s′y‖.
     """
 
-    def __init__(self, forward: AffineMap, reverse: AffineMap, dtype: Any) -> None:
+    def __init__(self, maps: Maps, centre: Centre) -> None:
+        forward, reverse = maps
+        dtype = centre.dtype
+        self.orthogonal = forward.orthogonal
+        x_gap, y_gap = forward.source_mean - centre.source, forward.target_mean - centre.target
         self._forward = _Linear(forward.linear if forward.orthogonal else forward.matrix, dtype)
+        self._offset = _mapped_offset(x_gap, forward.linear if forward.orthogonal else forward.matrix, dtype)
+        self._y_gap, self._x_gap = y_gap.astype(dtype), x_gap.astype(dtype)
         self._reverse = None if forward.orthogonal else _Linear(reverse.matrix, dtype)
+        self._back_offset = None if forward.orthogonal else _mapped_offset(y_gap, reverse.matrix, dtype)
         self._scales = (np.dtype(dtype).type(forward.scale), np.dtype(dtype).type(reverse.scale))
 
-    def norms(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """Residual norms forward and reverse."""
+    def errors(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """Residual vectors, mapped minus true, forward and reverse; the reverse of an orthogonal map is rotated."""
         mapped = self._forward(x)
+        mapped -= self._offset
         if self._reverse is not None:
             back = self._reverse(y)
-            _subtract(mapped, y)
-            _subtract(back, x)
-            return _norms(mapped), _norms(back)
+            back -= self._back_offset
+            _subtract(mapped, y - self._y_gap)
+            _subtract(back, x - self._x_gap)
+            return mapped, back
+        y = y - self._y_gap
         scale, back_scale = self._scales
         error = mapped * scale
         _subtract(error, y)
         _subtract(mapped, y * back_scale)
-        return _norms(error), _norms(mapped)
+        return error, mapped
+
+    def norms(self, x: Array, y: Array) -> tuple[Array, Array]:
+        """Residual norms forward and reverse."""
+        forward, reverse = self.errors(x, y)
+        return norms_of(forward), norms_of(reverse)
+
+
+def _mapped_offset(gap: Array, matrix: Array, dtype: Any) -> Array:
+    return np.asarray(gap @ matrix).astype(dtype)
 
 
 class _Linear:
@@ -76,7 +105,7 @@ class _Linear:
 
 
 def _only_entries(matrix: Array) -> Array | None:
-    """For a matrix with at most one entry a column the row of that entry; otherwise None."""
+    """For a matrix with at most one entry per column the row of that entry; otherwise None."""
     if np.count_nonzero(matrix[:, 0]) > 1:  # the usual dense case, told at once
         return None
     nonzero = matrix != 0
@@ -87,95 +116,141 @@ def _subtract(mapped: Array, rows: Array) -> None:
     mapped[:, : rows.shape[1]] -= rows
 
 
-def _norms(error: Array) -> Array:
+def norms_of(error: Array) -> Array:
+    """The lengths of residual vectors."""
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", error, error)), dtype=np.float64)
+
+
+def identity_norms(x: Array, y: Array, gap: Array) -> Array:
+    """The distance of paired rows as they are, which no fit changes; ``gap`` is that of their centres."""
+    apart = np.tile(gap.astype(x.dtype), (len(x), 1))
+    apart[:, : x.shape[1]] += x
+    _subtract(apart, y)
+    return norms_of(apart)
 
 
 @dataclass(frozen=True, eq=False)
 class FittedRung:
-    """One rung: the maps (forward, reverse) fitted on all rows, and those fitted without each fold."""
+    """One rung: the maps fitted on all rows, and for each part of the rows those that have not seen it.
 
-    whole: tuple[AffineMap, AffineMap]
-    without: Sequence[tuple[AffineMap, AffineMap]]
+    ``part_of`` holds the part of each row. There may be several maps per part, whose errors are averaged.
+    """
+
+    whole: Maps
+    without: Sequence[Sequence[Maps]]
+    part_of: Array
 
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
     """Residual norms of every row: for each rung an array (direction, in-sample or held-out, row).
 
-    ``radii`` are the rows' distances from the mean, of source and target.
+    ``radii`` are the rows' distances from the mean, of source and target. ``spread_by_fit`` is, for rungs with several
+    maps per part, the variance of a part's mean error over those maps, per direction. ``pulls`` holds what the
+    influence of single rows on fitted maps is computed from, for the rungs it was asked for.
     """
 
     rungs: dict[str, Array]
     radii: Array
+    spread_by_fit: dict[str, Array]
+    pulls: dict[str, Pulls]
+
+
+@dataclass(frozen=True, eq=False)
+class Pulls:
+    r"""How held-out errors of every fold move with the map: :math:`U_k=\sum_{i\in k}x_i^\top e_i/\|e_i\|`.
+
+    ``products`` and ``sums`` hold, per direction, :math:`U_k` and :math:`\sum_{i\in k}e_i/\|e_i\|`.
+    """
+
+    products: tuple[Array, Array]
+    sums: tuple[Array, Array]
 
 
 def residual_pass(
     x: Matrix,
     y: Matrix,
-    folds: Array,
     centre: Centre,
     rungs: dict[str, FittedRung],
+    *,
+    scored: Array | None = None,
+    pulled: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> Residuals:
-    """In-sample and held-out residuals of every rung in both directions."""
-    n = x.shape[0]
-    passes = HeldOutMaps(rungs, centre)
-    result = Residuals({name: np.empty((2, 2, n)) for name in rungs}, np.empty((2, n)))
+    """In-sample and held-out residuals of every rung in both directions.
 
-    def evaluate(rows: slice) -> None:
+    ``pulled`` names the rungs whose :class:`Pulls` are summed on the way, over the rows that are ``scored``.
+    """
+    n, d_x, d_y = x.shape[0], x.shape[1], y.shape[1]
+    gap = centre.gap
+    fitted = {name: rung for name, rung in rungs.items() if name != "identity"}
+    whole = {name: PreparedMaps(rung.whole, centre) for name, rung in fitted.items()}
+    without = {
+        name: [[PreparedMaps(maps, centre) for maps in each] for each in rung.without] for name, rung in fitted.items()
+    }
+    result = Residuals({name: np.empty((2, 2, n)) for name in rungs}, np.empty((2, n)), {}, {})
+    by_map = {name: np.zeros((2, len(parts), len(parts[0]), 2)) for name, parts in without.items() if len(parts[0]) > 1}
+    for name in pulled:
+        count = len(fitted[name].without)
+        result.pulls[name] = Pulls(
+            (np.zeros((count, d_x, d_y), np.float32), np.zeros((count, d_y, d_x), np.float32)),
+            (np.zeros((count, d_y)), np.zeros((count, d_x))),
+        )
+
+    def evaluate(rows: slice) -> list[tuple[str, int, list[Array]]]:
         x_block, y_block = centre.shift(read_rows(x, rows), 0), centre.shift(read_rows(y, rows), 1)
-        result.radii[:, rows] = _norms(x_block), _norms(y_block)
-        for name, norms in passes.whole(x_block, y_block):
-            result.rungs[name][:, 0, rows] = norms
-        here = folds[rows]
-        for fold in np.unique(here):
-            mine = np.flatnonzero(here == fold)
-            for name, norms in passes.without(fold, x_block[mine], y_block[mine]):
-                result.rungs[name][:, 1, rows.start + mine] = norms
+        result.radii[:, rows] = norms_of(x_block), norms_of(y_block)
+        for name, maps in whole.items():
+            result.rungs[name][:, 0, rows] = maps.norms(x_block, y_block)
         if "identity" in rungs:
-            result.rungs["identity"][:, :, rows] = passes.identity(x_block, y_block)
+            result.rungs["identity"][:, :, rows] = identity_norms(x_block, y_block, gap)
+        sums = []
+        for name, rung in fitted.items():
+            here = rung.part_of[rows]
+            for part in np.unique(here):
+                mine = np.flatnonzero(here == part)
+                x_part, y_part = x_block[mine], y_block[mine]
+                told = []
+                for maps in without[name][part]:
+                    errors = maps.errors(x_part, y_part)
+                    told.append(np.stack([norms_of(error) for error in errors]))
+                result.rungs[name][:, 1, rows.start + mine] = np.mean(told, axis=0)
+                if name in by_map:
+                    sums.append((name, int(part), [np.sum(told, axis=2), np.full(1, float(len(mine)))]))
+                if name in pulled:
+                    kept = None if scored is None else scored[rows.start + mine]
+                    sums.append((name, int(part), _pulled(x_part, y_part, errors, told[0], kept)))
+        return sums
 
-    # Smaller blocks than for moments: several are in work at once, and the last ones should end together.
-    map_blocks(evaluate, n, max(64, block_rows(x.shape[1], y.shape[1]) // 4), progress=progress)
+    size = max(64, block_rows(d_x, d_y) // 4)  # smaller than for moments: the last ones should end together
+    slices = list(blocks(n, size))
+    with Crew() as crew:
+        for done, sums in enumerate(crew.stream(evaluate, slices)):
+            for name, part, found in sums:
+                if len(found) == 2:
+                    by_map[name][:, part, :, 0] += found[0].T
+                    by_map[name][:, part, :, 1] += found[1]
+                else:
+                    pulls = result.pulls[name]
+                    for side in range(2):
+                        pulls.products[side][part] += found[side]
+                        pulls.sums[side][part] += found[2 + side]
+            if progress and done + 1 < len(slices):
+                progress(done + 1, len(slices))
+    for name, table in by_map.items():
+        means = table[..., 0] / np.maximum(table[..., 1], 1)
+        result.spread_by_fit[name] = means.var(axis=2, ddof=1).mean(axis=1)
     return result
 
 
-class HeldOutMaps:
-    """Every fitted rung made ready; those of one training set share its means, so rows are centred once for all."""
-
-    def __init__(self, rungs: dict[str, FittedRung], centre: Centre) -> None:
-        fitted = {name: rung for name, rung in rungs.items() if name != "identity"}
-        dtype = centre.dtype
-        self._whole = {name: PreparedMaps(*rung.whole, dtype) for name, rung in fitted.items()}
-        self._without = {name: [PreparedMaps(*maps, dtype) for maps in rung.without] for name, rung in fitted.items()}
-        self._offsets: list[tuple[Array, Array]] = []
-        for rung in list(fitted.values())[:1]:
-            for forward, _ in rung.without:
-                offsets = (forward.source_mean - centre.source, forward.target_mean - centre.target)
-                self._offsets.append((offsets[0].astype(dtype), offsets[1].astype(dtype)))
-        d_x, d_y = len(centre.source), len(centre.target)
-        self._gap = np.zeros(max(d_x, d_y))
-        self._gap[:d_x] += centre.source
-        self._gap[:d_y] -= centre.target
-        self._dtype = dtype
-
-    def whole(self, x: Array, y: Array) -> Iterator[tuple[str, tuple[Array, Array]]]:
-        """Residual norms of the maps fitted on all rows, for rows about the common centre."""
-        for name, maps in self._whole.items():
-            yield name, maps.norms(x, y)
-
-    def without(self, fold: int, x: Array, y: Array) -> Iterator[tuple[str, tuple[Array, Array]]]:
-        """Residual norms of the maps fitted without a fold; the arrays are changed."""
-        if self._offsets:
-            x -= self._offsets[fold][0]
-            y -= self._offsets[fold][1]
-        for name, maps in self._without.items():
-            yield name, maps[fold].norms(x, y)
-
-    def identity(self, x: Array, y: Array) -> Array:
-        """The distance of paired rows as they are, which no fit changes."""
-        apart = np.tile(self._gap.astype(self._dtype), (len(x), 1))
-        apart[:, : x.shape[1]] += x
-        _subtract(apart, y)
-        return _norms(apart)
+def _pulled(x: Array, y: Array, errors: tuple[Array, Array], norms: Array, kept: Array | None) -> list[Array]:
+    """Products and sums of unit residuals, forward and reverse; the residual's sign is true minus mapped."""
+    found = []
+    for rows, error, norm in ((x, errors[0], norms[0]), (y, errors[1], norms[1])):
+        width = y.shape[1] if rows is x else x.shape[1]
+        weight = -1.0 / np.maximum(norm, np.finfo(np.float32).tiny)
+        if kept is not None:
+            weight = weight * kept
+        unit = error[:, :width] * weight[:, None].astype(error.dtype)
+        found.append((rows.T @ unit, unit.sum(axis=0, dtype=np.float64)))
+    return [found[0][0], found[1][0], found[0][1], found[1][1]]

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from .._version import __version__
-from ..resampling import Interval
+from ..resampling import Interval, Null
 from ..results import Written, aligned
 from .diameters import Diameter
 
-SCHEMA = "isorep.compare/1"
+SCHEMA = "isorep.compare/2"
+UNIT = (
+    "mean distances of the target's rows to their mean: 1 is no better than predicting the mean, lower is closer; "
+    "under 'diameters' and 'raw' in diameters of the target and in its own units"
+)
 
 
 @dataclass(frozen=True)
 class Error:
-    """Residual norms of one fit: lower is closer. Here in units of the target's diameter, unless said otherwise."""
+    """Residual norms of one fit: lower is closer."""
 
     mean: float
     rms: float
@@ -30,24 +34,26 @@ class Error:
 
 
 @dataclass(frozen=True)
-class Null:
-    """Held-out mean errors under shuffled pairings: mean, 5 % and 95 % points, and the p-value of the real one."""
-
-    mean: float
-    low: float
-    high: float
-    p_value: float
-    n: int
-
-
-@dataclass(frozen=True)
 class Rung:
     """One rung of the ladder in one direction.
 
-    ``held_out`` and ``in_sample`` are in units of the target's diameter; ``held_out.times(rung.unit)`` is in its own.
-    ``interval`` is for the held-out mean; ``excess`` for how much that mean exceeds the linear rung's, rows paired.
-    ``explained`` is the held-out R²: the share of the target's variance that the rung explains, negative where it does
-    worse than the mean.
+    Attributes
+    ----------
+    held_out, in_sample : Error
+        In mean distances of the target's rows to their mean: 1 is no better than predicting the mean.
+    interval : Interval or None
+        For the held-out mean, as a ratio to that distance.
+    excess : Interval or None
+        For how much the held-out mean exceeds that of the best rung, rows paired.
+    null : Null or None
+        The held-out mean under shuffled pairings, in the same unit.
+    median : float
+        The median held-out error in median distances to the mean: what few rows cannot set.
+    unit, diameter : float
+        The mean distance to the mean and the diameter of the target, in its own units.
+    explained : float or None
+        The held-out R²: the share of the target's variance that the rung explains, negative where it does worse than
+        the mean.
     """
 
     name: str
@@ -58,30 +64,63 @@ class Rung:
     null: Null | None
     unit: float
     explained: float | None = None
+    median: float = float("nan")
+    diameter: float = float("nan")
+
+    @property
+    def upper(self) -> float:
+        """The upper end of the interval; the mean itself without one."""
+        return self.interval.high if self.interval else self.held_out.mean
 
     @property
     def below_null(self) -> bool | None:
         """Whether the held-out interval lies below what shuffled pairings give; None without a null."""
-        if self.null is None:
-            return None
-        return (self.interval.high if self.interval else self.held_out.mean) < self.null.low
+        return None if self.null is None else bool(self.upper < self.null.low)
+
+    @property
+    def below_mean(self) -> bool:
+        """Whether the held-out interval lies below the error of predicting the mean."""
+        return bool(self.upper < 1)
+
+    @property
+    def in_diameters(self) -> Rung:
+        """The same with all errors in diameters of the target, as published tables have them."""
+        per = self.unit / self.diameter
+        return replace(
+            self,
+            held_out=self.held_out.times(per),
+            in_sample=self.in_sample.times(per),
+            interval=None if self.interval is None else self.interval.times(per),
+            excess=None if self.excess is None else self.excess.times(per),
+            null=None if self.null is None else self.null.times(per),
+            unit=self.diameter,
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, in both units."""
+        """Plain data, in three units: mean distances to the mean, diameters, and the target's own."""
+        in_diameters, raw = self.in_diameters, replace(self, diameter=1.0).in_diameters
         return {
             "held_out": asdict(self.held_out),
             "in_sample": asdict(self.in_sample),
+            "median": self.median,
             "interval": None if self.interval is None else asdict(self.interval),
-            "excess_over_linear": None if self.excess is None else asdict(self.excess),
-            "null": None if self.null is None else asdict(self.null),
+            "excess_over_best": None if self.excess is None else asdict(self.excess),
+            "null": None if self.null is None else self.null.to_dict(),
             "below_null": self.below_null,
+            "below_mean": self.below_mean,
             "explained": self.explained,
-            "raw": {
-                "held_out": asdict(self.held_out.times(self.unit)),
-                "in_sample": asdict(self.in_sample.times(self.unit)),
-                "interval": None if self.interval is None else asdict(self.interval.times(self.unit)),
-            },
+            "diameters": _errors_of(in_diameters)
+            | {"null": None if in_diameters.null is None else in_diameters.null.to_dict()},
+            "raw": _errors_of(raw),
         }
+
+
+def _errors_of(rung: Rung) -> dict[str, Any]:
+    return {
+        "held_out": asdict(rung.held_out),
+        "in_sample": asdict(rung.in_sample),
+        "interval": None if rung.interval is None else asdict(rung.interval),
+    }
 
 
 @dataclass(frozen=True)
@@ -89,7 +128,8 @@ class Side:
     """One of the two representations.
 
     ``half_variance_share`` is the smallest share of the rows that carry half of the variance; None where rows were not
-    looked at.
+    looked at. ``directions_for_most`` is how many principal directions carry 90 % of the variance; ``left_out_columns``
+    hardly vary and do not count as dimensions.
     """
 
     name: str
@@ -102,23 +142,45 @@ class Side:
     rms_radius: float
     spectrum: tuple[float, ...] = ()
     half_variance_share: float | None = None
+    left_out_columns: tuple[int, ...] = ()
+    directions_for_most: int | None = None
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer: the smallest rung that explains the pair, or None, and a sentence that says why."""
+    """The answer: the smallest rung that explains the pair, or None, and a sentence that says why.
+
+    ``qualified`` says why the rung is not the whole answer: what decides the numbers, and what is left without it.
+    """
 
     rung: str | None
     sentence: str
+    qualified: str | None = None
 
     def __str__(self) -> str:
         return self.sentence
 
 
 @dataclass(frozen=True)
+class View:
+    """The same ladder on rows that were changed to see what decides: outlying rows left out, or columns standardised.
+
+    ``errors`` are held-out means of every rung, ``explained`` their R², of the source mapped onto the target.
+    """
+
+    name: str
+    sentence: str
+    rung: str | None
+    reverse_rung: str | None
+    errors: dict[str, float]
+    explained: dict[str, float]
+
+
+@dataclass(frozen=True)
 class Direction:
     """The ladder from one side onto the other.
 
+    ``baseline`` is the mean distance of the target's rows to their mean, the unit of all errors, in diameters.
     ``identity_offset`` is the share of identity's mean squared error that the distance of the two means makes up; None
     without that rung.
     """
@@ -138,7 +200,7 @@ class Direction:
         return {
             "source": self.source,
             "target": self.target,
-            "unit": "diameters of the target, lower is closer; under 'raw' the target's own units",
+            "unit": UNIT,
             "diameter": asdict(self.diameter),
             "baseline": self.baseline,
             "rungs": {name: rung.to_dict() for name, rung in self.rungs.items()},
@@ -160,7 +222,9 @@ class Comparison(Written):
     reverse : Direction
         The same with the target mapped onto the source.
     diameter : Diameter
-        Of the target: the unit of the errors.
+        Of the target: the unit of published tables.
+    views : tuple of View
+        The ladder without what decides the numbers, where few rows or few dimensions do.
     ica_efficiency : float or None
     verdict : Verdict
     caveats : tuple of str
@@ -180,6 +244,7 @@ class Comparison(Written):
     caveats: tuple[str, ...] = ()
     figures: dict[str, Any] = field(default_factory=dict)
     worst_case: dict[str, Any] | None = None
+    views: tuple[View, ...] = ()
 
     @property
     def rungs(self) -> dict[str, Rung]:
@@ -202,7 +267,7 @@ class Comparison(Written):
         return self.forward.verdict
 
     def table(self) -> str:
-        """The ladder as text: held-out mean error with interval and null, then the in-sample mean."""
+        """The ladder as text: held-out mean error with interval, chance level and p-value, R², then other units."""
         return ladder_table(self.forward)
 
     def to_dict(self) -> dict[str, Any]:
@@ -219,6 +284,7 @@ class Comparison(Written):
             "worst_case": None
             if self.worst_case is None
             else {name: asdict(part) for name, part in self.worst_case.items()},
+            "views": [asdict(view) for view in self.views],
             "figures": self.figures,
             "caveats": list(self.caveats),
         }
@@ -240,16 +306,18 @@ class Comparison(Written):
         return "\n".join(parts)
 
 
-HEADINGS = ("rung", "held-out error", "95 % interval", "null", "in-sample")
+HEADINGS = ("rung", "held-out error", "95 % interval", "chance", "p", "R2", "in-sample", "diameters")
 
 
 def table_rows(direction: Direction) -> list[tuple[str, ...]]:
-    """The cells of the ladder's table; errors in diameters of the target."""
+    """The cells of the ladder's table; the last column in diameters of the target."""
     rows: list[tuple[str, ...]] = []
     for name, rung in direction.rungs.items():
         interval = f"[{rung.interval.low:.4f}, {rung.interval.high:.4f}]" if rung.interval else "-"
-        null = f"{rung.null.mean:.4f}" if rung.null else "-"
-        rows.append((name, f"{rung.held_out.mean:.4f}", interval, null, f"{rung.in_sample.mean:.4f}"))
+        chance, p = (f"{rung.null.mean:.4f}", rung.null.p_text) if rung.null else ("-", "-")
+        explained = "-" if rung.explained is None else f"{rung.explained:.3f}"
+        inside, diameters = f"{rung.in_sample.mean:.4f}", f"{rung.in_diameters.held_out.mean:.4f}"
+        rows.append((name, f"{rung.held_out.mean:.4f}", interval, chance, p, explained, inside, diameters))
     return rows
 
 

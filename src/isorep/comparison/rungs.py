@@ -12,15 +12,15 @@ from sklearn.base import clone
 from ..alignment import AffineMap, ICAAlignment, Identity, Rigid, SignedPermutation
 from ..alignment.linear import solve
 from ..ica import ICA
-from ..moments import Moments
+from ..moments import Moments, merged_without
 from ..representation import Array, Matrix, rounding_of
 from ..resolution import SecondPass
 from ..rows import map_blocks, read_rows
+from .residuals import FittedRung, Maps
 
 RUNGS = ("identity", "signed_permutation", "rigid", "linear", "ica")
+MATCHED_ROWS = 20_000  # pairs that components are matched on
 ICA_CELLS = 2**26  # rows x columns that an ICA fit of the ladder may hold in float64: 512 MiB
-
-Maps = tuple[AffineMap, AffineMap]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +76,7 @@ def _linear(training: TrainingSet) -> Maps:
 def _ica(training: TrainingSet) -> Maps:
     if training.icas is None:
         raise ValueError("the ICA rung needs two fitted ICAs")
-    forward = ICAAlignment().fit_moments(training.moments, *training.icas)
-    return forward.map_, forward.reversed(training.moments).map_
+    return _ica_maps(training.moments, *training.icas)
 
 
 _FITS: dict[str, Callable[[TrainingSet], Maps]] = {
@@ -89,12 +88,15 @@ _FITS: dict[str, Callable[[TrainingSet], Maps]] = {
 }
 
 
+PARTS = 3  # of the rows: one for the source's ICA, one for the target's, one to score
+
+
 @dataclass(frozen=True, eq=False)
 class UnmixedSide:
-    """The ICAs of one side: of all rows, and without each fold."""
+    """The ICAs of one side: of all rows, and of each part of them, every one from its own start."""
 
     whole: ICA
-    without: list[ICA]
+    parts: list[ICA]
     rows_used: int
 
     @property
@@ -105,18 +107,13 @@ class UnmixedSide:
     @property
     def converged(self) -> bool:
         """Whether all fits settled."""
-        return bool(self.whole.converged_) and all(bool(each.converged_) for each in self.without)
+        return bool(self.whole.converged_) and all(bool(each.converged_) for each in self.parts)
 
 
 def unmix(
-    values: Matrix,
-    folds: Array,
-    n_folds: int,
-    template: ICA,
-    rng: np.random.Generator,
-    step: Callable[[], None],
+    values: Matrix, part_of: Array, template: ICA, rng: np.random.Generator, step: Callable[[], None]
 ) -> UnmixedSide:
-    """Fit ICA to all rows and to each training set, the latter starting from the former."""
+    """Fit ICA to all rows, and to each part of them alone."""
     n, d = values.shape
     limit = max(ICA_CELLS // d, 2)
     rows = np.arange(n) if n <= limit else np.sort(rng.choice(n, limit, replace=False))
@@ -124,26 +121,54 @@ def unmix(
     template = clone(template).set_params(rounding=rounding_of(values))
     whole = _fit_quietly(clone(template), sample)
     step()
-    without = []
-    for fold in range(n_folds):
-        without.append(_fit_or_nothing(template, sample[folds[rows] != fold], whole.components_))
+    parts = []
+    for part in range(PARTS):
+        parts.append(_fit_or_nothing(template, sample[part_of[rows] == part]))
         step()
-    return UnmixedSide(whole, without, len(rows))
+    return UnmixedSide(whole, parts, len(rows))
 
 
-def _fit_or_nothing(template: ICA, rows: Array, start: Array) -> ICA:
+def paired_sample(n: int, rng: np.random.Generator) -> Array | None:
+    """The rows that components are matched on: all of them (None), or enough of them."""
+    return None if n <= MATCHED_ROWS else np.sort(rng.choice(n, MATCHED_ROWS, replace=False))
+
+
+def ica_rung(
+    whole: Moments, parts: Sequence[Moments], part_of: Array, source: UnmixedSide, target: UnmixedSide
+) -> FittedRung:
+    """The ICA rung: rows of a part are scored by ICAs of the other two, one side each, and the same exchanged.
+
+    The two sides' ICAs have seen no row in common, so that they share no sampling noise: on Gaussian rows, which
+    determine nothing, they agree no more than two random rotations do. Pairs serve only to match components. The maps
+    fitted on all rows are those of published tables.
+    """
+    without = []
+    for part in range(PARTS):
+        first, second = (other for other in range(PARTS) if other != part)
+        training = merged_without(parts, part)
+        pairs = ((first, second), (second, first))
+        without.append([_ica_maps(training, source.parts[a], target.parts[b]) for a, b in pairs])
+    return FittedRung(_ica_maps(whole, source.whole, target.whole), without, part_of)
+
+
+def _ica_maps(training: Moments, source: ICA, target: ICA) -> Maps:
+    forward = ICAAlignment().fit_moments(training, source, target)
+    return forward.map_, forward.reversed(training).map_
+
+
+def _fit_or_nothing(template: ICA, rows: Array) -> ICA:
     """ICA of some rows; without components, so that only the mean is predicted, where the rows are all the same."""
-    if np.ptp(rows, axis=0).any():
-        return _fit_quietly(clone(template), rows, start)
+    if len(rows) > 1 and np.ptp(rows, axis=0).any():
+        return _fit_quietly(clone(template), rows)
     fitted: ICA = clone(template)
     d = rows.shape[1]
     fitted.components_, fitted.mixing_, fitted.converged_ = np.zeros((0, d)), np.zeros((d, 0)), True
     return fitted
 
 
-def _fit_quietly(ica: ICA, rows: Array, start: Array | None = None) -> ICA:
+def _fit_quietly(ica: ICA, rows: Array) -> ICA:
     """Fit; what the fit would warn of is said once, in the comparison's caveats."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        ica.fit(rows, start=start)
+        ica.fit(rows)
     return ica

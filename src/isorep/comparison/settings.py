@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..representation import Representation, as_representation
+from ..representation import Array, Representation, as_representation
+from ..resampling import group_codes
 from ..storage import read
 from .rungs import RUNGS
 
@@ -45,3 +46,9 @@ def check_seed(random_state: Any) -> None:
     """Refuse what is no whole number that every generator takes."""
     if not isinstance(random_state, int | np.integer) or not 0 <= random_state < 2**32:
         raise InputError(f"random_state is {random_state!r} and must be a whole number from 0 to {2**32 - 1}")
+
+
+def common_codes(labels: Any, n: int, rows: Array | None, name: str) -> Array | None:
+    """Labels of the rows as given, as codes of the rows that are used."""
+    codes = group_codes(labels, n, name)
+    return codes if codes is None or rows is None else group_codes(codes[rows], len(rows), name)

@@ -13,6 +13,8 @@ from ..representation import Array, Matrix
 from . import figures
 from .result import Side
 
+MOST = 0.9  # share of the variance that few directions may carry
+
 
 def rms_radius(name: str, n: int, mean: Array, sums: Array) -> float:
     r"""The root mean square distance from the mean, :math:`\sqrt{\operatorname{tr}\operatorname{Cov}}`.
@@ -39,6 +41,14 @@ def half_variance_share(squares: Array) -> float:
     return float((np.searchsorted(carried, carried[-1] / 2) + 1) / len(squares))
 
 
+def _directions_for(singular_values: Array, share: float) -> int | None:
+    """How many principal directions carry this share of the variance."""
+    if not len(singular_values):
+        return None
+    carried = np.cumsum(singular_values**2)
+    return int(np.searchsorted(carried, share * carried[-1] * (1 - 1e-12))) + 1
+
+
 def describe_side(name: str, values: Matrix, factor: Factor, radius: float, half_share: float | None = None) -> Side:
     """Sizes, rank, condition and spectrum."""
     return Side(
@@ -52,4 +62,5 @@ def describe_side(name: str, values: Matrix, factor: Factor, radius: float, half
         rms_radius=radius,
         spectrum=tuple(factor.singular_values[: figures.SPECTRUM].tolist()),
         half_variance_share=half_share,
+        directions_for_most=_directions_for(factor.singular_values, MOST),
     )

@@ -8,21 +8,23 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import InputError
 from ..ica import ICA
 from ..moments import fold_moments, leave_one_out, merged
 from ..representation import Array, Matrix, Representation, RowMatch, match_rows, rounding_of
-from ..resampling import group_codes
+from ..resampling import Interval, Shuffles, assign_blocks, assign_folds
 from ..resolution import resolve_source
 from ..rows import Progress, select
 from . import figures
 from .diameters import Diameter, find_diameter
-from .null import NullDraws, draw_null
+from .influence import error_variance, influence_rows, interval_of, map_influence, pulled_rungs, ratio_influence
+from .null import ShuffledErrors, null_rows, shuffled_errors
 from .residuals import Centre, FittedRung, residual_pass
-from .result import Direction, Null, Rung, Side
-from .rungs import TrainingSet, UnmixedSide, fit_all, unmix
-from .settings import loaded
+from .result import Direction, Rung, Side
+from .rungs import PARTS, TrainingSet, UnmixedSide, fit_all, ica_rung, paired_sample, unmix
+from .settings import common_codes, loaded
 from .sides import describe_side, half_variance_share, rms_radius, working_dtype
-from .statistics import bootstrap, summarise, told_efficiency
+from .statistics import summarise, told_efficiency
 from .verdict import judge
 from .worst_case import certify, row_ids, sample_claim
 
@@ -36,7 +38,7 @@ class Pair:
         self.x: Matrix = select(source.values, match.source_rows)
         self.y: Matrix = select(target.values, match.target_rows)
         self.names = (source.name or "source", target.name or "target")
-        self.n = int(self.x.shape[0])
+        self.n, self.given = int(self.x.shape[0]), len(source)
         ids = row_ids(source, target)
         rows = match.source_rows if source.ids is not None else match.target_rows
         self.ids = ids if ids is None or rows is None else ids[rows]
@@ -50,10 +52,7 @@ def open_pair(
     if a.name == b.name:
         a, b = (replace(side, name=f"{side.name} ({role})") for side, role in zip((a, b), roles, strict=True))
     match = match_rows(a, b, join=join)
-    labels = group_codes(groups, len(a))
-    if labels is not None and match.source_rows is not None:
-        labels = group_codes(labels[match.source_rows], len(match.source_rows))
-    return Pair(a, b, match), match, labels
+    return Pair(a, b, match), match, common_codes(groups, len(a), match.source_rows, "groups")
 
 
 class Work:
@@ -67,10 +66,14 @@ class Work:
         labels: Array | None,
         names: Sequence[str],
         report: Progress,
+        *,
+        within: Array | None = None,
+        scored: Array | None = None,
     ) -> None:
         self.pair, self.fold_of, self.n_folds, self.labels = pair, fold_of, n_folds, labels
-        self.names, self.report = names, report
+        self.names, self.report, self.within, self.scored = names, report, within, scored
         self.unmixed: tuple[UnmixedSide, UnmixedSide] | None = None
+        self._ica: FittedRung | None = None
 
     def measure(self) -> None:
         """One pass: the moments of every fold; a second only for an ill-conditioned side."""
@@ -95,42 +98,57 @@ class Work:
         return self.second[0] is not None, self.second[1] is not None
 
     def unmix(self, template: ICA, rng: np.random.Generator) -> None:
-        """ICA of each side, on all rows and without each fold."""
-        done, of = 0, 2 * (self.n_folds + 1)
+        """ICA of each side: on all rows, and on each of three parts."""
+        done, of = 0, 2 * (PARTS + 1)
 
         def step() -> None:
             nonlocal done
             done += 1
             self.report("independent components", done, of)
 
-        sides = [unmix(each, self.fold_of, self.n_folds, template, rng, step) for each in (self.pair.x, self.pair.y)]
-        self.unmixed = (sides[0], sides[1])
+        x, y = self.pair.x, self.pair.y
+        part_of = assign_folds(self.pair.n, PARTS, self.labels, rng)
+        source, target = (unmix(each, part_of, template, rng, step) for each in (x, y))
+        self.unmixed = (source, target)
+        rows = paired_sample(self.pair.n, rng)
+        parts = fold_moments(select(x, rows), select(y, rows), part_of if rows is None else part_of[rows], PARTS)
+        self._ica = ica_rung(self.total, parts, part_of, source, target)
 
     def fit(self) -> None:
         """Every rung on all rows and without each fold, from moments."""
         without = leave_one_out(self.folds)
         seconds = [None if each is None else [merged(each.folds), *leave_one_out(each.folds)] for each in self.second]
         self.training = []
+        roundings = (rounding_of(self.pair.x), rounding_of(self.pair.y))
         for place, moments in enumerate([self.total, *without]):
             parts = [
                 None if each is None or ready is None else (each, ready[place])
                 for each, ready in zip(self.second, seconds, strict=True)
             ]
-            icas = None
-            if self.unmixed is not None:
-                source, target = ([side.whole, *side.without][place] for side in self.unmixed)
-                icas = (source, target)
-            self.training.append(
-                TrainingSet(moments, (rounding_of(self.pair.x), rounding_of(self.pair.y)), (parts[0], parts[1]), icas)
-            )
-        fitted = fit_all(self.names, self.training, self._stage("fits"))
-        self.fitted = {name: FittedRung(fitted[0][name], [each[name] for each in fitted[1:]]) for name in self.names}
+            self.training.append(TrainingSet(moments, roundings, (parts[0], parts[1])))
+        paired = [name for name in self.names if name != "ica"]
+        fitted = fit_all(paired, self.training, self._stage("fits"))
+        self.fitted = {
+            name: FittedRung(fitted[0][name], [[each[name]] for each in fitted[1:]], self.fold_of) for name in paired
+        }
+        if self._ica is not None:
+            self.fitted["ica"] = self._ica
 
-    def evaluate(self) -> None:
+    def evaluate(self, intervals: bool = True) -> None:
         """One more pass: the residuals of every rung, in both directions."""
+        d_x, d_y = self.pair.x.shape[1], self.pair.y.shape[1]
         self.residuals = residual_pass(
-            self.pair.x, self.pair.y, self.fold_of, self.centre, self.fitted, self._stage("residuals")
+            self.pair.x,
+            self.pair.y,
+            self.centre,
+            self.fitted,
+            scored=self.scored,
+            pulled=pulled_rungs(self.names, d_x, d_y, self.n_folds) if intervals else (),
+            progress=self._stage("residuals"),
         )
+        for radii, name in zip(self.residuals.radii, self.pair.names, strict=True):
+            if not (radii if self.scored is None else radii[self.scored]).any():
+                raise InputError(f"all rows of {name} that can be scored are identical: there is nothing to compare")
 
     def diameters(self, search: str) -> tuple[Diameter, Diameter]:
         """The diameters of source and target."""
@@ -141,55 +159,68 @@ class Work:
         ]
         return found[0], found[1]
 
-    def null(self, n_null: int, rng: np.random.Generator) -> NullDraws | None:
+    def null(self, n_null: int, seed: np.random.SeedSequence) -> ShuffledErrors | None:
         """Held-out errors under shuffled pairings."""
+        self.shuffles = Shuffles(self.pair.n, self.labels, self.within)
         if n_null == 0:
             return None
-        return draw_null(
-            self.pair.x,
-            self.pair.y,
+        x, y = self.pair.x, self.pair.y
+        thin, draw = seed.spawn(2)
+        icas = None if self.unmixed is None else (self.unmixed[0].whole, self.unmixed[1].whole)
+        return shuffled_errors(
+            x,
+            y,
+            null_rows(self.shuffles, x.shape[1], y.shape[1], np.random.default_rng(thin)),
             self.fold_of,
-            self.labels,
-            self.folds,
-            self.training[1:],
+            self.n_folds,
             self.centre,
-            self.residuals.radii,
+            replace(self.training[0], icas=icas),
             self.names,
             n_null,
-            rng,
-            self._stage("null"),
+            draw,
+            units=None if self.labels is None else int(self.labels.max()) + 1,
+            progress=self._stage("null"),
         )
 
     def directions(
         self,
         diameters: tuple[Diameter, Diameter],
-        null: NullDraws | None,
-        n_boot: int,
+        null: ShuffledErrors | None,
+        intervals: bool,
         rng: np.random.Generator,
         tolerance: float,
     ) -> list[Direction]:
         """Residuals into records, source onto target and the reverse."""
-        result = []
-        for place, draws in enumerate((null.forward, null.reverse) if null else (None, None)):
+        found: list[Direction] = []
+        reach = self._intervals(rng) if intervals else None
+        scored = None if self.scored is None else int(self.scored.sum())
+        for place in range(2):
             source, target = self.pair.names if place == 0 else self.pair.names[::-1]
             size = diameters[1 - place]
-            rungs = self._rungs(place, size.value, draws, n_boot, rng)
+            rungs = self._rungs(place, size.value, null, None if reach is None else reach[place])
             widths = (self.pair.x.shape[1], self.pair.y.shape[1])
             narrower_target = widths[place] > widths[1 - place]
-            result.append(
+            found.append(
                 Direction(
                     source=source,
                     target=target,
                     rungs=rungs,
                     diameter=size,
-                    baseline=float(self.residuals.radii[1 - place].mean() / size.value),
+                    baseline=self._unit(place) / size.value,
                     ica_efficiency=_efficiency(rungs, "held_out", narrower_target),
                     ica_efficiency_in_sample=_efficiency(rungs, "in_sample", narrower_target),
-                    verdict=judge(rungs, tolerance, source, target),
+                    verdict=judge(rungs, tolerance, source, target, scored),
                     identity_offset=self._identity_offset(),
                 )
             )
-        return result
+        return found
+
+    def _unit(self, place: int) -> float:
+        """The mean distance of the target's rows to their mean, over the rows that are scored."""
+        return float(self._kept(self.residuals.radii[1 - place]).mean())
+
+    def _kept(self, values: Array) -> Array:
+        return values if self.scored is None else np.asarray(values[..., self.scored])
 
     def _identity_offset(self) -> float | None:
         """The share of identity's mean squared error that the distance of the means makes up; in both directions."""
@@ -199,30 +230,85 @@ class Work:
         square = float(np.mean((self.residuals.rungs["identity"][0, 0] / unit) ** 2))
         return min((self.total.offset / unit) ** 2 / square, 1.0) if square > 0 else 0.0
 
+    def _intervals(self, rng: np.random.Generator) -> list[dict[str, tuple[Interval, Interval]]]:
+        """Of every rung in both directions, for its held-out mean and for its excess over the best rung."""
+        n = self.pair.n
+        blocks = assign_blocks(n, self.labels, rng)
+        rows = influence_rows(n, self.labels, rng)
+        through = {name: self._through_maps(name, rows) for name in self.residuals.pulls}
+        found = []
+        for place in range(2):
+            radii = self.residuals.radii[1 - place]
+            told = {
+                name: ratio_influence(each[place, 1], radii, self.scored) for name, each in self.residuals.rungs.items()
+            }
+            size = float((radii if self.scored is None else radii * self.scored).sum())
+            moved = {name: each[place] / size for name, each in through.items()}
+            best = min(told, key=lambda name: told[name][0])
+            ends = {}
+            for name, (ratio, own) in told.items():
+                fits = self._fit_variance(name, place)
+                whole = error_variance(own, moved.get(name), blocks, rows) + fits
+                gap, apart = ratio - told[best][0], own - told[best][1]
+                both = None
+                if name in moved or best in moved:
+                    both = moved.get(name, 0.0) - moved.get(best, 0.0)
+                beyond = fits + self._fit_variance(best, place) if name != best else 0.0
+                between = error_variance(apart, both, blocks, rows) + beyond
+                ends[name] = (
+                    interval_of(ratio, whole, blocks),
+                    interval_of(gap, between, blocks, least=-np.inf),
+                )
+            found.append(ends)
+        return found
+
+    def _fit_variance(self, name: str, place: int) -> float:
+        """What other fits of a rung would add: known where a part is scored by several, as for ICA."""
+        spread = self.residuals.spread_by_fit.get(name)
+        return 0.0 if spread is None else float(spread[place]) / PARTS / self._unit(place) ** 2
+
+    def _through_maps(self, name: str, rows: Array | None) -> Array:
+        return map_influence(
+            name,
+            self.residuals.pulls[name],
+            np.arange(self.pair.n) if rows is None else rows,
+            self.pair.x,
+            self.pair.y,
+            self.fold_of,
+            self.centre,
+            self.total,
+            self.factors,
+            [each[0] for each in self.fitted[name].without],
+        )
+
     def _rungs(
         self,
         place: int,
-        unit: float,
-        draws: dict[str, Array] | None,
-        n_boot: int,
-        rng: np.random.Generator,
+        diameter: float,
+        null: ShuffledErrors | None,
+        ends: dict[str, tuple[Interval, Interval]] | None,
     ) -> dict[str, Rung]:
-        residuals = {name: each[place] for name, each in self.residuals.rungs.items()}
-        scaled = {name: each[1] / unit for name, each in residuals.items()}
-        intervals, excess = bootstrap(scaled, "linear", self.labels, n_boot, rng) if n_boot else ({}, {})
-        return {
-            name: Rung(
+        unit = self._unit(place)
+        radii = self._kept(self.residuals.radii[1 - place])
+        middle, spread = float(np.median(radii)), float(np.sqrt(np.mean(radii**2)))
+        found = {}
+        for name, each in self.residuals.rungs.items():
+            held, inside = (self._kept(each[place, which]) for which in (1, 0))
+            held_out = summarise(held, unit)
+            interval, excess = (None, None) if ends is None else ends[name]
+            found[name] = Rung(
                 name=name,
-                held_out=(held_out := summarise(each[1], unit)),
-                in_sample=summarise(each[0], unit),
-                interval=intervals.get(name),
-                excess=excess.get(name),
-                null=None if draws is None else _null(draws[name] / unit, held_out.mean),
+                held_out=held_out,
+                in_sample=summarise(inside, unit),
+                interval=interval,
+                excess=excess,
+                null=None if null is None else null.null(name, place),
                 unit=unit,
-                explained=1 - (held_out.rms * unit / self.rms_radii[1 - place]) ** 2,
+                explained=1 - (held_out.rms * unit / spread) ** 2,
+                median=float(np.median(held)) / middle if middle > 0 else float("nan"),
+                diameter=diameter,
             )
-            for name, each in residuals.items()
-        }
+        return found
 
     def side(self, place: int) -> Side:
         """The facts about one representation."""
@@ -253,7 +339,7 @@ class Work:
             self.report("worst case", len(found), 2)
         if "rigid" in self.names:
             found["sample"] = sample_claim(
-                self.residuals.rungs["rigid"][0, 1] / diameters[1].value, self._fewest_units_in_a_fold()
+                self._kept(self.residuals.rungs["rigid"][0, 1]) / diameters[1].value, self._fewest_units_in_a_fold()
             )
         return found
 
@@ -267,16 +353,20 @@ class Work:
         """The data behind the figures of the source mapped onto the target."""
         shown = direction.verdict.rung or ("rigid" if "rigid" in self.names else self.names[-1])
         unit = direction.diameter.value
-        maps = {name: [maps[0] for maps in rung.without] for name, rung in self.fitted.items() if name != "identity"}
+        maps = {
+            name: [maps[0][0] for maps in rung.without]
+            for name, rung in self.fitted.items()
+            if name not in ("identity", "ica")  # ICA has seen other parts of the rows
+        }
         nulls = {name: rung.null.mean for name, rung in direction.rungs.items() if rung.null}
-        residuals = {name: each[0, 1] for name, each in self.residuals.rungs.items()}
+        residuals = {name: self._kept(each[0, 1]) for name, each in self.residuals.rungs.items()}
         return {
             "scatter": figures.scatter(
                 self.pair.x, self.pair.y, self.total, self.fitted[shown].whole[0], shown, unit, self.pair.ids, seed
             ),
             "matching": figures.matching(self.total),
             "dimensions": figures.reproducibility(self.folds, maps) if maps else None,
-            "residuals": figures.residual_histogram(residuals, unit, nulls),
+            "residuals": figures.residual_histogram(residuals, self._unit(0), nulls),
         }
 
     def _stage(self, name: str) -> Any:
@@ -288,9 +378,3 @@ def _efficiency(rungs: dict[str, Rung], which: str, narrower_target: bool) -> fl
     if narrower_target or not {"signed_permutation", "rigid", "ica"} <= set(rungs):
         return None
     return told_efficiency(*(getattr(rungs[name], which).mean for name in ("signed_permutation", "rigid", "ica")))
-
-
-def _null(draws: Array, observed: float) -> Null:
-    low, high = np.quantile(draws, 0.05, method="lower"), np.quantile(draws, 0.95, method="higher")
-    p_value = (1 + int((draws <= observed).sum())) / (1 + len(draws))
-    return Null(float(draws.mean()), float(low), float(high), p_value, len(draws))

@@ -1,18 +1,15 @@
-"""Numbers from residuals: summaries, bootstrap intervals, ICA efficiency."""
+"""Numbers from residuals: summaries and ICA efficiency."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..representation import Array
-from ..resampling import Interval
 from .result import Error
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
-LEVEL = 0.95
 LEAST_GAP = 0.1  # share of the permutation's error that rigid must remove for an efficiency to mean anything
 BEYOND = 1.005  # prints as more than 100 %
-_MOST_UNITS = 10_000
 
 
 def summarise(residuals: Array, unit: float) -> Error:
@@ -58,46 +55,5 @@ def efficiency_sentence(efficiency: float) -> str:
     elif efficiency < 0:
         said = "ICA leaves more than signed permutation, so that it closes nothing of the gap to rigid"
     else:
-        said = "the share of the gap between signed permutation and rigid that ICA closes without seeing pairs"
+        said = "the share of the gap between signed permutation and rigid that ICA closes; pairs only match components"
     return f"ICA efficiency {efficiency:.0%}: {said}"
-
-
-def bootstrap(
-    residuals: dict[str, Array],
-    reference: str | None,
-    groups: Array | None,
-    n_boot: int,
-    rng: np.random.Generator,
-) -> tuple[dict[str, Interval], dict[str, Interval]]:
-    """Percentile intervals of the mean of each residual array, and of its excess over the reference's mean.
-
-    Rows are resampled, or whole groups where given, the same ones for all arrays, so that differences are paired. More
-    than 10,000 rows are first pooled at random into 10,000 units, which leaves the variance of a mean what it is.
-    """
-    names = list(residuals)
-    n = len(residuals[names[0]])
-    units = _resampling_units(n, groups, rng)
-    n_units = int(units.max()) + 1
-    sums = np.stack([np.bincount(units, residuals[name], n_units) for name in names] + [np.bincount(units)], axis=1)
-    draws = np.empty((n_boot, len(names)))
-    for draw in range(n_boot):
-        counts = np.bincount(rng.integers(n_units, size=n_units), minlength=n_units)
-        totals = counts @ sums
-        draws[draw] = totals[:-1] / totals[-1]
-    intervals = {name: _percentiles(draws[:, place]) for place, name in enumerate(names)}
-    excess = {}
-    if reference in names:
-        baseline = draws[:, names.index(reference)]
-        excess = {name: _percentiles(draws[:, place] - baseline) for place, name in enumerate(names)}
-    return intervals, excess
-
-
-def _resampling_units(n: int, groups: Array | None, rng: np.random.Generator) -> Array:
-    if groups is not None:
-        return groups
-    return np.arange(n) if n <= _MOST_UNITS else rng.permutation(n) % _MOST_UNITS
-
-
-def _percentiles(draws: Array) -> Interval:
-    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(float(low), float(high), LEVEL)

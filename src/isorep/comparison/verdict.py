@@ -1,52 +1,93 @@
-"""The verdict: a rule, not a mood."""
+"""The verdict on one direction: one rule, in one unit, for two runs and for many.
+
+A rung suffices if, held out and in mean distances of the target's rows to their mean,
+
+1. the upper end of its interval lies below what shuffled pairings give (their 5 % point),
+2. and below 1, the error of predicting the mean,
+3. and the upper end of the *paired* difference from the best rung is at most ``tolerance``.
+
+The verdict is the smallest rung that suffices. Independent components are asked last: they are a linear map as well,
+so that they can be the verdict only where least squares fails.
+"""
 
 from __future__ import annotations
 
 from .result import Rung, Verdict
 
-WEAK = 0.5  # share of chance above which a relation is called weak; the rung is the same
+TOLERANCE = 0.03  # mean distances to the mean
+PARTLY = 0.5  # error above which two sides agree in part only; the rung is the same
 PHRASES = {
-    "identity": "agree as they are",
-    "signed_permutation": "agree up to a signed permutation of dimensions (with one scale and a translation)",
-    "rigid": "agree up to a rigid motion (rotation or reflection, with one scale and a translation)",
-    "linear": "agree up to a linear map",
-    "ica": "agree once their independent components are matched",
+    "identity": "as they are",
+    "signed_permutation": "up to a signed permutation of dimensions (with one scale and a translation)",
+    "rigid": "up to a rigid motion (rotation or reflection, with one scale and a translation)",
+    "linear": "up to a linear map",
+    "ica": "once their independent components are matched",
 }
+WITHOUT_LINEAR = "No verdict: the rule compares every rung with the best one, and the linear rung was left out."
+WITHOUT_NULL = "No verdict: no shuffled pairings were drawn, so that chance cannot be ruled out."
 
 
-def judge(rungs: dict[str, Rung], tolerance: float, source: str, target: str) -> Verdict:
-    """The smallest rung whose held-out interval lies below its null and within ``tolerance`` of the linear rung.
+def suffices(upper: float, chance: float, excess: float, tolerance: float) -> bool:
+    """The rule, from the upper ends of error and excess and the lower end of chance."""
+    return upper < chance and upper < 1 and excess <= tolerance
 
-    "Within" is judged by the upper end of the interval of the *paired* difference from the linear rung: both errors are
-    measured on the same rows, so their common noise does not count.
-    """
+
+def judge(rungs: dict[str, Rung], tolerance: float, source: str, target: str, scored: int | None = None) -> Verdict:
+    """The smallest rung that suffices; ``scored`` is the number of rows that could be held out, where not all could."""
     linear = rungs.get("linear")
     if linear is None:
-        return Verdict(None, "No verdict: the rule measures every rung against the linear one, which was left out.")
+        return Verdict(None, WITHOUT_LINEAR)
     if linear.null is None:
-        return Verdict(None, "No verdict: the null was switched off, so chance cannot be ruled out.")
+        return Verdict(None, WITHOUT_NULL)
+    if scored is not None and scored < LEAST_SCORED:
+        return Verdict(
+            None,
+            f"No verdict: only {scored} rows could be scored, because the others occur again, as equal rows, among "
+            "those that maps are fitted to.",
+        )
+    best = best_rung(rungs)
     for name, rung in rungs.items():
-        if rung.below_null and _excess(rung, linear) <= tolerance:
+        if rung.null is not None and suffices(rung.upper, rung.null.low, _excess(rung, rungs[best]), tolerance):
             return Verdict(name, _sentence(rung, source, target))
-    return Verdict(
-        None,
-        f"{source} and {target} are not explained by any rung: the linear map leaves a mean error of "
-        f"{linear.held_out.mean:.4f} diameters held out, and chance gives {linear.null.mean:.4f}.",
-    )
+    return Verdict(None, _unexplained(rungs[best], source, target))
+
+
+LEAST_SCORED = 20
+
+
+def best_rung(rungs: dict[str, Rung]) -> str:
+    """The rung with the smallest held-out error."""
+    return min(rungs, key=lambda name: rungs[name].held_out.mean)
 
 
 def _sentence(rung: Rung, source: str, target: str) -> str:
-    chance = rung.null.mean if rung.null else float("nan")
-    share = rung.held_out.mean / chance
-    left = f"a mean error of {rung.held_out.mean:.4f} diameters held out, {share:.0%} of chance ({chance:.4f})"
-    if share <= WEAK:
-        return f"{source} and {target} {PHRASES[rung.name]}. What is left is {left}."
-    weakly = f"and a linear map finds no more than the {rung.name} rung"
-    if rung.name == "linear":
-        weakly = "even up to a linear map"
-    explains = "" if rung.explained is None else f"explains {rung.explained:.0%} of the variance and "
-    return f"{source} and {target} are only weakly related, {weakly}: it {explains}leaves {left}."
+    left = f"{left_over(rung.held_out.mean, rung.explained)} ({_chance(rung)})"
+    if rung.held_out.mean <= PARTLY:
+        return f"{source} and {target} agree {PHRASES[rung.name]}. What is left is {left}."
+    return f"{source} and {target} agree in part only, {PHRASES[rung.name]}. What is left is {left}."
 
 
-def _excess(rung: Rung, linear: Rung) -> float:
-    return rung.excess.high if rung.excess else rung.held_out.mean - linear.held_out.mean
+def _unexplained(best: Rung, source: str, target: str) -> str:
+    said = f"{source} and {target} are not explained by any rung"
+    left = f"{left_over(best.held_out.mean, best.explained)} ({_chance(best)})"
+    if not best.below_null:
+        return f"{said}: the best one, {best.name}, is no better than chance. It leaves {left}."
+    if not best.below_mean:
+        return f"{said}: the best one, {best.name}, is no better than predicting the mean. It leaves {left}."
+    return f"{said}: the rows do not settle how near one comes to the best one, {best.name}. It leaves {left}."
+
+
+def left_over(error: float, explained: float | None) -> str:
+    """A held-out error in words, with R² where both tell the same story."""
+    said = f"a held-out error of {error:.3f} mean distances to the mean"
+    if explained is None or abs(1 - error**2 - explained) > 0.3:  # few rows set one of the two
+        return said
+    return f"{said}, R² {explained:.2f}"
+
+
+def _chance(rung: Rung) -> str:
+    return "no chance level" if rung.null is None else f"chance {rung.null.mean:.3f}, p {rung.null.p_text}"
+
+
+def _excess(rung: Rung, best: Rung) -> float:
+    return rung.excess.high if rung.excess else rung.held_out.mean - best.held_out.mean

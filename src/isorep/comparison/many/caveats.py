@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..caveats import about_components, about_offset, about_sides, about_size, too_few_rows
-from ..rungs import UnmixedSide
+from ..caveats import (
+    about_classes,
+    about_components,
+    about_copies,
+    about_dimensions,
+    about_offset,
+    about_sides,
+    about_size,
+    about_units,
+    too_few_rows,
+)
+from ..pairing import broken_pairing
 from .inputs import Runs
 from .judgement import LEAST_RUNS
 from .result import Ensemble
+
+if TYPE_CHECKING:
+    from .entry import Work
 
 
 def says_too_few_rows(result: Ensemble) -> bool:
@@ -18,31 +31,59 @@ def says_too_few_rows(result: Ensemble) -> bool:
     return too_few_rows(result.runs[0].rows, max(side.columns for side in result.runs))
 
 
-def collect_caveats(
-    result: Ensemble, runs: Runs, unmixed: Sequence[UnmixedSide] | None, again: Sequence[str]
-) -> list[str]:
+def collect_caveats(result: Ensemble, work: Work) -> list[str]:
     """All caveats that apply."""
-    sides = result.runs
+    sides, runs = result.runs, work.runs
+    seed = result.settings["random_state"]
     return [
         *about_size(sides[0].rows, max(side.columns for side in sides), result.settings["folds"]),
-        *_about_rows(runs),
+        *_about_pairing(result, runs),
+        *_about_rows(runs, len(work.rows), work.repeats.scored is not None),
+        *work.repeats.notes(runs.names, runs.n),
+        *about_copies(runs.names, runs.values, sides, seed),
+        *about_units(work.labels, work.shuffles, result.settings["n_null"], runs.labels is not None),
+        *about_classes(result.settings["within"]),
         *_about_offset(result),
-        *about_sides(sides, [side.name in again for side in sides]),
+        *about_sides(sides, [side.name in work.again for side in sides]),
+        *about_dimensions(sides, _median_r2(result)),
         *_about_widths(result),
-        *([] if unmixed is None else about_components(sides, unmixed)),
+        *([] if work.unmixed is None else about_components(sides, work.unmixed)),
         *_about_ensemble(result),
     ]
 
 
-def _about_rows(runs: Runs) -> list[str]:
+def _about_pairing(result: Ensemble, runs: Runs) -> list[str]:
+    """Of the first run that no other is related to: whether another order of its rows would help."""
+    if not result.settings["n_null"]:
+        return []
+    related = np.any([rung.below_null | rung.below_null.T for rung in result.rungs.values()], axis=0)
+    for run in np.flatnonzero(~related.any(axis=1)):
+        other = 0 if run else 1
+        said = broken_pairing(
+            runs.values[other],
+            runs.values[run],
+            (runs.names[other], runs.names[run]),
+            result.settings["random_state"],
+        )
+        if said is not None:
+            return [said]
+    return []
+
+
+def _median_r2(result: Ensemble) -> float | None:
+    known = [each.r2 for each in result.dimensions if each.r2 is not None]
+    return float(np.median(np.concatenate(known))) if known else None
+
+
+def _about_rows(runs: Runs, scored: int, repeated: bool) -> list[str]:
     said = []
     if runs.joined:
         lost = ", ".join(f"{count} from {name}" for name, count in zip(runs.names, runs.dropped, strict=True) if count)
         said.append(f"joined by id: {runs.n} rows are in all runs, dropped are {lost or 'none'}")
     if runs.half_identified:
         said.append("rows are paired by position: some runs have no row ids, so nothing confirms it")
-    if runs.labels is not None and int(runs.labels.max()) < 9:
-        said.append(f"only {int(runs.labels.max()) + 1} groups: standard errors over their folds are rough")
+    if scored < runs.n and not repeated:
+        said.append(f"maps are fitted to all {runs.n} rows; mean errors are those of {scored} rows, drawn at random")
     return said
 
 

@@ -9,28 +9,35 @@ from typing import Any
 
 import numpy as np
 
-from ...groups import shuffled_partners
+from ...errors import InputError
 from ...ica import ICA
 from ...moments import merged
-from ...representation import Array, rounding_of
-from ...resampling import assign_folds
-from ...rows import Progress, no_progress, select
+from ...representation import Array, Matrix, rounding_of
+from ...resampling import Null, Shuffles, assign_folds, equal_rows
+from ...rows import Progress, no_progress, read_rows, select
 from ..diameters import Diameter, find_diameter
-from ..residuals import Centre, residual_pass
-from ..rungs import RUNGS, UnmixedSide, unmix
+from ..null import shuffled_errors
+from ..repeats import repeats_across_folds, repeats_without_groups
+from ..residuals import Centre, FittedRung, residual_pass
+from ..rungs import PARTS, RUNGS, UnmixedSide, paired_sample, unmix
 from ..settings import check_counts, check_seed, check_tolerance, checked_rungs
 from ..sides import describe_side, rms_radius, working_dtype
 from ..statistics import QUANTILES, summarise
+from ..verdict import TOLERANCE
 from .caveats import collect_caveats, says_too_few_rows
 from .consensus import Consensus, find_consensus
 from .distances import Distances
 from .inputs import Runs, gather
-from .joint import joint_moments, require_joint_memory
+from .joint import JointMoments, joint_moments, require_joint_memory
 from .judgement import cluster, find_outliers, judge_ensemble, pair_rungs
 from .ladder import AllPairs, factor_runs
-from .records import RungMatrix, identity_offsets, rung_matrix
+from .records import PairErrors, identity_offsets, rung_matrices
 from .recurrence import components_of, dimensions_of
 from .result import Ensemble
+
+MOST_ROWS = 6000  # whose residual norms are taken for every pair
+NULL_ROWS, NULL_ROWS_PER_DIMENSION = 4000, 10  # that shuffles move
+FEW_DRAWS = 100  # below which p-values come from a fitted tail
 
 
 def compare_many(
@@ -39,10 +46,11 @@ def compare_many(
     rungs: Sequence[str] = RUNGS,
     folds: int = 5,
     groups: Any = None,
+    within: Any = None,
     join: bool = False,
     names: Sequence[str] | None = None,
-    n_null: int = 1,
-    tolerance: float = 0.03,
+    n_null: int = 20,
+    tolerance: float = TOLERANCE,
     residuals: bool = False,
     random_state: int = 0,
     progress: Progress | None = None,
@@ -52,11 +60,11 @@ def compare_many(
     For every group :math:`H` of the ladder and all ordered pairs of runs the best :math:`h\in H` is fitted without each
     fold, and its held-out error
 
-    .. math:: \hat\epsilon_{ij}=\sqrt{\tfrac1n\sum_t\|x_{jt}-h(x_{it})\|^2}\,/\,\rho(X_j),\qquad
-              \rho(X)=\sqrt{\operatorname{tr}\operatorname{Cov}X}
+    .. math:: \hat\epsilon_{ij}=\frac{\sum_t\|x_{jt}-h(x_{it})\|}{\sum_t\|x_{jt}-\bar x_j\|}
 
-    is taken from the second moments of all runs side by side: one pass over the rows serves all pairs. Lower is closer,
-    and 1 is as bad as predicting the mean.
+    is that of :func:`isorep.compare`. Maps come from the second moments of all runs side by side: one pass over the
+    rows serves all pairs. Lower is closer, and 1 is no better than predicting the mean. Norms are averaged over at most
+    6,000 rows, the same for all pairs.
 
     Parameters
     ----------
@@ -67,17 +75,20 @@ def compare_many(
     folds : int
         Number of folds.
     groups : (n,) array, optional
-        Rows that belong together: kept in one fold, and shuffled across each other. With ``join`` one label a row of
-        the first run as given.
+        Rows that belong together: kept in one fold, and shuffled as wholes. With ``join`` one label per row of the
+        first run as given. By default rows that are equal in any run belong together.
+    within : (n,) array, optional
+        Classes of rows: pairings are shuffled inside classes only, so that what the classes alone explain is chance.
     join : bool
         Align by row id, keeping the rows that all runs have, instead of refusing another order or other rows.
     names : sequence of str, optional
         What to call the runs; by default their own names.
     n_null : int
-        Number of times that all runs are shuffled against each other; 0 switches the null and the verdicts off.
+        Number of shuffled pairings of every pair, each pair with its own; 0 switches the null and the verdicts off.
+        From 100 on p-values are counted; of fewer they come from a tail fitted to the draws (Pearson III).
     tolerance : float
-        In RMS radii of the target: how close to the linear rung a smaller one must come to explain a pair. The default
-        is about the 0.01 diameters of :func:`isorep.compare`: clouds measure some three RMS radii across.
+        In mean distances to the mean: how close to the best rung a smaller one must come, as for
+        :func:`isorep.compare`.
     residuals : bool
         Also take mean, largest error and quantiles, in diameters of the target: one pass over the rows of every pair.
     random_state : int
@@ -103,28 +114,44 @@ def compare_many(
     check_counts(folds=(folds, 2), n_null=(n_null, 0))
     check_tolerance(tolerance)
     check_seed(random_state)
-    gathered = gather(runs, names, groups, join)
+    gathered = gather(runs, names, groups, join, within)
     require_joint_memory(gathered.widths, folds)
-    work = _Work(gathered, wanted, folds, random_state, progress or no_progress)
+    work = Work(gathered, wanted, folds, random_state, progress or no_progress)
     result = work.ensemble(tolerance, residuals, n_null)
-    result = replace(result, settings=_settings(result, gathered, wanted, folds, join, n_null, tolerance, random_state))
-    caveats = collect_caveats(result, gathered, work.unmixed, work.again)
+    result = replace(result, settings=_settings(result, gathered, work, folds, join, n_null, tolerance, random_state))
+    caveats = collect_caveats(result, work)
     if says_too_few_rows(result):
         warnings.warn(caveats[0], stacklevel=2)
     return replace(result, caveats=tuple(caveats))
 
 
-class _Work:
-    """The stages: moments, fits, what recurs, residuals where asked for, and the null."""
+class Work:
+    """The stages: moments, fits and residuals of every pair, what recurs, and the null."""
 
     def __init__(self, runs: Runs, rungs: list[str], n_folds: int, seed: int, report: Progress) -> None:
         self.runs, self.rungs, self.n_folds, self.seed, self.report = runs, rungs, n_folds, seed, report
-        seeds = np.random.SeedSequence(seed).spawn(4)  # as in compare, so that the folds are the same
-        for_folds, self._for_ica, self._for_null, _ = (np.random.default_rng(each) for each in seeds)
-        self.fold_of = assign_folds(runs.n, n_folds, runs.labels, for_folds)
+        self.seeds = np.random.SeedSequence(seed).spawn(4)  # as in compare, so that the folds are the same
+        for_folds, self._for_ica, _, self._for_rows = (np.random.default_rng(each) for each in self.seeds)
+        codes = tuple(equal_rows(values) for values in runs.values)
+        implied = repeats_without_groups(codes, n_folds, runs.within) if runs.labels is None else None
+        self.labels = runs.labels if implied is None else implied.groups
+        self.fold_of = assign_folds(runs.n, n_folds, self.labels, for_folds)
+        self.repeats = repeats_across_folds(codes, self.fold_of) if implied is None else implied
         self.roundings = [rounding_of(values) for values in runs.values]
+        if self.labels is not None and int(self.labels.max()) + 1 < PARTS:
+            self.rungs = [name for name in rungs if name != "ica"]
         self.unmixed: list[UnmixedSide] | None = None
+        self.parts: tuple[list[JointMoments], Array] | None = None
         self.again: list[str] = []
+        self.shuffles = Shuffles(runs.n, self.labels, runs.within)
+        self.rows = self._sampled_rows()
+
+    def _sampled_rows(self) -> Array:
+        """The rows whose residual norms are taken: those that are scored, or enough of them."""
+        rows = np.arange(self.runs.n) if self.repeats.scored is None else np.flatnonzero(self.repeats.scored)
+        if len(rows) <= MOST_ROWS:
+            return rows
+        return np.sort(self._for_rows.choice(rows, MOST_ROWS, replace=False))
 
     def ensemble(self, tolerance: float, residuals: bool, n_null: int) -> Ensemble:
         """Everything but settings and caveats."""
@@ -138,25 +165,22 @@ class _Work:
         factors, again = factor_runs(total, values, self.fold_of, self.n_folds, names)
         self.again = [names[run] for run in (again.place if again else ())]
         if "ica" in self.rungs:
-            self.unmixed = self._unmix()
-        pairs = AllPairs(folds, self.rungs, self.roundings, self.unmixed, again)
+            self._unmix()
+        pairs = AllPairs(folds, self.fold_of, self.rungs, self.roundings, self.unmixed, self.parts, again)
         consensus: list[Consensus] = []
+        scored = self._scorer(total, radii)
         squares = pairs.squares(
-            self._stage("fits"), beside=lambda: consensus.append(find_consensus(total, names, radii))
+            scored.watch, self._stage("fits"), beside=lambda: consensus.append(find_consensus(total, names, radii))
         )
         distances, diameters = self._residuals(pairs, radii) if residuals else ({}, None)
         dimensions = dimensions_of(total, squares["linear"].columns if "linear" in squares else None)
         components = None if self.unmixed is None else components_of(total, self.unmixed)
-        del folds, pairs, again  # the null takes moments of its own
         distant = Distances([total.mean[total.columns(run)] for run in range(len(names))], radii, total.n)
-        nulls = self._null(n_null, distant)
-        if not nulls:
-            distant.read(values)
-        sizes = np.bincount(self.fold_of, minlength=self.n_folds)
-        matrices: dict[str, RungMatrix] = {}
-        for name in self.rungs:
-            matrix = rung_matrix(name, squares[name], sizes, np.array(radii), [draw[name] for draw in nulls])
-            matrices[name] = replace(matrix, **distances.get(name, {}))
+        distant.read(values)
+        nulls = self._null(n_null, pairs, scored)
+        known = squares if self.repeats.scored is None else None
+        matrices = rung_matrices(self.rungs, scored.found, len(names), known, total.n, np.array(radii), nulls)
+        matrices = {name: replace(matrix, **distances.get(name, {})) for name, matrix in matrices.items()}
         outliers = find_outliers(matrices, names)
         verdicts = pair_rungs(matrices, tolerance)
         return Ensemble(
@@ -173,9 +197,13 @@ class _Work:
             identity_offset=identity_offsets(total, squares["identity"], radii) if "identity" in squares else None,
         )
 
-    def _unmix(self) -> list[UnmixedSide]:
-        """ICA of every run, on all rows and without each fold."""
-        done, of = 0, len(self.runs.values) * (self.n_folds + 1)
+    def _scorer(self, total: JointMoments, radii: Sequence[float]) -> Scorer:
+        means = [total.mean[total.columns(run)] for run in range(len(radii))]
+        return Scorer(self.runs.values, self.rows, self.fold_of, self.n_folds, means, radii)
+
+    def _unmix(self) -> None:
+        """ICA of every run, on all rows and on each of three parts; and the moments that components are matched on."""
+        done, of = 0, len(self.runs.values) * (PARTS + 1)
 
         def step() -> None:
             nonlocal done
@@ -183,31 +211,47 @@ class _Work:
             self.report("independent components", done, of)
 
         template = ICA(random_state=self.seed)
-        return [unmix(values, self.fold_of, self.n_folds, template, self._for_ica, step) for values in self.runs.values]
+        part_of = assign_folds(self.runs.n, PARTS, self.labels, self._for_ica)
+        self.unmixed = [unmix(values, part_of, template, self._for_ica, step) for values in self.runs.values]
+        rows = paired_sample(self.runs.n, self._for_ica)
+        chosen = [select(values, rows) for values in self.runs.values]
+        here = part_of if rows is None else part_of[rows]
+        self.parts = (joint_moments(chosen, here, PARTS, names=self.runs.names), part_of)
 
-    def _null(self, n_null: int, distant: Distances) -> list[dict[str, Array]]:
-        """Squared errors of every fold after the rows of all runs were shuffled against each other.
+    def _null(self, n_null: int, pairs: AllPairs, scored: Scorer) -> dict[tuple[int, int], dict[str, Null]]:
+        """The null of every pair, from shuffles of its own.
 
-        No two runs take the same partners, so that one pass serves all pairs. Nearly dependent columns take no second
-        pass here, which if anything lowers the null. The first shuffle also takes the rows' distances from the mean,
-        which the moments do not hold: their order is another, and does not matter.
+        Where fewer than a hundred pairings are drawn, p-values come from a fitted tail. Nearly dependent columns take
+        no second pass here, which if anything lowers the null.
         """
-        draws: list[dict[str, Array]] = []
-        for draw in range(n_null):
-            state = int(self._for_null.integers(2**63))
-            shuffled = [
-                select(values, self._partners(state, run) if run else None)
-                for run, values in enumerate(self.runs.values)
-            ]
-            watch = None if draws else distant.watch
-            folds = joint_moments(shuffled, self.fold_of, self.n_folds, names=self.runs.names, watch=watch)
-            squares = AllPairs(folds, self.rungs, self.roundings, self.unmixed).squares()
-            draws.append({name: found.folds for name, found in squares.items()})
-            self.report("null", draw + 1, n_null)
-        return draws
-
-    def _partners(self, state: int, run: int) -> Array:
-        return shuffled_partners(self.runs.n, self.runs.labels, np.random.default_rng(state), turn=run - 1)
+        found: dict[tuple[int, int], dict[str, Null]] = {}
+        if not n_null:
+            return found
+        seeds = self.seeds[2].spawn(len(pairs.pairs))
+        for done, ((i, j), seed) in enumerate(zip(pairs.pairs, seeds, strict=True)):
+            x, y = self.runs.values[i], self.runs.values[j]
+            thin, draw = seed.spawn(2)
+            most = max(NULL_ROWS, NULL_ROWS_PER_DIMENSION * max(x.shape[1], y.shape[1]))
+            training = pairs.training_set(i, j, 0)
+            if self.unmixed is not None:
+                training = replace(training, icas=(self.unmixed[i].whole, self.unmixed[j].whole))
+            drawn = shuffled_errors(
+                x,
+                y,
+                self.shuffles.thinned(most, np.random.default_rng(thin)),
+                self.fold_of,
+                self.n_folds,
+                scored.centre(i, j),
+                training,
+                self.rungs,
+                n_null,
+                draw,
+                units=None if self.labels is None else int(self.labels.max()) + 1,
+            )
+            for place, pair in enumerate(((i, j), (j, i))):
+                found[pair] = {name: drawn.null(name, place, tail=n_null < FEW_DRAWS) for name in self.rungs}
+            self.report("null", done + 1, len(pairs.pairs))
+        return found
 
     def _residuals(
         self, pairs: AllPairs, radii: Sequence[float]
@@ -225,13 +269,13 @@ class _Work:
             }
             for name in self.rungs
         }
+        kept = slice(None) if self.repeats.scored is None else self.repeats.scored
         for done, (i, j) in enumerate(pairs.pairs):
             dtype = working_dtype((values[i], values[j]), (radii[i], radii[j]))
-            centre = Centre(means[i], means[j], dtype)
-            passed = residual_pass(values[i], values[j], self.fold_of, centre, pairs.fitted((i, j)))
+            passed = residual_pass(values[i], values[j], Centre(means[i], means[j], dtype), pairs.fitted((i, j)))
             for name, norms in passed.rungs.items():
                 for place, (source, target) in enumerate(((i, j), (j, i))):
-                    error = summarise(norms[place, 1], units[target].value)
+                    error = summarise(norms[place, 1][kept], units[target].value)
                     mine: dict[str, Any] = found[name]
                     mine["mean_error"][source, target], mine["sup"][source, target] = error.mean, error.sup
                     for level in levels:
@@ -243,10 +287,56 @@ class _Work:
         return lambda done, total: self.report(name, done, total)
 
 
+class Scorer:
+    """Residual norms of chosen rows under the maps of every pair, summed by fold."""
+
+    def __init__(
+        self,
+        runs: Sequence[Matrix],
+        rows: Array,
+        fold_of: Array,
+        n_folds: int,
+        means: Sequence[Array],
+        radii: Sequence[float],
+    ) -> None:
+        self._runs = [read_rows(run, rows) for run in runs]
+        self._rows, self._folds, self._n_folds = rows, fold_of[rows], n_folds
+        self._means, self._radii = means, radii
+        self.found: dict[tuple[int, int], PairErrors] = {}
+
+    def centre(self, i: int, j: int) -> Centre:
+        """What the rows of a pair are shifted by."""
+        dtype = working_dtype((self._runs[i], self._runs[j]), (self._radii[i], self._radii[j]))
+        return Centre(self._means[i], self._means[j], dtype)
+
+    def watch(self, pair: tuple[int, int], fitted: dict[str, FittedRung]) -> None:
+        """Score the maps of a pair."""
+        i, j = pair
+        here = {name: replace(rung, part_of=rung.part_of[self._rows]) for name, rung in fitted.items()}
+        passed = residual_pass(self._runs[i], self._runs[j], self.centre(i, j), here)
+        for place, (source, target) in enumerate(((i, j), (j, i))):
+            radii = passed.radii[1 - place]
+            size = float(radii @ radii)
+            if not size > 0:
+                raise InputError("all rows that can be scored are identical in one of the runs")
+            self.found[source, target] = PairErrors(
+                held_out={name: self._by_fold(each[place, 1]) for name, each in passed.rungs.items()},
+                in_sample={name: self._by_fold(each[place, 0]) for name, each in passed.rungs.items()},
+                sizes=self._by_fold(radii),
+                squares={
+                    name: (float(each[place, 1] @ each[place, 1]) / size, float(each[place, 0] @ each[place, 0]) / size)
+                    for name, each in passed.rungs.items()
+                },
+            )
+
+    def _by_fold(self, values: Array) -> Array:
+        return np.bincount(self._folds, values, self._n_folds)
+
+
 def _settings(
     result: Ensemble,
     runs: Runs,
-    rungs: list[str],
+    work: Work,
     folds: int,
     join: bool,
     n_null: int,
@@ -254,14 +344,16 @@ def _settings(
     random_state: int,
 ) -> dict[str, Any]:
     return {
-        "rungs": rungs,
+        "rungs": work.rungs,
         "folds": int(folds),
         "groups": None if runs.labels is None else int(runs.labels.max()) + 1,
+        "within": None if runs.within is None else int(runs.within.max()) + 1,
         "join": bool(join),
         "n_null": int(n_null),
         "tolerance": float(tolerance),
         "residuals": any(rung.sup is not None for rung in result.rungs.values()),
         "random_state": int(random_state),
         "rows_used": runs.n,
+        "rows_scored": len(work.rows),
         "rows_dropped": list(runs.dropped),
     }

@@ -12,9 +12,8 @@ import numpy as np
 
 from ...errors import InputError
 from ...representation import Array, Matrix, Representation, match_rows
-from ...resampling import group_codes
 from ...rows import select
-from ..settings import loaded
+from ..settings import common_codes, loaded
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +25,7 @@ class Runs:
     dropped: tuple[int, ...]
     labels: Array | None
     joined: bool
+    within: Array | None
     half_identified: bool  # some runs have ids and others have none to confirm them
 
     @property
@@ -39,17 +39,16 @@ class Runs:
         return [int(values.shape[1]) for values in self.values]
 
 
-def gather(runs: Any, names: Sequence[str] | None, groups: Any, join: bool) -> Runs:
+def gather(runs: Any, names: Sequence[str] | None, groups: Any, join: bool, within: Any = None) -> Runs:
     """Check and pair the rows of all runs; any difference in ids, order or length is refused, or joined by id."""
     given, labels = _listed(runs, names)
     described = [loaded(run, f"run {place}") for place, run in enumerate(given)]
     named = _named(described, given, labels)
     rows, dropped, half = _common_rows(named, join)
-    codes = group_codes(groups, len(named[0]))
-    if codes is not None and rows[0] is not None:
-        codes = group_codes(codes[rows[0]], len(rows[0]))
+    codes = common_codes(groups, len(named[0]), rows[0], "groups")
+    classes = common_codes(within, len(named[0]), rows[0], "within")
     values = tuple(select(run.values, mine) for run, mine in zip(named, rows, strict=True))
-    found = Runs(tuple(str(run.name) for run in named), values, dropped, codes, rows[0] is not None, half)
+    found = Runs(tuple(str(run.name) for run in named), values, dropped, codes, rows[0] is not None, classes, half)
     if found.n < 3:
         raise InputError(f"the runs have {found.n} rows in common: at least 3 are needed")
     return found

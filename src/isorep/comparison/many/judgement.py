@@ -11,8 +11,8 @@ from scipy.spatial.distance import squareform
 
 from ...representation import Array
 from ..result import Verdict
-from ..verdict import PHRASES, WEAK
-from .records import ERRORS, RungMatrix
+from ..verdict import PARTLY, PHRASES, WITHOUT_LINEAR, WITHOUT_NULL, suffices
+from .records import RungMatrix
 
 OUTLIES, BEYOND = 3.5, 0.2  # robust standard deviations and share of the ensemble's median; both must be exceeded
 LEAST_RUNS = 4  # with fewer no run can be called an outlier: there is no majority to differ from
@@ -33,7 +33,7 @@ class Outlier:
 
 @dataclass(frozen=True, eq=False)
 class Clustering:
-    """Runs by average linkage on the symmetrised RMS error of a rung.
+    """Runs by average linkage on the symmetrised error of a rung.
 
     ``order`` puts near runs side by side; ``linkage`` is scipy's: for each step the two clusters joined, the error at
     which, and how many runs they hold.
@@ -81,27 +81,20 @@ def find_outliers(rungs: dict[str, RungMatrix], names: Sequence[str]) -> tuple[O
 
 
 def pair_rungs(rungs: dict[str, RungMatrix], tolerance: float) -> tuple[tuple[str | None, ...], ...]:
-    """For every ordered pair the smallest rung that explains it.
-
-    Its error lies below the null, and exceeds that of the linear rung by at most ``tolerance``, both by two standard
-    errors over folds; those of the difference are paired, fold by fold.
-    """
-    count = len(next(iter(rungs.values())).rms)
+    """For every ordered pair the smallest rung that suffices, by the rule of :mod:`isorep.comparison.verdict`."""
+    count = len(next(iter(rungs.values())).error)
     found: list[list[str | None]] = [[None] * count for _ in range(count)]
-    linear = rungs.get("linear")
-    if linear is None or linear.null is None:
+    if "linear" not in rungs or rungs["linear"].null is None:
         return tuple(map(tuple, found))
     for name, rung in reversed(list(rungs.items())):
-        near = _excess(rung, linear) <= tolerance
-        for i, j in np.argwhere(near & rung.below_null):
-            if i != j:
-                found[i][j] = name
+        chance = rung.null_low
+        if chance is None:
+            continue
+        for i in range(count):
+            for j in range(count):
+                if i != j and suffices(rung.upper[i, j], chance[i, j], rung.excess[i, j], tolerance):
+                    found[i][j] = name
     return tuple(map(tuple, found))
-
-
-def _excess(rung: RungMatrix, linear: RungMatrix) -> Array:
-    apart = rung.by_fold - linear.by_fold
-    return np.asarray(rung.rms - linear.rms + ERRORS * apart.std(axis=0, ddof=1) / np.sqrt(len(apart)))
 
 
 def judge_ensemble(
@@ -112,9 +105,9 @@ def judge_ensemble(
 ) -> Verdict:
     """The smallest rung that explains every pair of runs, outliers aside, and a sentence."""
     if "linear" not in rungs:
-        return Verdict(None, "No verdict: the rule measures every rung against the linear one, which was left out.")
+        return Verdict(None, WITHOUT_LINEAR)
     if rungs["linear"].null is None:
-        return Verdict(None, "No verdict: the null was switched off, so chance cannot be ruled out.")
+        return Verdict(None, WITHOUT_NULL)
     apart = {outlier.run for outlier in outliers}
     core = [run for run, name in enumerate(names) if name not in apart]
     ordered = [(i, j) for i in core for j in core if i != j]
@@ -126,23 +119,17 @@ def judge_ensemble(
     if len(explained) < len(reached):
         left = _left(rungs["linear"], ordered, names)
         lost = len(reached) - len(explained)
-        how_many = f"{lost} of the {len(reached)} ordered pairs" if explained else "the pairs"
-        return Verdict(
-            None,
-            f"{who} are not one representation: {how_many} are not explained by any rung. "
-            f"Linear maps leave {left}.{aside}",
-        )
+        if not explained:
+            what = f"{who} are not explained from each other by any rung."
+        else:
+            what = f"{who} do not all agree: {lost} of the {len(reached)} ordered pairs are not explained by any rung."
+        return Verdict(None, f"{what} Linear maps leave {left}.{aside}")
     rung = max(explained, key=ladder.index)
     matrix = rungs[rung]
     left = _left(matrix, ordered, names)
-    if _share_of_chance(matrix, ordered) > WEAK:
-        weakly = f"and linear maps find no more than the {rung} rung"
-        if rung == "linear":
-            weakly = "even up to a linear map"
-        share = float(np.mean([1 - matrix.rms[pair] ** 2 for pair in ordered]))
-        explains = f"It explains {share:.0%} of a run's variance and leaves"
-        return Verdict(rung, f"{who} are only weakly related, {weakly}. {explains} {left}.{aside}")
-    return Verdict(rung, f"{who} {PHRASES[rung]}.{_need_less(explained, rung, ladder)} What is left is {left}.{aside}")
+    partly = " in part only," if float(np.mean([matrix.error[pair] for pair in ordered])) > PARTLY else ""
+    less = _need_less(explained, rung, ladder)
+    return Verdict(rung, f"{who} agree{partly} {PHRASES[rung]}.{less} What is left is {left}.{aside}")
 
 
 def _need_less(explained: list[str], rung: str, ladder: list[str]) -> str:
@@ -161,17 +148,11 @@ def _who(count: int, apart: int) -> str:
 
 
 def _left(rung: RungMatrix, ordered: list[tuple[int, int]], names: Sequence[str]) -> str:
-    errors = {pair: float(rung.rms[pair]) for pair in ordered}
+    errors = {pair: float(rung.error[pair]) for pair in ordered}
     i, j = max(errors, key=lambda pair: errors[pair])
     mean = float(np.mean(list(errors.values())))
-    chance = "" if rung.null is None else f"; chance gives {float(np.mean([rung.null[pair] for pair in ordered])):.3f}"
+    chance = "" if rung.null is None else f"; chance {float(np.mean([rung.null[pair] for pair in ordered])):.3f}"
     return (
-        f"an RMS error of {mean:.3f} RMS radii held out, {errors[i, j]:.3f} for the worst pair "
+        f"a mean held-out error of {mean:.3f} mean distances to the mean, {errors[i, j]:.3f} for the worst pair "
         f"({names[i]} -> {names[j]}){chance}"
     )
-
-
-def _share_of_chance(rung: RungMatrix, ordered: list[tuple[int, int]]) -> float:
-    if rung.null is None:
-        return 0.0
-    return float(np.mean([rung.rms[pair] for pair in ordered]) / np.mean([rung.null[pair] for pair in ordered]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -16,11 +16,9 @@ from ...conditioning import Factor, Preconditioner, factor_covariance, factor_pr
 from ...moments import Moments, merged, merged_without
 from ...representation import Array, Matrix, rounding_of
 from ...rows import Crew, ProjectedRows, blocks, map_blocks
-from ..residuals import FittedRung
-from ..rungs import Maps, TrainingSet, UnmixedSide, fit
+from ..residuals import FittedRung, Maps
+from ..rungs import TrainingSet, UnmixedSide, fit, ica_rung
 from .joint import JointMoments, joint_moments
-
-_WELL = 1e-3  # singular value of cross-moments, relative to the largest, from which on squares resolve all of them
 
 Step = Callable[[int, int], None]
 
@@ -66,33 +64,43 @@ def factor_runs(
 
 
 class AllPairs:
-    """The ladder of all pairs: training sets are all rows (place 0) and all but one fold (places 1, 2, ...)."""
+    """The ladder of all pairs: training sets are all rows (place 0) and all but one fold (places 1, 2, ...).
+
+    ``parts`` are the joint moments of the parts that ICA is fitted on, with the part of each row.
+    """
 
     def __init__(
         self,
         folds: list[JointMoments],
+        fold_of: Array,
         rungs: Sequence[str],
         roundings: Sequence[float],
         unmixed: Sequence[UnmixedSide] | None = None,
+        parts: tuple[list[JointMoments], Array] | None = None,
         again: Again | None = None,
     ) -> None:
-        self.folds, self.rungs, self.roundings, self.unmixed, self.again = folds, rungs, roundings, unmixed, again
+        self.folds, self.fold_of, self.rungs, self.roundings = folds, fold_of, rungs, roundings
+        self.unmixed, self.parts, self.again = unmixed, parts, again
         self.training = _training_sets(folds)
         self.total = self.training[0]
         self.count = len(roundings)
         self.pairs = [(i, j) for i in range(self.count) for j in range(i + 1, self.count)]
         self._again_training = None if again is None else _training_sets(again.folds)
 
-    def squares(self, progress: Step | None = None, beside: Callable[[], None] | None = None) -> dict[str, Squares]:
-        """The errors of every rung; the linear maps of one source onto all targets are solved together.
+    def squares(
+        self,
+        watch: Callable[[tuple[int, int], dict[str, FittedRung]], None],
+        progress: Step | None = None,
+        beside: Callable[[], None] | None = None,
+    ) -> dict[str, Squares]:
+        """The summed squares of every rung but ICA; the linear maps of one source onto all targets are solved together.
 
-        ``beside`` is other work of one thread, done at the same time.
+        ``watch`` is shown the fitted maps of every pair. ``beside`` is other work of one thread, done at the same time.
         """
-        others = [name for name in self.rungs if name != "linear"]
+        others = [name for name in self.rungs if name not in ("linear", "ica")]
         places = range(len(self.training))
-        by_pair = self.pairs if others else []
         by_source = [(source, place) for source in range(self.count) for place in places]
-        tasks: list[Callable[[], Array]] = [partial(self._pair_errors, others, pair) for pair in by_pair]
+        tasks: list[Callable[[], Array]] = [partial(self._pair_errors, others, pair, watch) for pair in self.pairs]
         if "linear" in self.rungs:
             tasks += [partial(self._linear_errors, *task) for task in by_source]
         results: list[Array] = []
@@ -104,42 +112,44 @@ class AllPairs:
                     progress(len(results), len(tasks))
             if other is not None:
                 other.result()
-        found = self._by_pair(others, results[: len(by_pair)]) if others else {}
+        found = self._by_pair(others, results[: len(self.pairs)]) if others else {}
         if "linear" in self.rungs:
-            found["linear"] = self._by_source(by_source, results[len(by_pair) :])
-        return {name: found[name] for name in self.rungs}
+            found["linear"] = self._by_source(by_source, results[len(self.pairs) :])
+        return {name: found[name] for name in self.rungs if name in found}
 
     def fitted(self, pair: tuple[int, int]) -> dict[str, FittedRung]:
         """The maps of one pair on all rows and without each fold, for a pass over its rows."""
         i, j = pair
-        others = [name for name in self.rungs if name != "linear"]
-
-        def maps(task: slice) -> dict[str, Maps]:
-            place = task.start
-            found = fit(others, self._training_set(i, j, place))
+        others = [name for name in self.rungs if name not in ("linear", "ica")]
+        made: list[dict[str, Maps]] = []
+        for place in range(len(self.training)):
+            found = fit(others, self.training_set(i, j, place))
             if "linear" in self.rungs:
                 found["linear"] = (self._linear_map(i, [j], place), self._linear_map(j, [i], place))
-            return found
+            made.append(found)
+        rungs = {name: FittedRung(made[0][name], [[each[name]] for each in made[1:]], self.fold_of) for name in made[0]}
+        if self.unmixed is not None and self.parts is not None:
+            moments, part_of = self.parts
+            parts = [part.pair(i, j) for part in moments]
+            rungs["ica"] = ica_rung(self.total.pair(i, j), parts, part_of, self.unmixed[i], self.unmixed[j])
+        return {name: rungs[name] for name in self.rungs}
 
-        made = map_blocks(maps, len(self.training), 1)
-        return {name: FittedRung(made[0][name], [each[name] for each in made[1:]]) for name in self.rungs}
+    def training_set(self, i: int, j: int, place: int) -> TrainingSet:
+        """What the maps of a pair are fitted from: all rows (place 0), or all but one fold."""
+        return TrainingSet(self.training[place].pair(i, j), (self.roundings[i], self.roundings[j]))
 
-    def _training_set(self, i: int, j: int, place: int) -> TrainingSet:
-        icas = None
-        if self.unmixed is not None:
-            source, target = ([self.unmixed[run].whole, *self.unmixed[run].without][place] for run in (i, j))
-            icas = (source, target)
-        return TrainingSet(self.training[place].pair(i, j), (self.roundings[i], self.roundings[j]), icas=icas)
-
-    def _pair_errors(self, names: Sequence[str], pair: tuple[int, int]) -> Array:
+    def _pair_errors(
+        self,
+        names: Sequence[str],
+        pair: tuple[int, int],
+        watch: Callable[[tuple[int, int], dict[str, FittedRung]], None],
+    ) -> Array:
         """Squared errors by place, rung and direction: on all rows (place 0), then on each fold left out."""
-        rows = self.total.pair(*pair)
-        rigid, well_conditioned = _least_rigid(rows) if "rigid" in names else ((0.0, 0.0), False)
-        whole = fit([name for name in names if name != "rigid"], self._training_set(*pair, 0))
-        found = [{"rigid": rigid} | _errors(whole, rows)]
-        for place, fold in enumerate(self.folds, 1):
-            training = replace(self._training_set(*pair, place), well_conditioned=well_conditioned)
-            found.append(_errors(fit(names, training), fold.pair(*pair)))
+        fitted = self.fitted(pair)
+        watch(pair, fitted)
+        found = [_errors({name: fitted[name].whole for name in names}, self.total.pair(*pair))]
+        for fold, rows in enumerate(self.folds):
+            found.append(_errors({name: fitted[name].without[fold][0] for name in names}, rows.pair(*pair)))
         return np.array([[errors[name] for name in names] for errors in found])
 
     def _linear_map(self, source: int, targets: Sequence[int], place: int) -> AffineMap:
@@ -217,19 +227,3 @@ def _errors(maps: dict[str, Maps], rows: Moments) -> dict[str, tuple[float, floa
     """Squared errors of every rung on some rows, forward and reverse."""
     back = rows.swapped()
     return {name: (there.squared_error(rows), again.squared_error(back)) for name, (there, again) in maps.items()}
-
-
-def _least_rigid(rows: Moments) -> tuple[tuple[float, float], bool]:
-    r"""The squared errors of the best rigid maps with scale, forward and reverse: singular values say them.
-
-    .. math:: \min_{Q,s}\|Y-sXQ\|_F^2=\|Y\|_F^2-\|X^\top Y\|_*^2/\|X\|_F^2
-
-    Also whether the cross-moments are square and well conditioned.
-    """
-    singular = np.linalg.svd(rows.xy, compute_uv=False)
-    overlap = float(singular.sum()) ** 2
-    xx, yy = float(np.trace(rows.xx)), float(np.trace(rows.yy))
-    square = rows.xy.shape[0] == rows.xy.shape[1]
-    return (max(yy - overlap / xx, 0.0), max(xx - overlap / yy, 0.0)), bool(
-        square and singular[-1] > _WELL * singular[0]
-    )

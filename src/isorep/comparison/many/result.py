@@ -19,8 +19,8 @@ from .judgement import Clustering, Outlier
 from .records import RungMatrix
 from .recurrence import Components, Dimensions
 
-SCHEMA = "isorep.compare_many/1"
-UNIT = "RMS errors in RMS radii of the target; lower is closer, 1 is as bad as predicting the mean"
+SCHEMA = "isorep.compare_many/2"
+UNIT = "held-out errors in mean distances of the target's rows to their mean; lower is closer, 1 is no better than the mean"
 _MOST_FAMILIES = 2000
 _PRINTED = 12  # runs up to which a matrix is printed
 
@@ -96,8 +96,8 @@ class Ensemble(Written):
         Beside a mean stand its standard error over folds, the range over ordered pairs, and the held-out R².
         """
         if rung is not None:
-            return aligned(self._matrix_cells(self.rungs[rung].rms))
-        rows = [("rung", "mean", "se", "over pairs", "R2", "null", "in-sample")]
+            return aligned(self._matrix_cells(self.rungs[rung].error))
+        rows = [("rung", "mean", "se", "over pairs", "R2", "chance", "in-sample")]
         for name, matrix in self.rungs.items():
             null = "-" if matrix.null is None else f"{np.nanmean(matrix.null):.4f}"
             inside = matrix.in_sample[~np.eye(len(self.runs), dtype=bool)].mean()

@@ -1,0 +1,127 @@
+"""Repeated rows: equal ones must not be fitted to and scored, near-copies deserve a word.
+
+Tokens of one type, augmented copies or duplicated records put the same source row into training and test rows. A map
+then reproduces what it was shown, and two embedding tables that have nothing in common seem to agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from ..representation import Array, Matrix
+from ..rows import read_rows
+
+LEAST_UNITS = 20  # sets of equal rows that folds, shuffles and intervals need to be made of
+_LARGEST = 0.5  # share of rows that the largest set may hold
+_PROBED, _AMONG = 500, 5000  # rows whose neighbours are looked at, and among which
+_COPY, _CLOSER = 0.1, 0.25  # of the median distance, and of the distance to the tenth neighbour
+_COMMON = 0.05  # share of rows with a near-copy that deserves a word
+
+
+@dataclass(frozen=True, eq=False)
+class Repeats:
+    """Equal rows of either side, and what was done about them.
+
+    Attributes
+    ----------
+    counts : tuple of int
+        How many rows of each side equal an earlier row of it.
+    groups : (n,) int array or None
+        Sets of rows that are equal on either side, which move as one; None where nothing repeats, where groups were
+        given, and where the sets are too few.
+    scored : (n,) bool array or None
+        With groups: rows that do not occur again in another fold; None for all.
+    """
+
+    counts: tuple[int, ...]
+    groups: Array | None = None
+    scored: Array | None = None
+
+    def notes(self, names: Sequence[str], n: int) -> list[str]:
+        """What a reader should know."""
+        found = [(name, count) for name, count in zip(names, self.counts, strict=True) if count]
+        if not found:
+            return []
+        listed = " and ".join(f"{count} of {n} rows of {name} equal an earlier row" for name, count in found)
+        if self.groups is not None:
+            units = int(self.groups.max()) + 1
+            return [f"{listed}: equal rows are held out and shuffled together, as {units} sets"]
+        if self.scored is not None:
+            return [
+                f"{listed}: {int(self.scored.sum())} rows are scored, those that do not occur again among the rows "
+                "that maps are fitted to"
+            ]
+        return [f"{listed}: too few distinct rows to hold equal ones out together, so that maps were fitted to them"]
+
+
+def repeats_without_groups(codes: Sequence[Array], folds: int, within: Array | None) -> Repeats:
+    """Equal rows as groups: those equal on either side, or on one side where that leaves too few sets.
+
+    With classes, equal rows of different classes stay apart, since sets are shuffled inside a class.
+    """
+    n = len(codes[0])
+    counts = _counts(codes)
+    if not any(counts):
+        return Repeats(counts)
+    for groups in (_joined(codes), *codes):
+        if within is not None:
+            groups = np.unique(np.stack([groups, within]), axis=1, return_inverse=True)[1]
+        units = int(groups.max()) + 1
+        if max(LEAST_UNITS, folds) <= units < n and np.bincount(groups).max() <= _LARGEST * n:
+            return Repeats(counts, np.asarray(groups))
+    return Repeats(counts)
+
+
+def repeats_across_folds(codes: Sequence[Array], fold_of: Array) -> Repeats:
+    """With groups given: which rows occur again in another fold, on either side."""
+    again = np.zeros(len(fold_of), dtype=bool)
+    for side in codes:
+        first, last = np.full(len(fold_of), len(fold_of)), np.full(len(fold_of), -1)
+        np.minimum.at(first, side, fold_of)
+        np.maximum.at(last, side, fold_of)
+        again |= (first != last)[side]
+    return Repeats(_counts(codes), scored=~again if again.any() else None)
+
+
+def _counts(codes: Sequence[Array]) -> tuple[int, ...]:
+    return tuple(len(each) - int(each.max()) - 1 for each in codes)
+
+
+def _joined(codes: Sequence[Array]) -> Array:
+    """Rows that are connected by being equal on any side."""
+    n = len(codes[0])
+    starts = np.cumsum([n, *(int(each.max()) + 1 for each in codes)])
+    rows = np.tile(np.arange(n), len(codes))
+    sets = np.concatenate([each + start for each, start in zip(codes, starts[:-1], strict=True)])
+    links = coo_array((np.ones(len(rows)), (rows, sets)), shape=(int(starts[-1]),) * 2)
+    parts = connected_components(links, directed=False)[1][:n]
+    return np.asarray(np.unique(parts, return_inverse=True)[1])
+
+
+def near_copies(values: Matrix, directions: float, rng: np.random.Generator) -> float | None:
+    """The share of rows whose nearest neighbour is a near-copy, where it is more than data of this kind explain.
+
+    A near-copy lies within a tenth of the median distance, and four times nearer than the tenth neighbour. Rows that
+    fill a space of ``directions`` dimensions have such neighbours by chance, which is taken off.
+    """
+    n = values.shape[0]
+    if n < 50:
+        return None
+    among = np.sort(rng.permutation(n)[:_AMONG])
+    rows = np.asarray(read_rows(values, among), dtype=np.float64)
+    probed = rows[: min(_PROBED, len(rows))]
+    squares = np.einsum("ij,ij->i", rows, rows)
+    apart = squares[: len(probed), None] - 2 * probed @ rows.T + squares
+    np.fill_diagonal(apart, np.inf)
+    floor = 1e-12 * float(squares.max())
+    nearest = np.sqrt(np.maximum(np.partition(apart, (0, 9), axis=1)[:, [0, 9]], floor))
+    typical = float(np.sqrt(np.median(apart[np.isfinite(apart)])))
+    copies = (nearest[:, 0] < _COPY * typical) & (nearest[:, 0] < _CLOSER * nearest[:, 1])
+    expected = 1 - (1 - _CLOSER ** max(directions, 1.0)) ** 9
+    share = float(copies.mean())
+    return share if share > _COMMON + 3 * expected else None

@@ -1,0 +1,159 @@
+"""What decides the numbers: the ladder again without few outlying rows, or with all dimensions at one scale.
+
+Errors are distances, so that a few rows far out, or a few dimensions with most of the variance, can set all of them.
+Where that is so, the same ladder is climbed without those rows, or after standardising, and both answers are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..representation import Array, Representation, RowMatch
+from ..rows import no_progress, read_rows
+from .result import Comparison, Side, Verdict, View
+from .sides import MOST
+from .stages import Pair, Work
+
+FEW_ROWS = 0.02  # share of rows with half of the variance, from which on they are left out to see what is left
+FEW_DIRECTIONS = 0.05  # share of the dimensions that carry 90 % of the variance, from which on they dominate
+_ROWS = 20_000
+_SHUFFLES = 40
+
+
+def views_of(work: Work, result: Comparison, tolerance: float, seed: int) -> tuple[View, ...]:
+    """Every view that these data call for; none for most."""
+    found = []
+    outlying = outlying_rows(work.residuals.radii)
+    if outlying.any() and work.pair.n - int(outlying.sum()) >= 10 * work.n_folds:
+        count = int(outlying.sum())
+        said = f"without the {count} row{'s' if count > 1 else ''} that carry half of the variance"
+        found.append(_view(work, "without_outlying_rows", said, ~outlying, None, tolerance, seed))
+    if dominated((result.source, result.target)):
+        if few_columns((work.total.xx, work.total.yy)):
+            said, bases = "with all columns at unit variance", [_standardiser(work, side) for side in range(2)]
+        elif work.pair.n >= 5 * max(result.source.columns, result.target.columns):
+            said, bases = "with all principal directions at unit variance", [_whitener(work, side) for side in range(2)]
+        else:
+            return tuple(each for each in found if each is not None)
+        found.append(_view(work, "at_unit_variance", said, None, bases, tolerance, seed))
+    return tuple(each for each in found if each is not None)
+
+
+def dominated(sides: Sequence[Side]) -> list[Side]:
+    """The sides of which few directions carry most of the variance."""
+    return [
+        side
+        for side in sides
+        if side.directions_for_most is not None
+        and side.rank >= 4
+        and side.directions_for_most <= max(1, FEW_DIRECTIONS * side.rank)
+    ]
+
+
+def outlying_rows(radii: Array) -> Array:
+    """The rows that carry half of the variance of either side, where they are few."""
+    chosen = np.zeros(radii.shape[1], dtype=bool)
+    for each in radii:
+        order = np.argsort(-each, kind="stable")
+        carried = np.cumsum(each[order] ** 2, dtype=np.float64)
+        count = int(np.searchsorted(carried, carried[-1] / 2)) + 1
+        if count <= FEW_ROWS * len(each):
+            chosen[order[:count]] = True
+    return chosen
+
+
+def few_columns(sums: Sequence[Array]) -> bool:
+    """Whether it is single columns, not directions across them, that carry most of the variance."""
+    for each in sums:
+        spread = np.sort(np.diagonal(each))[::-1]
+        total = float(spread.sum())
+        count = int(np.searchsorted(np.cumsum(spread), MOST * total)) + 1
+        if count <= max(1, FEW_DIRECTIONS * len(spread)):
+            return True
+    return False
+
+
+def qualified(verdict: Verdict, views: Sequence[View], reverse: bool = False) -> Verdict:
+    """The verdict with what it hangs on, where a view says something else."""
+    rungs = [(view, view.reverse_rung if reverse else view.rung) for view in views]
+    differing = [(view, rung) for view, rung in rungs if rung != verdict.rung]
+    if not differing or verdict.sentence.startswith("No verdict"):
+        return verdict
+    told = " ".join(
+        f"{view.sentence[0].upper()}{view.sentence[1:]} the answer is another: "
+        f"{'no rung explains them' if rung is None else f'they agree up to the {rung} rung'}."
+        for view, rung in differing
+    )
+    what = {"without_outlying_rows": "Few rows decide this.", "at_unit_variance": "Few dimensions decide this."}
+    reason = " ".join(what[view.name] for view, _ in differing)
+    return Verdict(verdict.rung, f"{verdict.sentence} {reason} {told}", f"{reason} {told}")
+
+
+def _view(
+    work: Work,
+    name: str,
+    said: str,
+    rows: Array | None,
+    bases: Sequence[tuple[Array, Array]] | None,
+    tolerance: float,
+    seed: int,
+) -> View | None:
+    """The ladder, without ICA, of changed rows."""
+    chosen = np.arange(work.pair.n) if rows is None else np.flatnonzero(rows)
+    rng = np.random.default_rng([seed, 71])
+    if len(chosen) > _ROWS:
+        chosen = np.sort(rng.choice(chosen, _ROWS, replace=False))
+    sides = [np.asarray(read_rows(values, chosen), dtype=np.float64) for values in (work.pair.x, work.pair.y)]
+    if bases is not None:
+        sides = [(values - mean) @ basis for values, (mean, basis) in zip(sides, bases, strict=True)]
+    fold_of = work.fold_of[chosen]
+    labels, within, scored = (
+        None if each is None else each[chosen] for each in (work.labels, work.within, work.scored)
+    )
+    if any(not np.ptp(side, axis=0).any() for side in sides) or len(np.unique(fold_of)) < work.n_folds:
+        return None
+    pair = Pair(
+        Representation(sides[0], name=work.pair.names[0]),
+        Representation(sides[1], name=work.pair.names[1]),
+        RowMatch(None, None, 0, 0, False),
+    )
+    labels = None if labels is None else np.unique(labels, return_inverse=True)[1]
+    names = [rung for rung in work.names if rung != "ica"]
+    again = Work(pair, fold_of, work.n_folds, labels, names, no_progress, within=within, scored=scored)
+    again.measure()
+    again.fit()
+    again.evaluate()
+    null = again.null(_SHUFFLES, np.random.SeedSequence([seed, 73]))
+    forward, reverse = again.directions(again.diameters("bound"), null, True, rng, tolerance)
+    return View(
+        name=name,
+        sentence=said,
+        rung=forward.verdict.rung,
+        reverse_rung=reverse.verdict.rung,
+        errors={rung: record.held_out.mean for rung, record in forward.rungs.items()},
+        explained={rung: float(record.explained or 0.0) for rung, record in forward.rungs.items()},
+    )
+
+
+def _standardiser(work: Work, side: int) -> tuple[Array, Array]:
+    mean, sums = _moments(work, side)
+    spread = np.sqrt(np.diagonal(sums) / work.total.n)
+    left_out = np.zeros(len(spread), dtype=bool)
+    left_out[list(work.side(side).left_out_columns)] = True
+    scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=(spread > 0) & ~left_out)
+    return mean, np.diag(scale)
+
+
+def _whitener(work: Work, side: int) -> tuple[Array, Array]:
+    """Symmetric whitening, which moves axes least."""
+    mean, sums = _moments(work, side)
+    values, vectors = np.linalg.eigh(sums / work.total.n)
+    kept = values > 1e-10 * values[-1]
+    return mean, np.asarray((vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T)
+
+
+def _moments(work: Work, side: int) -> tuple[Array, Array]:
+    total = work.total if side == 0 else work.total.swapped()
+    return total.source_mean, total.xx
