@@ -40,7 +40,7 @@ def test_what_is_no_result_ends_with_one_sentence_and_no_file(isorep_command, tm
 
 def test_the_result_itself_is_never_replaced(isorep_command, tmp_path):
     path = tmp_path / "r.html"
-    path.write_text(json.dumps({"schema": "isorep.compare/1"}))
+    path.write_text(json.dumps({"schema": "isorep.compare/2"}))
     done = isorep_command("report", path)
     assert done.code == 2
     assert "name another file with -o" in done.err

@@ -82,7 +82,7 @@ def test_a_fit_prints_what_is_lost_and_writes_map_json_and_page(isorep_command, 
         assert words in done.out
     assert done.out.endswith(f"wrote {out}: the linear map, fitted to all 600 pairs\n")
     result = json.loads((folder / "r.json").read_text())
-    assert (result["schema"], result["best"]) == ("isorep.translate/1", "linear")
+    assert (result["schema"], result["best"]) == ("isorep.translate/2", "linear")
     assert "<html" in (folder / "r.html").read_text()
     kept = isorep.Translator.load(out)
     np.testing.assert_array_equal(kept.matrix, isorep.translate(OLD, NEW).translator.matrix)

@@ -204,7 +204,7 @@ def test_both_units_and_all_parts_are_in_the_json(tmp_path):
     path = tmp_path / "result.json"
     result.to_json(path)
     data = json.loads(path.read_text())
-    assert data["schema"] == "isorep.compare/1"
+    assert data["schema"] == "isorep.compare/2"
     rung = data["forward"]["rungs"]["rigid"]
     unit = data["forward"]["diameter"]["value"]
     assert rung["raw"]["held_out"]["mean"] == pytest.approx(rung["held_out"]["mean"] * unit)

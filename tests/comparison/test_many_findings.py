@@ -249,7 +249,7 @@ def test_the_result_prints_tabulates_and_serialises(tmp_path):
     text = result.to_json(tmp_path / "out.json")
     assert (tmp_path / "out.json").read_text() == text
     data = json.loads(text)
-    assert data["schema"] == "isorep.compare_many/1"
+    assert data["schema"] == "isorep.compare_many/2"
     np.testing.assert_allclose(data["rungs"]["rigid"]["rms"], result.rungs["rigid"].rms, rtol=1e-5)
     assert data["rungs"]["rigid"]["null"][0][0] is None
     assert sorted(data["clustering"]["order"]) == [0, 1, 2, 3]

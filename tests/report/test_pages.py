@@ -213,7 +213,7 @@ def test_what_is_no_result_is_refused(result):
 
 
 def test_an_unknown_schema_is_refused_by_name():
-    with pytest.raises(InputError, match=r"no report for the schema 'isorep.compare/99': it knows isorep.compare/1"):
+    with pytest.raises(InputError, match=r"no report for the schema 'isorep.compare/99': it knows isorep.compare/2"):
         render({"schema": "isorep.compare/99"})
 
 

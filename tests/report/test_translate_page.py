@@ -63,7 +63,7 @@ def test_all_numbers_may_be_absurd_at_once():
 
 
 def test_without_anything_but_the_schema_there_is_still_a_page():
-    html = render({"schema": "isorep.translate/1"})
+    html = render({"schema": "isorep.translate/2"})
     assert sections(html) == ["citation"]
     assert "This result holds no verdict." in html
 

@@ -196,7 +196,7 @@ def test_it_prints_tabulates_and_serialises_itself(result, tmp_path):
         assert words in text
     written = json.loads(result.to_json(tmp_path / "r.json"))
     assert json.loads((tmp_path / "r.json").read_text()) == written
-    assert written["schema"] == "isorep.translate/1"
+    assert written["schema"] == "isorep.translate/2"
     assert set(written["maps"]) == {"rigid", "linear", "ridge", "low_rank"}
     assert written["retrieval"]["maps"]["linear"]["recall"]["10"] == result.maps["linear"].recall.recall[10]
     assert len(written["fingerprints"]["old"]) == 64

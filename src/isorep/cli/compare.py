@@ -22,6 +22,7 @@ class Asked:
     rungs: list[str]
     folds: int
     groups: str | None
+    within: str | None
     ids: str | None
     join: bool
     null: int | None
@@ -47,19 +48,25 @@ def command(
         str | None,
         typer.Option(help="Rows that belong together: a column (or array) of A, or FILE::COLUMN, or an npy file."),
     ] = None,
+    within: Annotated[
+        str | None,
+        typer.Option(
+            help="Classes of rows, given as --groups are: pairings are shuffled inside each, so that chance holds what "
+            "the classes alone explain."
+        ),
+    ] = None,
     ids: Annotated[str | None, typer.Option(help="The column or array with row ids, in all files.")] = None,
     join: Annotated[bool, typer.Option("--join", help="Align the files by row id.")] = False,
     null: Annotated[
-        int | None, typer.Option(help="Shuffled pairings for the null; 0 for none. By default 20, of many files 1.")
+        int | None,
+        typer.Option(help="Shuffled pairings for the null; 0 for none. By default 100, of many files 20 per pair."),
     ] = None,
     boot: Annotated[
-        int | None, typer.Option(help="Bootstrap draws for the intervals of two files; 0 for none. By default 1000.")
+        int | None, typer.Option(help="Of two files: 0 leaves the intervals out; by default they are computed.")
     ] = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(
-            help="How near to the linear rung counts as equal: 0.01 diameters by default, of many files 0.03 RMS radii."
-        ),
+        typer.Option(help="How near to the best rung counts as equal, in mean distances to the mean: 0.03 by default."),
     ] = None,
     diameter: Annotated[str | None, typer.Option(help="Of two files: auto (the default), exact or bound.")] = None,
     worst_case: Annotated[
@@ -78,13 +85,13 @@ def command(
         typer.Option(
             metavar="[RUNG=]ERROR",
             help="Exit 1 if the held-out error exceeds this: of the rung named, or of the best rung. For many files "
-            "the RMS error of the worst pair.",
+            "the error of the worst pair. In mean distances to the mean: 1 is no better than the mean.",
         ),
     ] = None,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, typer.Option(help="Seed of folds, null and bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of folds, null and blocks.")] = 0,
 ) -> None:
     """Are A and B the same, and up to what? Or many runs: all pairs, a consensus, what recurs, and who stands apart.
 
@@ -108,7 +115,7 @@ def command(
         from .compare_many import compare_files
 
         only_two = {"--boot": boot, "--diameter": diameter, "--worst-case": worst_case, "--reverse": reverse or None}
-        asked = Asked(files, wanted, folds, groups, ids, join, null, tolerance, residuals, seed)
+        asked = Asked(files, wanted, folds, groups, within, ids, join, null, tolerance, residuals, seed)
         compare_files(asked, only_two, limit, json, html, quiet)
         return
     source, target = files
@@ -121,10 +128,11 @@ def command(
             rungs=wanted,
             folds=folds,
             groups=None if groups is None else labels(groups, source),
+            within=None if within is None else labels(within, source),
             join=join,
-            n_null=20 if null is None else null,
+            n_null=100 if null is None else null,
             n_boot=1000 if boot is None else boot,
-            tolerance=0.01 if tolerance is None else tolerance,
+            tolerance=0.03 if tolerance is None else tolerance,
             diameter=diameter or "auto",
             worst_case=worst_case,
             random_state=seed,
@@ -165,4 +173,4 @@ def _exceeded(result: Comparison, rung: str | None, limit: float) -> str | None:
     error = result.rungs[rung].held_out.mean
     if error <= limit:
         return None
-    return f"the held-out error of {rung}, {error:.4f} diameters, exceeds the limit {limit:g}"
+    return f"the held-out error of {rung}, {error:.4f} mean distances to the mean, exceeds the limit {limit:g}"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..comparison import Ensemble
     from .compare import Asked
 
-DEFAULT_NULL, DEFAULT_TOLERANCE = 1, 0.03
+DEFAULT_NULL, DEFAULT_TOLERANCE = 20, 0.03
 
 
 def compare_files(
@@ -42,6 +42,7 @@ def compare_files(
             rungs=asked.rungs,
             folds=asked.folds,
             groups=None if asked.groups is None else labels(asked.groups, asked.files[0]),
+            within=None if asked.within is None else labels(asked.within, asked.files[0]),
             join=asked.join,
             names=told_apart([str(run.name) for run in runs], asked.files),
             n_null=DEFAULT_NULL if asked.null is None else asked.null,
@@ -121,6 +122,6 @@ def _exceeded(result: Ensemble, rung: str | None, limit: float) -> str | None:
         return None
     i, j = result.rungs[rung].worst
     return (
-        f"the held-out RMS error of {rung}, {error:.4f} RMS radii for {result.names[i]} -> {result.names[j]}, exceeds "
-        f"the limit {limit:g}"
+        f"the held-out error of {rung}, {error:.4f} mean distances to the mean for {result.names[i]} -> "
+        f"{result.names[j]}, exceeds the limit {limit:g}"
     )

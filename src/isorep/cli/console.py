@@ -174,7 +174,8 @@ def print_ladder(direction: Direction) -> None:
 
     exactness = "exact" if direction.diameter.exact else "lower bound"
     print(
-        f"{direction.source} -> {direction.target}: mean error in diameters of {direction.target} "
-        f"({direction.diameter.value:.6g}, {exactness}); lower is closer"
+        f"{direction.source} -> {direction.target}: errors in mean distances of {direction.target} to its mean; lower "
+        "is closer, 1 is no better than the mean\n"
+        f"(last column in diameters of {direction.target}: {direction.diameter.value:.6g}, {exactness})"
     )
     print(ladder_table(direction))

@@ -94,7 +94,7 @@ def _explain(result: Comparison) -> str:
     return "\n".join(
         [
             "How to read this",
-            f"  Errors are distances in units of the target's diameter. Shuffled rows give about {chance} (null).",
+            f"  An error of 1 is no better than the mean of the target. Shuffled rows give {chance} (chance).",
             f"  Matching single dimensions leaves {permutation:.2f}: it would be near the rungs below if the runs "
             "shared their axes.",
             f"  A rotation leaves {rigid:.2f}, the best linear map {linear:.2f}: the closer the two, the more geometry "

@@ -53,13 +53,13 @@ def fit(
         typer.Option(
             metavar="[loss@K=|error=]LIMIT",
             help="Exit 1 if this share of recall at K (10 by default) is lost against native vectors, or if the "
-            "held-out error in RMS radii is larger. The map is written all the same.",
+            "held-out error, in mean distances to the mean, is larger. The map is written all the same.",
         ),
     ] = None,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, typer.Option(help="Seed of folds, queries and bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of folds, queries and blocks.")] = 0,
 ) -> None:
     """Fit a map from OLD to NEW, say what it loses, and write it.
 
@@ -157,7 +157,8 @@ def _print(result: Translation) -> None:
         print(f"{label}  {side.name}: {side.columns} columns, rank {side.rank}, condition {side.condition:.3g}")
     print(f"pairs {pairs['all']}: {pairs['training']} fit and choose, {pairs['test']} test\n")
     print(
-        f"error: mean distance from the native vector, in RMS radii of {new.name}, lower is closer; recall of "
+        f"error: mean distance from the native vector, in mean distances of {new.name} to its mean (1 is no better "
+        "than the mean), lower is closer; recall of "
         f"{retrieval.queries} queries among {retrieval.corpus} vectors, by {retrieval.metric}"
     )
     print(result)
@@ -196,7 +197,11 @@ def _exceeded(result: Translation, k: int | None, limit: float) -> str | None:
     """A sentence if the stated limit is exceeded."""
     if k is None:
         error = result.maps[result.best].held_out.mean
-        return None if error <= limit else f"the held-out error, {error:.4f} RMS radii, exceeds the limit {limit:g}"
+        return (
+            None
+            if error <= limit
+            else f"the held-out error, {error:.4f} mean distances to the mean, exceeds the limit {limit:g}"
+        )
     if k not in result.retrieval.at:
         return f"recall at {k} cannot be told from {result.retrieval.corpus} vectors"
     loss = result.loss(k)

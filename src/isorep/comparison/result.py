@@ -43,8 +43,8 @@ class Rung:
         In mean distances of the target's rows to their mean: 1 is no better than predicting the mean.
     interval : Interval or None
         For the held-out mean, as a ratio to that distance.
-    excess : Interval or None
-        For how much the held-out mean exceeds that of the best rung, rows paired.
+    excess, over_linear : Interval or None
+        For how much the held-out mean exceeds that of the best rung, and of the linear one, rows paired.
     null : Null or None
         The held-out mean under shuffled pairings, in the same unit.
     median : float
@@ -65,6 +65,7 @@ class Rung:
     unit: float
     explained: float | None = None
     median: float = float("nan")
+    over_linear: Interval | None = None
     diameter: float = float("nan")
 
     @property
@@ -92,6 +93,7 @@ class Rung:
             in_sample=self.in_sample.times(per),
             interval=None if self.interval is None else self.interval.times(per),
             excess=None if self.excess is None else self.excess.times(per),
+            over_linear=None if self.over_linear is None else self.over_linear.times(per),
             null=None if self.null is None else self.null.times(per),
             unit=self.diameter,
         )
@@ -105,6 +107,7 @@ class Rung:
             "median": self.median,
             "interval": None if self.interval is None else asdict(self.interval),
             "excess_over_best": None if self.excess is None else asdict(self.excess),
+            "excess_over_linear": None if self.over_linear is None else asdict(self.over_linear),
             "null": None if self.null is None else self.null.to_dict(),
             "below_null": self.below_null,
             "below_mean": self.below_mean,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,6 +53,14 @@ def open_pair(
         a, b = (replace(side, name=f"{side.name} ({role})") for side, role in zip((a, b), roles, strict=True))
     match = match_rows(a, b, join=join)
     return Pair(a, b, match), match, common_codes(groups, len(a), match.source_rows, "groups")
+
+
+class Ends(NamedTuple):
+    """The intervals of one rung: of its error, and of how much it exceeds the best rung's and the linear one's."""
+
+    interval: Interval | None = None
+    excess: Interval | None = None
+    over_linear: Interval | None = None
 
 
 class Work:
@@ -230,7 +238,7 @@ class Work:
         square = float(np.mean((self.residuals.rungs["identity"][0, 0] / unit) ** 2))
         return min((self.total.offset / unit) ** 2 / square, 1.0) if square > 0 else 0.0
 
-    def _intervals(self, rng: np.random.Generator) -> list[dict[str, tuple[Interval, Interval]]]:
+    def _intervals(self, rng: np.random.Generator) -> list[dict[str, Ends]]:
         """Of every rung in both directions, for its held-out mean and for its excess over the best rung."""
         n = self.pair.n
         blocks = assign_blocks(n, self.labels, rng)
@@ -245,19 +253,23 @@ class Work:
             size = float((radii if self.scored is None else radii * self.scored).sum())
             moved = {name: each[place] / size for name, each in through.items()}
             best = min(told, key=lambda name: told[name][0])
+
+            def beyond(
+                name: str, other: str, told: Any = told, moved: dict[str, Array] = moved, place: int = place
+            ) -> Interval:
+                (ratio, own), (base, its) = told[name], told[other]
+                both = moved.get(name, 0.0) - moved.get(other, 0.0) if {name, other} & set(moved) else None
+                fits = self._fit_variance(name, place) + self._fit_variance(other, place) if name != other else 0.0
+                variance = error_variance(own - its, both, blocks, rows) + fits
+                return interval_of(ratio - base, variance, blocks, least=-np.inf)
+
             ends = {}
             for name, (ratio, own) in told.items():
-                fits = self._fit_variance(name, place)
-                whole = error_variance(own, moved.get(name), blocks, rows) + fits
-                gap, apart = ratio - told[best][0], own - told[best][1]
-                both = None
-                if name in moved or best in moved:
-                    both = moved.get(name, 0.0) - moved.get(best, 0.0)
-                beyond = fits + self._fit_variance(best, place) if name != best else 0.0
-                between = error_variance(apart, both, blocks, rows) + beyond
-                ends[name] = (
-                    interval_of(ratio, whole, blocks),
-                    interval_of(gap, between, blocks, least=-np.inf),
+                variance = error_variance(own, moved.get(name), blocks, rows) + self._fit_variance(name, place)
+                ends[name] = Ends(
+                    interval_of(ratio, variance, blocks),
+                    beyond(name, best),
+                    beyond(name, "linear") if "linear" in told else None,
                 )
             found.append(ends)
         return found
@@ -286,7 +298,7 @@ class Work:
         place: int,
         diameter: float,
         null: ShuffledErrors | None,
-        ends: dict[str, tuple[Interval, Interval]] | None,
+        ends: dict[str, Ends] | None,
     ) -> dict[str, Rung]:
         unit = self._unit(place)
         radii = self._kept(self.residuals.radii[1 - place])
@@ -295,13 +307,14 @@ class Work:
         for name, each in self.residuals.rungs.items():
             held, inside = (self._kept(each[place, which]) for which in (1, 0))
             held_out = summarise(held, unit)
-            interval, excess = (None, None) if ends is None else ends[name]
+            mine = Ends() if ends is None else ends[name]
             found[name] = Rung(
                 name=name,
                 held_out=held_out,
                 in_sample=summarise(inside, unit),
-                interval=interval,
-                excess=excess,
+                interval=mine.interval,
+                excess=mine.excess,
+                over_linear=mine.over_linear,
                 null=None if null is None else null.null(name, place),
                 unit=unit,
                 explained=1 - (held_out.rms * unit / spread) ** 2,

@@ -106,9 +106,9 @@ def measure_layer(
         rests=(rests[0], rests[1]),
         held_out=errors.held_out,
         in_sample=errors.in_sample,
-        scaled=compared.rungs["rigid"].held_out,
-        linear=compared.rungs["linear"].held_out,
-        null=compared.rungs["rigid"].null,
+        scaled=compared.rungs["rigid"].in_diameters.held_out,
+        linear=compared.rungs["linear"].in_diameters.held_out,
+        null=compared.rungs["rigid"].in_diameters.null,
         bound=allowed.rms,
         needed=allowed.needed,
         seen=seen,
@@ -137,8 +137,8 @@ def _seen(
     return Seen(
         widths=(x.shape[1], y.shape[1]),
         held_out=rigid_errors(x, y, unit, folds, seed).held_out,
-        scaled=compared.rungs["rigid"].held_out,
-        linear=compared.rungs["linear"].held_out,
+        scaled=compared.rungs["rigid"].in_diameters.held_out,
+        linear=compared.rungs["linear"].in_diameters.held_out,
         bound=allowed.rms,
     )
 

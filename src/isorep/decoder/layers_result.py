@@ -143,7 +143,7 @@ class Layer:
             "in_sample": asdict(self.in_sample),
             "scaled": asdict(self.scaled),
             "linear": asdict(self.linear),
-            "null": None if self.null is None else asdict(self.null),
+            "null": None if self.null is None else self.null.to_dict(),
             "bound": self.bound.to_dict(),
             "needed": self.needed,
             "seen": None if self.seen is None else self.seen.to_dict(),

@@ -122,7 +122,7 @@ def _measured(source: str, error: str, compared: Comparison, errors: RigidErrors
     certificate = compared.worst_case["rigid_with_scale" if source == "scaled" else "rigid"]
     if error == "sup":
         return float(certificate.lower)
-    return compared.rungs["rigid"].in_sample.rms if source == "scaled" else errors.in_sample.rms
+    return compared.rungs["rigid"].in_diameters.in_sample.rms if source == "scaled" else errors.in_sample.rms
 
 
 def _finding(

@@ -145,7 +145,7 @@ class DecoderPair(Written):
             "scaled_held_out": asdict(self.scaled_held_out),
             "scaled_in_sample": asdict(self.scaled_in_sample),
             "linear": asdict(self.linear),
-            "null": None if self.null is None else asdict(self.null),
+            "null": None if self.null is None else self.null.to_dict(),
             "certificate": None if self.certificate is None else asdict(self.certificate),
             "scaled_certificate": None if self.scaled_certificate is None else asdict(self.scaled_certificate),
             "mismatch": None if self.mismatch is None else {**asdict(self.mismatch), "share": self.mismatch.share},

@@ -1,4 +1,4 @@
-"""The page of a comparison (schema ``isorep.compare/1``): the verdict first, then what it rests on."""
+"""The page of a comparison (schema ``isorep.compare/2``): the verdict first, then what it rests on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .sides import sides_table
 from .values import Node, compact, fixed, percent
 
 WEAK = 0.5
-"""The share of chance above which a rung that was reached is no success; the verdict says so in words."""
+"""The error above which two sides agree in part only; the verdict says so in words."""
 BEYOND = 1.005
 """An ICA efficiency that prints as more than 100 %."""
 
@@ -63,8 +63,8 @@ def _in_two(sentence: str) -> tuple[str, str]:
 
 
 def _is_weak(rung: Node) -> bool:
-    mean, null = rung["held_out"]["mean"].number(), rung["null"]["mean"].number()
-    return mean is not None and null is not None and mean > WEAK * null
+    mean = rung["held_out"]["mean"].number()
+    return mean is not None and mean > WEAK
 
 
 def _tiles(result: Node, rung: str, target: str) -> tuple[tuple[str, str, str], ...]:
@@ -76,11 +76,11 @@ def _tiles(result: Node, rung: str, target: str) -> tuple[tuple[str, str, str], 
     tiles = []
     if mean is not None:
         span = "" if low is None or high is None else f", {fixed(low)} to {fixed(high)}"
-        tiles.append((f"held-out error, {rung_name(rung)}", fixed(mean), f"diameters of {target}{span}"))
+        tiles.append((f"held-out error, {rung_name(rung)}", fixed(mean), f"1 is no better than the mean{span}"))
     if mean is not None and null:
         explained = node["explained"].number()
         told = "" if explained is None else f"; {percent(explained)} of the variance is explained, held out"
-        tiles.append(("share of chance", percent(mean / null), f"shuffled rows give {fixed(null)}{told}"))
+        tiles.append(("chance", fixed(null), f"the error of shuffled rows{told}"))
     if ends is not None:
         remark = f"certified; no rigid map does better than {fixed(ends[0], 3)}"
         tiles.append(("worst row, best rigid map", f"≤ {fixed(ends[1], 3)}", remark))
@@ -92,7 +92,11 @@ def _tiles(result: Node, rung: str, target: str) -> tuple[tuple[str, str, str], 
 def _efficiency_remark(efficiency: float) -> str:
     if efficiency > BEYOND:
         return "no share: ICA undoes stretches that no rotation can, and leaves less"
-    return "of what a rotation gains, ICA gains without pairs" if efficiency >= 0 else "ICA gains nothing on matching"
+    return (
+        "of what a rotation gains over matching, ICA gains as well"
+        if efficiency >= 0
+        else "ICA gains nothing on matching"
+    )
 
 
 def _ladder(result: Node, source: str, target: str) -> Section | None:
@@ -100,7 +104,10 @@ def _ladder(result: Node, source: str, target: str) -> Section | None:
     if not forward["rungs"].items():
         return None
     rung = result["verdict"]["rung"].text()
-    unit = f"{source} mapped onto {target}: mean error in diameters of {target}{_diameter(forward)}; lower is closer."
+    unit = (
+        f"{source} mapped onto {target}: mean error in mean distances of {target} to its mean; lower is closer, and 1 "
+        f"is no better than predicting the mean. The last column is in diameters of {target}{_diameter(forward)}."
+    )
     parts: list[object] = [
         Prose((unit,)),
         ladder_table(forward, "ladder", f"{source} → {target}", rung),
@@ -110,7 +117,10 @@ def _ladder(result: Node, source: str, target: str) -> Section | None:
     if reverse["rungs"].items():
         back = reverse["verdict"]["rung"].text()
         said = reverse["verdict"]["sentence"].text()
-        unit = f"{target} mapped onto {source}: mean error in diameters of {source}{_diameter(reverse)}."
+        unit = (
+            f"{target} mapped onto {source}: mean error in mean distances of {source} to its mean; the last column is "
+            f"in diameters of {source}{_diameter(reverse)}."
+        )
         parts += [
             Heading("The reverse direction"),
             Prose((unit, said) if said else (unit,)),

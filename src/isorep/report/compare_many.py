@@ -1,4 +1,4 @@
-"""The page of many runs (schema ``isorep.compare_many/1``): the verdict first, then all pairs and what recurs."""
+"""The page of many runs (schema ``isorep.compare_many/2``): the verdict first, then all pairs and what recurs."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ def _opening(result: Node, names: list[str]) -> tuple[Verdict | Definitions, ...
 def _tiles(result: Node, rung: str, names: list[str]) -> tuple[tuple[str, str, str], ...]:
     node = result["rungs"][rung]
     apart = {outlier["run"].text() for outlier in result["outliers"].nodes(MOST_RUNS)}
-    errors, nulls = (_among(square(node[key], len(names)), names, apart) for key in ("rms", "null"))
+    errors, nulls = (_among(square(node[key], len(names)), names, apart) for key in ("error", "null"))
     tiles = []
     if errors:
         mean, aside = sum(errors) / len(errors), ", outliers aside" if apart else ""
-        said = f"RMS radii, mean of all pairs{aside}; the worst has {fixed(max(errors), 3)}"
+        said = f"1 is no better than the mean; mean of all pairs{aside}; the worst has {fixed(max(errors), 3)}"
         tiles.append((f"held-out error, {rung_name(rung)}", fixed(mean, 3), said))
         if sum(nulls) > 0:
             chance = sum(nulls) / len(nulls)
@@ -104,15 +104,15 @@ def _among(matrix: Matrix | None, names: list[str], apart: set[str]) -> list[flo
 
 
 def _pairs(result: Node, names: list[str]) -> Section | None:
-    matrices = [(rung, square(node["rms"], len(names))) for rung, node in result["rungs"].items()[:8]]
+    matrices = [(rung, square(node["error"], len(names))) for rung, node in result["rungs"].items()[:8]]
     found = [(rung, matrix) for rung, matrix in matrices if matrix is not None]
     if not found:
         return None
     first = result["clustering"]["rung"].text()
     found.sort(key=lambda entry: entry[0] != first)
     unit = (
-        "RMS errors on rows that the maps have not seen, in units of the target's RMS radius; lower is closer, and 1 "
-        "is as bad as predicting the mean. Rows are mapped onto columns."
+        "Mean errors on rows that the maps have not seen, in mean distances of the target to its mean; lower is closer "
+        "and 1 is no better than predicting the mean. Rows are mapped onto columns."
     )
     total = len(result["names"].nodes())
     if total > len(names):

@@ -147,7 +147,12 @@ def _agreement(result: Node) -> Section | None:
     if not rows:
         return None
     columns = (Column("rung", numeric=False), Column("mean"), Column("worst"), Column("shuffled"))
-    table = Table("agreement", "Held-out error, in RMS radii of the target; lower is closer", columns, tuple(rows))
+    table = Table(
+        "agreement",
+        "Held-out error, in mean distances to the mean; lower is closer, 1 is no better than the mean",
+        columns,
+        tuple(rows),
+    )
     said = result["agreement"]["sentence"].text()
     parts = (Prose((said,)), table) if said else (table,)
     return Section("agreement", "How far the latents agree", parts)

@@ -14,7 +14,17 @@ MOST_BINS = 200
 
 def ladder_table(direction: Node, name: str, title: str, verdict: str = "") -> Table:
     """The rungs of one direction: held out, interval, null, p, in-sample."""
-    columns = ("rung", "held out", interval_title(direction), "null", "p", "in-sample", "worst row")
+    columns = (
+        "rung",
+        "held out",
+        interval_title(direction),
+        "chance",
+        "p",
+        "R²",
+        "in-sample",
+        "worst row",
+        "diameters",
+    )
     rows = []
     for rung, node in direction["rungs"].items():
         low, high = node["interval"]["low"].number(), node["interval"]["high"].number()
@@ -23,23 +33,34 @@ def ladder_table(direction: Node, name: str, title: str, verdict: str = "") -> T
             node["held_out"]["mean"],
             node["null"]["mean"],
             node["null"]["p_value"],
+            node["explained"],
             node["in_sample"]["mean"],
             node["held_out"]["sup"],
+            node["diameters"]["held_out"]["mean"],
         )
-        mean, null, p_value, in_sample, sup = (value.number() for value in values)
+        mean, null, p_value, explained, in_sample, sup, diameters = (value.number() for value in values)
         rows.append(
             (
                 Cell(rung_name(rung), strong=rung == verdict),
                 Cell(fixed(mean), mean),
                 Cell(span, low),
                 Cell(fixed(null), null),
-                Cell(fixed(p_value, 3), p_value),
-                *(Cell(fixed(value), value) for value in (in_sample, sup)),
+                Cell(p_cell(node["null"]), p_value),
+                Cell(fixed(explained, 3), explained),
+                *(Cell(fixed(value), value) for value in (in_sample, sup, diameters)),
             )
         )
     return Table(
         name, title, tuple(Column(column, numeric=place > 0) for place, column in enumerate(columns)), tuple(rows)
     )
+
+
+def p_cell(null: Node) -> str:
+    """A p-value; the smallest that the draws allow as a bound."""
+    p_value, smallest = null["p_value"].number(), null["smallest_p"].number()
+    if p_value is None:
+        return MISSING
+    return f"≤ {p_value:.2g}" if smallest is not None and p_value <= smallest * (1 + 1e-9) else f"{p_value:.2g}"
 
 
 def ladder_figure(direction: Node, verdict: str, target: str) -> Figure:
@@ -50,7 +71,7 @@ def ladder_figure(direction: Node, verdict: str, target: str) -> Figure:
         span = _pair(node["interval"])
         null = _triple(node["null"])
         said = f"held out {fixed(mean)}" + (f" [{fixed(span[0])}, {fixed(span[1])}]" if span else "")
-        chance = f"null {fixed(null[1])} [{fixed(null[0])}, {fixed(null[2])}]" if null else ""
+        chance = f"chance {fixed(null[1])} [{fixed(null[0])}, {fixed(null[2])}]" if null else ""
         rows.append(
             IntervalRow(
                 rung_name(rung),
@@ -68,14 +89,15 @@ def ladder_figure(direction: Node, verdict: str, target: str) -> Figure:
     return Figure(
         "ladder-figure",
         "Mean error of each rung",
-        "A rung counts only if its interval lies left of its null: what shuffled rows give (mean, 5 to 95 %).",
-        f"Mean errors in diameters of {target}. {told}.",
-        on_both(lambda width: intervals(rows, f"mean error, diameters of {target}", width)),
+        "A rung counts only if its interval lies left of chance, which is what shuffled rows give (mean, 5 to 95 %), "
+        "and left of 1, the error of predicting the mean.",
+        f"Mean errors in mean distances of {target} to its mean. {told}.",
+        on_both(lambda width: intervals(rows, "mean error; 1 is no better than the mean", width)),
         legend=(
             Key("dot", "", "held out"),
             Key("whisker", "", interval_title(direction)),
             Key("ring", "", "in-sample"),
-            Key("tick", "", "null"),
+            Key("tick", "", "chance"),
         ),
     )
 
@@ -87,7 +109,7 @@ def interval_title(direction: Node) -> str:
 
 
 def statistics_table(direction: Node) -> Table:
-    """Every statistic of every rung, held out and in-sample, in diameters; the last column in the target's units."""
+    """Every statistic of every rung, held out and in-sample; the last column in the target's own units."""
     titles = ("rung", "rows", "mean", "RMS", "5 %", "25 %", "50 %", "75 %", "95 %", "99 %", "worst", "mean, raw units")
     rows = []
     for rung, node in direction["rungs"].items():
@@ -122,7 +144,7 @@ def residuals_figure(node: Node, target: str) -> Figure | None:
     ]
     rungs = [rung for rung, _ in kept]
     nulls = [(colour(rung), value) for rung, value in _numbers(node["null_mean"]) if rung in rungs]
-    axes = (f"error of a row, diameters of {target}", "rows")
+    axes = ("error of a row, mean distances to the mean", "rows")
     modes = "; ".join(
         f"{line.name}: most rows at {spans[max(range(len(spans)), key=lambda bin_: line.points[bin_][1])]}"
         for line in drawn

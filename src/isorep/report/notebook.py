@@ -20,14 +20,16 @@ def snippet(result: Any) -> str:
     node = Node(result)
     table = ladder_table(node["forward"], "ladder", "", node["verdict"]["rung"].text())
     source, target = node["forward"]["source"].text("source"), node["forward"]["target"].text("target")
-    return _cell_output(node, f"{source} → {target}: mean error in diameters of {target}; lower is closer", table)
+    return _cell_output(
+        node, f"{source} → {target}: mean error; lower is closer, 1 is no better than the mean of {target}", table
+    )
 
 
 def many_snippet(result: Any) -> str:
     """The same for many runs: the verdict, and the ladder over all pairs."""
     node = Node(result)
     names = run_names(node)
-    said = f"{len(names)} runs, all ordered pairs: RMS error in RMS radii of the target; lower is closer"
+    said = f"{len(names)} runs, all ordered pairs: mean error; lower is closer, 1 is no better than the mean"
     return _cell_output(node, said, pairs_table(node, names))
 
 

@@ -20,13 +20,13 @@ from .parts import Figure, Page
 from .values import Node
 
 ASSEMBLERS = {
-    "isorep.compare/1": "compare",
-    "isorep.compare_many/1": "compare_many",
+    "isorep.compare/2": "compare",
+    "isorep.compare_many/2": "compare_many",
     "isorep.ica/1": "ica",
     "isorep.stability/1": "stability",
     "isorep.similarity/1": "similarity",
     "isorep.layers/1": "layers",
-    "isorep.translate/1": "translate",
+    "isorep.translate/2": "translate",
     "isorep.deconfound/1": "deconfound",
     "isorep.disentangle/1": "disentangle",
     "isorep.extract/1": "extract",

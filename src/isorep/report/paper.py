@@ -79,7 +79,7 @@ def _ladder(axis: Any, direction: Node) -> None:
     axis.set_yticks(range(len(rungs)), [rung_name(rung) for rung, _ in rungs])
     axis.invert_yaxis()
     axis.set_xlim(left=0)
-    axis.set_xlabel(f"mean error, diameters of {short_name(plain_text(direction['target'].text('the target')))}")
+    axis.set_xlabel("mean error (1: no better than the mean)")
     axis.set_title("held out (dot, interval), in-sample (ring), null (bar)", fontsize="small", loc="left")
 
 
@@ -103,7 +103,7 @@ def _residuals(axis: Any, node: Node, edges: list[float]) -> None:
         counts = [value or 0.0 for value in entry.numbers()]
         if len(counts) == len(edges) - 1:
             axis.stairs(counts, edges, color=_colour(rung), label=rung_name(plain_text(rung)))
-    axis.set_xlabel("held-out error of a row, diameters")
+    axis.set_xlabel("held-out error of a row, mean distances to the mean")
     axis.set_ylabel("rows")
     axis.legend(frameon=False, fontsize="small")
 

@@ -22,7 +22,7 @@ def plot(result: Any) -> Any:
     order, _ = run_order(node, len(names))
     panels: list[Callable[[Any], None]] = []
     for rung, entry in node["rungs"].items():
-        matrix = square(entry["rms"], len(names))
+        matrix = square(entry["error"], len(names))
         if matrix is not None:
             panels.append(partial(_matrix, matrix=matrix, names=names, order=order, rung=rung))
     agreement = present(*node["consensus"]["agreement"].numbers())
@@ -44,7 +44,7 @@ def _matrix(axis: Any, matrix: Matrix, names: list[str], order: list[int], rung:
                 if value is not None and value == value:
                     colour = "white" if value < 0.5 else "black"
                     axis.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize="x-small", color=colour)
-    axis.set_title(f"{rung_name(plain_text(rung))}: RMS error, row onto column", fontsize="small", loc="left")
+    axis.set_title(f"{rung_name(plain_text(rung))}: error, row onto column", fontsize="small", loc="left")
 
 
 def _agreement(axis: Any, values: list[float]) -> None:

@@ -1,4 +1,4 @@
-"""The page of a translation (schema ``isorep.translate/1``): the answer, recall, maps, pairs and drift."""
+"""The page of a translation (schema ``isorep.translate/2``): the answer, recall, maps, pairs and drift."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def _opening(result: Node, new: str) -> tuple[Verdict | Definitions, ...]:
         tiles.append(("neighbours kept", _share(overlap), f"of the {k} that native queries find"))
     error, cosine = best["held_out"]["mean"].number(), best["held_out"]["cosine"].number()
     if error is not None:
-        tiles.append(("held-out error", fixed(error, 3), f"RMS radii of {new}, mean cosine {fixed(cosine, 3)}"))
+        tiles.append(
+            ("held-out error", fixed(error, 3), f"1 is no better than the mean; mean cosine {fixed(cosine, 3)}")
+        )
     pairs, enough = result["pairs"]["training"].number(), result["curve"]["enough"].number()
     if pairs is not None:
         shown = "more than there are" if enough is None else count(enough)
@@ -177,16 +179,16 @@ def _maps(result: Node, new: str) -> Section | None:
     titles = ("map", "mean", "RMS", "R²", "cosine", "selection", "strength", "rank")
     table = Table("maps", "The maps", tuple(Column(t, numeric=t != "map") for t in titles), tuple(rows))
     said = (
-        f"Errors are distances from the native vector on the test fold, in RMS radii of {new}; lower is closer, and "
-        "the mean vector errs 1 (RMS). The best map is the one of least RMS error on the selection folds, which also "
-        "chose strength and rank."
+        f"Errors are distances from the native vector on the test fold: the mean in mean distances of {new} to its "
+        "mean, the RMS in RMS radii; lower is closer, and the mean vector errs 1. The best map is the one of least RMS "
+        "error on the selection folds, which also chose strength and rank."
     )
     figure = Figure(
         "maps-figure",
         "Mean error of each map",
-        "Held out, with a bootstrap interval.",
+        "Held out, with a jackknife interval over test rows.",
         "; ".join(f"{row.name}: {row.printed}" for row in drawn),
-        on_both(lambda width: intervals(drawn, f"mean error, RMS radii of {new}", width)),
+        on_both(lambda width: intervals(drawn, "mean error; 1 is no better than the mean", width)),
         legend=(Key("dot", "", "held out"), Key("whisker", "", "95 % interval")),
     )
     return Section("maps", "Maps", (Prose((said,)), table, *((figure,) if drawn else ())))

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ..comparison.pairing import broken_pairing
+from ..comparison.repeats import Repeats, repeats_without_groups
 from ..comparison.settings import check_counts, check_seed
-from ..comparison.stages import open_pair
+from ..comparison.stages import Pair, open_pair
 from ..errors import InputError
 from ..ica.sources import as_source
+from ..resampling import equal_rows
 from ..rows import Progress, no_progress
 from .curve import learning_curve
 from .result import MapRecord, Translation
@@ -19,7 +22,7 @@ from .solving import MAPS
 from .splits import split_rows
 from .stages import Work
 from .translator import Translator
-from .verdict import collect_caveats, judge
+from .verdict import collect_caveats, judge, unrelated
 
 
 def translate(
@@ -57,8 +60,9 @@ def translate(
     folds : int
         Number of folds, at least 3: one tests, the others choose.
     groups : (n,) array, optional
-        Rows that belong together (chunks of a document): they are kept in one fold and resampled together. With
-        ``join`` one label a row of ``old`` as given.
+        Rows that belong together (chunks of a document): they are kept in one fold and left out together for
+        intervals. With ``join`` one label per row of ``old`` as given. By default rows that are equal on either side
+        belong together.
     join : bool
         Align by row id instead of refusing another order or other rows.
     at : sequence of int
@@ -68,9 +72,9 @@ def translate(
     n_queries, n_corpus : int
         At most so many queries (of the test fold) and vectors to search.
     n_boot : int
-        Number of bootstrap draws; 0 switches intervals off.
+        0 switches intervals off. They come from a jackknife over blocks of test rows, which draws nothing.
     random_state : int
-        Seed of folds, queries and bootstrap.
+        Seed of folds, queries and blocks.
     progress : callable, optional
         Called with a stage's name, the steps done and the steps in all.
 
@@ -99,14 +103,17 @@ def translate(
     check_seed(random_state)
     check_metric(metric)
     report = progress or no_progress
-    pair, match, labels = open_pair(old, new, ("old", "new"), groups, join)
+    pair, match, given = open_pair(old, new, ("old", "new"), groups, join)
     seeds = np.random.SeedSequence(random_state).spawn(3)
     for_folds, for_queries, for_boot = (np.random.default_rng(seed) for seed in seeds)
+    codes = equal_rows(pair.x), equal_rows(pair.y)
+    repeats = repeats_without_groups(codes, folds, None) if given is None else None
+    labels = given if repeats is None else repeats.groups
     split = split_rows(pair.n, folds, labels, for_folds)
     work = Work(pair, split, report)
     settings, selection_errors, best = work.select(kinds)
     fitted, kept = work.fit(settings, best)
-    held, reference = work.test(fitted, labels, n_boot, for_boot)
+    held, reference = work.test(fitted, labels, n_boot > 0, for_boot)
     retrieval = measure_retrieval(
         pair.x,
         pair.y,
@@ -147,7 +154,7 @@ def translate(
         settings={
             "maps": list(kinds),
             "folds": int(folds),
-            "groups": None if labels is None else int(labels.max()) + 1,
+            "groups": None if given is None else int(given.max()) + 1,
             "join": bool(join),
             "at": list(at),
             "metric": metric,
@@ -158,8 +165,20 @@ def translate(
             "rows_dropped": [match.dropped_from_source, match.dropped_from_target],
         },
         verdict=judge(*pair.names, records[best], retrieval),
-        caveats=tuple(collect_caveats(*work.sides, pairs, match, labels, retrieval, work.resolved)),
+        caveats=(
+            *_about_rows(pair, records[best], repeats, random_state),
+            *collect_caveats(*work.sides, pairs, match, labels, retrieval, work.resolved),
+        ),
     )
+
+
+def _about_rows(pair: Pair, best: MapRecord, repeats: Repeats | None, seed: int) -> list[str]:
+    """Rows that repeat, and a pairing that looks broken."""
+    said = [] if repeats is None else repeats.notes(pair.names, pair.n)
+    if unrelated(best):
+        broken = broken_pairing(pair.x, pair.y, pair.names, seed)
+        said = [*([] if broken is None else [broken]), *said]
+    return said
 
 
 def _checked_maps(maps: Sequence[str]) -> list[str]:

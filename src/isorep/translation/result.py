@@ -17,15 +17,16 @@ from .retrieval import Recall, Retrieval
 from .solving import Setting
 from .translator import Translator
 
-SCHEMA = "isorep.translate/1"
+SCHEMA = "isorep.translate/2"
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Errors on the test fold, in RMS radii of the new vectors (their RMS distance from their mean); lower is closer.
+    """Errors on the test fold; lower is closer, and 1 is no better than predicting the mean.
 
-    ``interval`` is a bootstrap interval of ``mean``; ``r2`` the share of variance explained; ``cosine`` the mean cosine
-    between a translated vector and its native one.
+    ``mean`` is in mean distances of the new vectors to their mean, as in :func:`isorep.compare`, ``rms`` in their RMS
+    radii. ``interval`` is for ``mean``, over the test rows; ``r2`` the share of variance explained; ``cosine`` the mean
+    cosine between a translated vector and its native one.
     """
 
     mean: float
@@ -63,7 +64,7 @@ class Translation(Written):
     translator : Translator
         The best map, fitted to all pairs: what :meth:`save` keeps.
     verdict : Verdict
-        Its answer is ``translate``, ``with losses`` or ``re-embed``.
+        Its answer is ``translate``, ``with losses``, ``re-embed`` or ``unrelated``.
     caveats : tuple of str
         What to keep in mind about these numbers.
     """
@@ -107,7 +108,8 @@ class Translation(Written):
                 "old": asdict(self.old),
                 "new": asdict(self.new),
                 "pairs": self.pairs,
-                "unit": "RMS radii of the new vectors, lower is closer; recall and overlap: shares, higher is better",
+                "unit": "mean distances of the new vectors to their mean, lower is closer (rms: RMS radii); recall and "
+                "overlap: shares, higher is better",
                 "verdict": asdict(self.verdict),
                 "best": self.best,
                 "maps": {name: asdict(record) for name, record in self.maps.items()},

@@ -11,11 +11,10 @@ from ..alignment import AffineMap
 from ..comparison.result import Side
 from ..comparison.sides import describe_side, rms_radius
 from ..comparison.stages import Pair
-from ..comparison.statistics import bootstrap
 from ..conditioning import factor_covariance
 from ..moments import fold_moments, leave_one_out, merged, require_memory
 from ..representation import Array, rounding_of
-from ..resampling import group_codes
+from ..resampling import assign_blocks, group_codes, ratio_jackknife, t_interval
 from ..rows import Progress, block_rows, map_blocks, read_rows
 from .drift import Reference, calibrated, damped_whitener
 from .result import HeldOut
@@ -53,7 +52,7 @@ class Work:
         return settings, rms, best_of(errors, spread)
 
     def test(
-        self, fitted: Mapping[str, AffineMap], labels: Array | None, n_boot: int, rng: np.random.Generator
+        self, fitted: Mapping[str, AffineMap], labels: Array | None, intervals: bool, rng: np.random.Generator
     ) -> tuple[dict[str, HeldOut], Reference]:
         """One pass over the test fold: errors and cosines of every map, and what drift is measured against."""
         rows, test = self.split.test_rows, self.codes[-1]
@@ -65,28 +64,29 @@ class Work:
 
         def look(part: slice) -> list[Array]:
             old, native = (read_rows(side, rows[part]).astype(np.float64) for side in (x, y))
-            found = [reference.norms(old), reference.distances(old)]
+            found = [reference.norms(old), reference.distances(old), np.linalg.norm(native - test.target_mean, axis=1)]
             for each in fitted.values():
                 mapped = each.apply(old)[:, : each.target_width]
                 found += [np.linalg.norm(mapped - native, axis=1), _cosines(mapped, native)]
             return found
 
         parts = map_blocks(look, len(rows), block_rows(x.shape[1], y.shape[1]), progress=self._stage("test fold"))
-        norms, distances, *columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+        norms, distances, radii, *columns = (np.concatenate(column) for column in zip(*parts, strict=True))
         errors = dict(zip(fitted, columns[::2], strict=True))
         cosines = dict(zip(fitted, columns[1::2], strict=True))
         together = None if labels is None else group_codes(labels[rows], len(rows))
-        intervals = bootstrap(errors, None, together, n_boot, rng)[0] if n_boot else {}
-        spread = float(np.trace(test.yy))
+        blocks = assign_blocks(len(rows), together, rng)
+        away, spread = np.bincount(blocks, radii), float(np.trace(test.yy))
         held = {}
         for kind, norm in errors.items():
-            total, interval = float(norm @ norm), intervals.get(kind)
+            total = float(norm @ norm)
+            ratio, se = ratio_jackknife(np.bincount(blocks, norm), away)
             held[kind] = HeldOut(
-                mean=float(norm.mean()) / self.radius,
+                mean=float(ratio),
                 rms=float(np.sqrt(total / test.n)) / self.radius,
                 r2=1 - total / spread if spread > 0 else float("nan"),
                 cosine=float(cosines[kind].mean()),
-                interval=None if interval is None else interval.times(1 / self.radius),
+                interval=t_interval(float(ratio), float(se), len(away), least=0.0) if intervals else None,
             )
         return held, calibrated(reference, norms, distances)
 

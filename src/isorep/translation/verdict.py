@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ..comparison.result import Side
 from ..representation import Array, RowMatch
+from ..resampling import FEW_GROUPS
 from ..results import Verdict
 from .result import MapRecord
 from .retrieval import Retrieval
@@ -19,11 +20,24 @@ def headline_k(at: tuple[int, ...]) -> int:
     return 10 if 10 in at else at[len(at) // 2]
 
 
+def unrelated(best: MapRecord) -> bool:
+    """Whether the best map is no better than the mean, by the upper end of its interval."""
+    upper = best.held_out.mean if best.held_out.interval is None else best.held_out.interval.high
+    return not upper < 1
+
+
 def judge(old: str, new: str, best: MapRecord, retrieval: Retrieval) -> Verdict:
     """By the share of native recall that translated queries keep: 99 % and more, 90 % and more, or less.
 
     The best answer also asks that they find at least 80 % of the neighbours that native queries find.
     """
+    if unrelated(best):
+        return Verdict(
+            "unrelated",
+            f"As paired, the rows of {old} and {new} are not related: on rows it has not seen, the best map is no "
+            f"better than the mean (error {best.held_out.mean:.3f}, where 1 is the mean). Check that both hold the "
+            "same items in the same order before you embed again.",
+        )
     k = headline_k(retrieval.at)
     found, native, raw = (each.recall[k] for each in (best.recall, retrieval.ceiling, retrieval.floor))
     kept = found / native if native > 0 else 0.0
@@ -39,7 +53,7 @@ def judge(old: str, new: str, best: MapRecord, retrieval: Retrieval) -> Verdict:
         f"{words}. Queries translated by the {kind} map find their own item among the first {k} of "
         f"{retrieval.corpus:,} in {found:.1%} of cases (native {native:.1%}, untranslated {raw:.1%}) and "
         f"{best.recall.overlap[k]:.0%} of the {k} neighbours that native queries find; the held-out error is "
-        f"{best.held_out.mean:.3f} RMS radii."
+        f"{best.held_out.mean:.3f} mean distances to the mean, R² {best.held_out.r2:.2f}."
     )
     return Verdict(answer, sentence)
 
@@ -57,8 +71,8 @@ def collect_caveats(
     said = []
     if pairs["training"] < 5 * old.columns:
         said.append(
-            f"only {pairs['training']:,} training pairs for {old.columns} dimensions (fewer than 5 a dimension): more "
-            "pairs are likely to help"
+            f"only {pairs['training']:,} training pairs for {old.columns} dimensions (fewer than 5 per dimension): "
+            "more pairs are likely to help"
         )
     said.append(
         f"recall is among {retrieval.corpus:,} vectors; in a store m times as large, expect at k about what k/m is here"
@@ -72,8 +86,8 @@ def collect_caveats(
         )
     if match.half_identified:
         said.append("rows are paired by position: only one side has row ids, so nothing confirms it")
-    if groups is not None and int(groups.max()) + 1 < 10:
-        said.append(f"only {int(groups.max()) + 1} groups: intervals that resample so few are too narrow")
+    if groups is not None and int(groups.max()) + 1 < FEW_GROUPS:
+        said.append(f"only {int(groups.max()) + 1} groups: intervals that leave them out in turn are approximate")
     for side in (old, new):
         if side.rank < min(side.columns, pairs["all"] - 1):
             constant = f", {side.constant_columns} of them constant columns" if side.constant_columns else ""

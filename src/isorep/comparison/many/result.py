@@ -20,7 +20,7 @@ from .records import RungMatrix
 from .recurrence import Components, Dimensions
 
 SCHEMA = "isorep.compare_many/2"
-UNIT = "held-out errors in mean distances of the target's rows to their mean; lower is closer, 1 is no better than the mean"
+UNIT = "held-out errors in mean distances of the target to its mean; lower is closer, 1 is no better than the mean"
 _MOST_FAMILIES = 2000
 _PRINTED = 12  # runs up to which a matrix is printed
 

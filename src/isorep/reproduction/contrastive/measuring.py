@@ -74,11 +74,11 @@ def _share(direction: Direction, rung: str, radius: float) -> float:
 
 
 def _rung(direction: Direction, name: str) -> dict[str, Any]:
-    found = direction.rungs[name]
+    found = direction.rungs[name].in_diameters
     return {
         "error": found.held_out.mean,
         "low": None if found.interval is None else found.interval.low,
         "high": None if found.interval is None else found.interval.high,
         "null": None if found.null is None else found.null.mean,
-        "below_null": found.below_null,
+        "below_null": direction.rungs[name].below_null,
     }

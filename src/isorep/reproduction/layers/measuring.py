@@ -71,7 +71,7 @@ def _ladder(
         )
     entries = {}
     for rung in rungs:
-        ways = [found.rungs[rung], found.reverse.rungs[rung]]
+        ways = [found.rungs[rung].in_diameters, found.reverse.rungs[rung].in_diameters]
         entries[rung] = {
             "error": float(np.mean([each.held_out.mean for each in ways])),
             "ways": [each.held_out.mean for each in ways],

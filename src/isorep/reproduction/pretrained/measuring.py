@@ -75,11 +75,11 @@ def _way(direction: Any) -> dict[str, Any]:
                 "in_sample": rung.in_sample.mean,
                 "held_out": rung.held_out.mean,
                 "interval": _ends(rung.interval),
-                "excess": _ends(rung.excess),
+                "excess": _ends(rung.over_linear),
                 "chance": None if rung.null is None else rung.null.mean,
                 "below_null": rung.below_null,
             }
-            for name, rung in direction.rungs.items()
+            for name, rung in ((name, each.in_diameters) for name, each in direction.rungs.items())
         },
         "baseline": direction.baseline,
         "efficiency": direction.ica_efficiency,
