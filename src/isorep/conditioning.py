@@ -41,7 +41,8 @@ _NOISE_FACTOR = 4.0
 _COARSE = 1e-10  # rounding above which data have no directions that float64 sums could miss
 _EPS = float(np.finfo(np.float64).eps)
 _LEAST_SPREAD = 1e-150  # below it squares leave float64
-_EXACT = 1e-8  # relative error of an inverse from which on another one is taken
+_EXACT = 1e-8  # error of an inverse, as the root times it shows, up to which it can be used
+_BLIND = 1e-4  # standard deviation that directions taken for rounding may give to a whitened one
 _MOST_NAMED = 10
 
 HARDLY = 1e-4  # of the median column's spread: a column that varies by no more does not count as a dimension
@@ -54,8 +55,9 @@ class Factor:
     ``local`` whitens rows in the coordinates whose moments were factored: the centred columns themselves, or their
     image under the ``basis`` of a :class:`Preconditioner`. ``spread`` holds the standard deviations of all columns;
     ``constant`` marks those that do not vary, ``left_out`` others that vary too little to count as a dimension.
-    ``resolved`` says whether the moments show all directions of all columns, of any scale, and ``error`` about what
-    share of a variance along some direction may be an error of sums in float64.
+    ``rest`` is a root of what was taken for rounding. ``resolved`` says whether the moments show all directions of all
+    columns, of any scale, and ``error`` about what share of a variance along some direction may be an error of sums in
+    float64.
     """
 
     root: Array
@@ -64,6 +66,7 @@ class Factor:
     constant: Array
     left_out: Array
     spread: Array
+    rest: Array
     resolved: bool
     error: float
 
@@ -76,16 +79,6 @@ class Factor:
     def counted(self) -> int:
         """How many columns count."""
         return int((~(self.constant | self.left_out)).sum())
-
-    @cached_property
-    def inverse(self) -> Array:
-        """The (d, r) matrix of least norm that takes the root to the identity, in columns of unit variance.
-
-        The units of columns leave it all its digits, where the pseudo-inverse of the root itself may have none.
-        """
-        inverse = _inverse(np.where(self.left_out, 0.0, self.spread))
-        turn, values, axes = linalg.svd(self.root * inverse, full_matrices=False)
-        return np.asarray(inverse[:, None] * axes.T / values @ turn.T)
 
     @property
     def rank(self) -> int:
@@ -190,6 +183,7 @@ def factor_covariance(sums: Array, n: int, mean: Array, rounding: float, *, any_
         constant=constant,
         left_out=left_out,
         spread=spread,
+        rest=(vectors[:, ~keep] * np.sqrt(np.maximum(values[~keep], 0.0))).T * scale,
         resolved=bool(resolved),
         error=_error_of_sums(values[keep], local, mean),
     )
@@ -224,6 +218,7 @@ def factor_preconditioned(sums: Array, n: int, by: Preconditioner, *, any_scale:
         constant=by.constant,
         left_out=np.zeros_like(by.constant),
         spread=by.spread,
+        rest=(vectors[:, ~keep] * np.sqrt(np.maximum(values[~keep], 0.0))).T @ by.inverse,
         resolved=True,
         error=_error_of_sums(values[keep]),
     )
@@ -233,13 +228,15 @@ def factor_preconditioned(sums: Array, n: int, by: Preconditioner, *, any_scale:
 def _narrowed(factor: Factor, by: Preconditioner) -> Factor:
     """The factor of the columns that count as dimensions alone.
 
-    A root of the whole covariance holds a root of every part of it; its singular values are not squared.
+    A root of the whole covariance holds a root of every part of it; its singular values are not squared. What is
+    rounding beside the other columns need not be rounding among these.
     """
     scale = np.where(by.left_out, 0.0, by.spread)
     inverse = _inverse(scale)
-    _, values, axes = linalg.svd(factor.root * inverse, full_matrices=False)
+    _, values, axes = linalg.svd(np.concatenate([factor.root, factor.rest]) * inverse, full_matrices=False)
     keep = values > rank_tolerance(0.0) * max(values.max(initial=0.0), 0.0)
     keep &= values**2 > _noise_along(inverse[:, None] * axes.T, by.noise)
+    rest = values[~keep, None] * axes[~keep] * scale
     axes, values = axes[keep], values[keep]
     return replace(
         factor,
@@ -247,6 +244,7 @@ def _narrowed(factor: Factor, by: Preconditioner) -> Factor:
         local=inverse[:, None] * axes.T / values,
         basis=None,
         left_out=by.left_out,
+        rest=rest,
         error=_error_of_sums(values**2),
     )
 
@@ -257,12 +255,8 @@ def principal(factor: Factor, units: Array) -> tuple[Array, Array, Array, Array]
     Also the standard deviations along the axes and the axes themselves, as rows.
     """
     turn, deviations, axes = linalg.svd(factor.root / units, full_matrices=False)
-    mixing = factor.root.T @ turn
-    whitening = axes / deviations[:, None] / units
-    if np.abs(whitening @ mixing - np.eye(factor.rank)).max() > _EXACT:  # the largest columns left others no digits
-        inverse = factor.whitener if factor.rank == factor.counted else factor.inverse
-        whitening = (inverse @ turn).T
-    return whitening, mixing, deviations, axes
+    axes[:, factor.constant | factor.left_out] = 0.0
+    return _sound_inverse(factor, axes / deviations[:, None] / units, turn), factor.root.T @ turn, deviations, axes
 
 
 def whitened_again(factor: Factor, sums: Array, n: int) -> Factor:
@@ -286,10 +280,8 @@ def least_squares(factor: Factor, cross: Array, n: int) -> Array:
     scores = factor.local.T @ cross / max(n, 1)
     if factor.rank == factor.counted:
         return np.asarray(factor.whitener @ scores)
-    found = np.asarray(linalg.lstsq(factor.root, scores, cond=_EPS)[0])
-    missed = np.linalg.norm(factor.root @ found - scores, axis=0) > _EXACT * np.linalg.norm(scores, axis=0)
-    # Where units are so different that directions of small variance are lost, the norm is that for unit variances.
-    return np.asarray(factor.inverse @ scores) if missed.any() else found
+    least = linalg.pinv(factor.root, rtol=_EPS).T
+    return np.asarray(_sound_inverse(factor, least, np.eye(factor.rank)).T @ scores)
 
 
 def solve_well_conditioned(sums: Array, cross: Array, n: int, mean: Array, rounding: float) -> Array | None:
@@ -309,6 +301,29 @@ def solve_well_conditioned(sums: Array, cross: Array, n: int, mean: Array, round
     many = cross.shape[1] > 2 * len(scale)
     solved = np.linalg.inv(correlation) @ scores if many else np.linalg.solve(correlation, scores)
     return np.asarray(inverse[:, None] * solved)
+
+
+def _sound_inverse(factor: Factor, least: Array, turn: Array) -> Array:
+    """The (r, d) inverse of the turned root that is of least norm, if it can be used.
+
+    It cannot where columns of large spread leave the others no digits, or where it is not blind to the directions that
+    were taken for rounding. Then the inverse of least norm in columns of unit variance is taken, which has its digits
+    whatever the units, or else the whitener, which is blind to them.
+    """
+
+    def usable(found: Array) -> bool:
+        apart = np.abs(found @ (factor.root.T @ turn) - np.eye(factor.rank)).max(initial=0.0)
+        return bool(apart <= _EXACT and np.abs(factor.rest @ found.T).max(initial=0.0) <= _BLIND)
+
+    if usable(least):
+        return least
+    if factor.rank < factor.counted:
+        inverse = _inverse(np.where(factor.left_out, 0.0, factor.spread))
+        left, values, axes = linalg.svd(factor.root * inverse, full_matrices=False)
+        scaled = np.asarray((left.T @ turn).T / values @ axes * inverse)
+        if usable(scaled):
+            return scaled
+    return np.asarray((factor.whitener @ turn).T)
 
 
 def _columns(sums: Array, n: int, mean: Array, rounding: float) -> tuple[Array, Array, Array]:

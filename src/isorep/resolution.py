@@ -54,7 +54,7 @@ def resolve_alone(
     """Moments and factored covariance of one side, wherever its rows lie.
 
     ``moments(mean, basis)`` makes a pass: over the rows, or over centred rows times a basis. Rows times the factor's
-    whitener have unit covariance within 1e-4, whatever the data: where sums in float64 do not give it, a last pass over
+    whitener have unit covariance within 1e-3, whatever the data: where sums in float64 do not give it, a last pass over
     the whitened rows does. Columns of ``any_scale`` count, or only those that vary enough beside the others.
     """
     total = moments(None, None)

@@ -83,7 +83,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     ----------
     components_ : (k, d) array
         The unmixing matrix: ``(X - mean_) @ components_.T`` are the sources. Of the training rows they have unit
-        variance within 1e-4, whatever the columns.
+        variance within 1e-3, whatever the columns.
     mixing_ : (d, k) array
         The way back: ``S @ mixing_.T + mean_``.
     mean_ : (d,) array

@@ -25,7 +25,7 @@ class Whitening(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     The covariance is summed in float64 whatever the input's dtype, and only directions that rise above the rounding of
     that dtype are kept: constant and duplicate columns are a normal case. Columns that vary by no more than 1e-4 of the
     median column are left out, as released models have dead ones, unless ``standardise`` says that units differ.
-    Whitened training rows have unit covariance within 1e-4, whatever their columns. Arrays, memory maps,
+    Whitened training rows have unit covariance within 1e-3, whatever their columns. Arrays, memory maps,
     representations read from files and Dask arrays are all taken, and never copied as a whole.
 
     Parameters
