@@ -256,7 +256,8 @@ def principal(factor: Factor, units: Array) -> tuple[Array, Array, Array, Array]
     """
     turn, deviations, axes = linalg.svd(factor.root / units, full_matrices=False)
     axes[:, factor.constant | factor.left_out] = 0.0
-    return _sound_inverse(factor, axes / deviations[:, None] / units, turn), factor.root.T @ turn, deviations, axes
+    least = _inverse(deviations)[:, None] * axes / units
+    return _sound_inverse(factor, least, turn), factor.root.T @ turn, deviations, axes
 
 
 def whitened_again(factor: Factor, sums: Array, n: int) -> Factor:
@@ -311,19 +312,20 @@ def _sound_inverse(factor: Factor, least: Array, turn: Array) -> Array:
     whatever the units, or else the whitener, which is blind to them.
     """
 
-    def usable(found: Array) -> bool:
+    def flaw(found: Array) -> float:
         apart = np.abs(found @ (factor.root.T @ turn) - np.eye(factor.rank)).max(initial=0.0)
-        return bool(apart <= _EXACT and np.abs(factor.rest @ found.T).max(initial=0.0) <= _BLIND)
+        return float(max(apart / _EXACT, np.abs(factor.rest @ found.T).max(initial=0.0) / _BLIND))
 
-    if usable(least):
+    best = flaw(least)
+    if best <= 1e-3:
         return least
     if factor.rank < factor.counted:
         inverse = _inverse(np.where(factor.left_out, 0.0, factor.spread))
         left, values, axes = linalg.svd(factor.root * inverse, full_matrices=False)
         scaled = np.asarray((left.T @ turn).T / values @ axes * inverse)
-        if usable(scaled):
-            return scaled
-    return np.asarray((factor.whitener @ turn).T)
+        if flaw(scaled) < best / 100:
+            least, best = scaled, flaw(scaled)
+    return least if best <= 1 else np.asarray((factor.whitener @ turn).T)
 
 
 def _columns(sums: Array, n: int, mean: Array, rounding: float) -> tuple[Array, Array, Array]:
