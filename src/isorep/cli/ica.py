@@ -29,6 +29,14 @@ Data = Annotated[
 ]
 Ids = Annotated[str | None, typer.Option(help="The column or array with row ids.")]
 Components = Annotated[int | None, typer.Option(help="How many components; by default the rank of the data.")]
+Standardise = Annotated[
+    bool,
+    typer.Option(
+        "--standardise",
+        help="Columns have different units: all that vary count. By default those below 1e-4 of the median spread do "
+        "not.",
+    ),
+]
 ContrastName = Annotated[str, typer.Option(help="logcosh, exp or cube.")]
 
 
@@ -41,6 +49,7 @@ def fit(
     whiten: Annotated[str, typer.Option(help="pca, zca or none.")] = "pca",
     tol: Annotated[float, typer.Option(help="Radians, RMS, that a Newton step may still turn planes by.")] = 1e-4,
     max_iter: Annotated[int, typer.Option(help="At most this many sweeps over the data.")] = 200,
+    standardise: Standardise = False,
     device: Annotated[str | None, typer.Option(help="A torch device such as cuda, to sweep there.")] = None,
     ids: Ids = None,
     json: Json = None,
@@ -73,6 +82,7 @@ def fit(
         whiten=None if whiten == "none" else whiten,
         tol=tol,
         max_iter=max_iter,
+        standardise=standardise,
         device=device,
     )
     checkpoint = Path(f"{output}.checkpoint")
@@ -147,6 +157,7 @@ def stability(
     ids: Ids = None,
     components: Components = None,
     contrast: ContrastName = "logcosh",
+    standardise: Standardise = False,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
@@ -160,7 +171,7 @@ def stability(
 
     if restarts < 1:
         raise InputError(f"--restarts is {restarts} and must be at least 1")
-    ica = _estimator(components, contrast, seed)
+    ica = _estimator(components, contrast, seed, standardise=standardise)
     require_outputs([json, html], data)
     rows = read(data, ids=ids)
     together = None if groups is None else labels(groups, data)
@@ -232,6 +243,7 @@ def _noted() -> Iterator[list[str]]:
         warnings.simplefilter("always", UserWarning)
         warnings.simplefilter("ignore", GaussianityWarning)
         warnings.filterwarnings("ignore", message="stopped after")
+        warnings.filterwarnings("ignore", message=".* hardly var")
         yield notes
     notes.extend(dict.fromkeys(str(each.message) for each in caught))
 

@@ -20,8 +20,8 @@ from .curvature import Constants, constants, curvature, weak_planes
 from .estimator import ICA
 from .refits import MOST_CLUSTERED, Refit, directions, match, quality, refits, units_of
 from .sources import as_source, is_dask, open_rows
-from .summary import MOST_PLANES, PARTS, conditioning, plain, settings, versions
-from .whitening import Whitening
+from .summary import MOST_PLANES, PARTS, conditioning, left_out_facts, plain, settings, versions
+from .whitening import Whitening, columns_left_out
 
 SCHEMA = "isorep.stability/1"
 COMES_BACK = 0.9  # correlation above which a component is the same, and share of refits in which it must be
@@ -115,7 +115,8 @@ def _described(name: str, data: Matrix, reference: ICA, fits: list[Refit], asked
     n, k = int(data.shape[0]), len(reference.components_)
     basis = reference.mixing_
     if k < reference.rank_:  # refits may reach beyond the directions that the reference kept
-        basis = Whitening(rounding=reference.rounding).fit_source(as_source(data)).mixing_
+        full = Whitening(rounding=reference.rounding, standardise=reference.standardise)
+        basis = full.fit_source(as_source(data)).mixing_
     here, found = directions(reference.components_, basis), [directions(fit.components, basis) for fit in fits]
     matched, turned = match(here, found)
     clustered = max(min(len(found), MOST_CLUSTERED // k - 1), 0)
@@ -265,7 +266,9 @@ class Stability(Written):
         seen = [fit.gaussian for fit in self.refits]
         chance = int((self.gaussian & self.comes_back).sum())
         clustered, resampled = self.settings["clustered_refits"], self.settings["resample"]
+        left_out = columns_left_out(self.ica, self.name)
         found = [
+            (left_out, left_out or ""),
             (not resampled, "only the starts differed: this tells about the search and nothing about other rows"),
             (
                 resampled and self.rows_used < 0.9 * self.rows,
@@ -324,6 +327,7 @@ class Stability(Written):
                     "rows_used": self.rows_used,
                     "columns": self.ica.components_.shape[1],
                     "rank": self.ica.rank_,
+                    "left_out": left_out_facts(self.ica),
                     "reading": self.reading,
                     "settings": self.settings,
                     "components": {
