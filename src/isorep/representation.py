@@ -118,12 +118,14 @@ def reading_notes(*representations: Representation) -> list[str]:
     >>> reading_notes(a, a)
     ["left out of seed0.csv: 'label' (text), 'time' (timestamp)"]
     """
-    said = []
-    for each in representations:
-        name = each.name or "the representation"
-        said += [f"left out of {name}: {_by_reason(each.left_out)}"] if each.left_out else []
-        said += [f"converted in {name}: {_by_reason(each.converted)}"] if each.converted else []
-    return list(dict.fromkeys(said))
+    said = [notes_on(each.name or "the representation", each.left_out, each.converted) for each in representations]
+    return list(dict.fromkeys(note for notes in said for note in notes))
+
+
+def notes_on(name: str, left_out: Mapping[str, str], converted: Mapping[str, str]) -> list[str]:
+    """The sentences about one file: what was left out of it, and what was converted."""
+    said = (("left out of", left_out), ("converted in", converted))
+    return [f"{words} {name}: {_by_reason(columns)}" for words, columns in said if columns]
 
 
 def _by_reason(columns: Mapping[str, str]) -> str:

@@ -119,15 +119,14 @@ def _representation(embedding: Any, key: str | None, named: Sequence[str]) -> tu
     if isinstance(embedding, str | Path):
         path, named_key = split_key(embedding, key)
         place = _stored_place(path, named_key) if path.suffix.lower() == ".h5ad" and path.is_file() else None
-        named = [name.rpartition("::")[2] for name in named]
-        found = read(path, key=place or named_key, besides=named)
-        if place is None or named_key is not None:
-            return found, place
-        return replace(found, left_out=read(path, besides=named).left_out), place
+        return read(path, key=named_key, besides=named), place
     if is_annotated(embedding):
         values, place = embedding_of(embedding, key)
         values = values.to_numpy() if hasattr(values, "to_numpy") else values
-        return Representation(values, ids=np.asarray(embedding.obs_names).astype(str), name=place), place
+        others = [] if key else [entry for entry in ("X", *embedding.obsm.keys()) if entry != place]
+        left_out = {entry: "another embedding" for entry in others if entry != "X" or embedding.X is not None}
+        names = np.asarray(embedding.obs_names).astype(str)
+        return Representation(values, ids=names, name=place, left_out=left_out), place
     if hasattr(embedding, "columns") and hasattr(embedding, "select_dtypes"):
         return _frame(embedding, key, named), None
     return as_representation(embedding, "embedding"), None
@@ -149,6 +148,7 @@ def _frame(frame: Any, key: str | None, named: Sequence[str]) -> Representation:
             tally.kind(typed=True)
             if name in choice.columns:
                 raise InputError(not_a_number(name, *(tally.first or (0, str(frame.iloc[0, place])))))
+    choice.require()
     places = [place for place, name in enumerate(names) if name in choice.columns]
     flags = {name: "true and false to 1 and 0" for name in choice.columns if kinds[name] == FLAG}
     return replace(

@@ -136,9 +136,11 @@ class Tally:
         numbers = counts[_DECIMAL] + (0 if labels else counts[_WHOLE])
         if 2 * (numbers + counts[_SPELLED_OTHERWISE]) < filled:
             return TEXT
+        plain = counts[_WHOLE] + counts[_DECIMAL]
+        others = f", and {plain} of the column's {filled} cells are" if plain else ""
         raise InputError(
-            f"{not_a_number(self.name, *first)}, and {counts[_WHOLE] + counts[_DECIMAL]} of the column's {filled} "
-            f"cells are: correct it, or call the column {shown(f'Metadata_{self.name}')} if it is no feature"
+            f"{not_a_number(self.name, *first)}{others}: correct it, or call the column "
+            f"{shown(f'Metadata_{self.name}')} if it is no feature"
         )
 
 

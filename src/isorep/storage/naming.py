@@ -54,6 +54,11 @@ class Choice:
     left_out: dict[str, str] = field(default_factory=dict)  # the other columns, and why
     doubtful: list[str] = field(default_factory=list)  # those of them that would be features if they held numbers
 
+    def require(self) -> None:
+        """Refuse a table without anything to choose."""
+        if not self.columns and self.list_column is None:
+            raise InputError("there is no feature_* column, no list column and no other numeric column")
+
 
 def choose_columns(kinds: Mapping[str, str], key: str | None, used: Collection[str]) -> Choice:
     """Choose the columns of a table that make up the representation: plain ones, or one list column.
@@ -95,8 +100,6 @@ def choose_columns(kinds: Mapping[str, str], key: str | None, used: Collection[s
             f"several list columns could be meant ({', '.join(lists)}): name one with key=, or as FILE::NAME"
         )
     numeric = [name for name in plain if others[name] in (NUMBER, FLAG)]
-    if not numeric:
-        raise InputError("there is no feature_* column, no list column and no other numeric column")
     left_out = _besides(others, numeric, "")
     return Choice(numeric, None, left_out, [name for name, reason in left_out.items() if reason == TEXT])
 

@@ -44,6 +44,7 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
             _refuse(path, name, kinds[name], schema.field(name).type)
     for name in choice.doubtful:
         _tally(path, name).kind(typed=True)
+    choice.require()
     row_ids = _joined([_labels(path, name) for name in ids_names])
     rows = file.metadata.num_rows
     if rows == 0:

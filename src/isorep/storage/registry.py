@@ -101,7 +101,7 @@ def read(
     key: str | None = None,
     ids: str | None = None,
     name: str | None = None,
-    besides: Collection[str] = (),
+    besides: Collection[str | None] = (),
 ) -> Representation:
     """Read a representation from a file, without loading what can be mapped.
 
@@ -122,7 +122,8 @@ def read(
     name : str, optional
         By default the file's name.
     besides : collection of str
-        Columns that are used otherwise, such as groups and labels: no features, and not counted as left out.
+        Columns that are used otherwise, such as groups and labels: no features, and not counted as left out. What
+        comes before ``::`` in a name, and None, are ignored.
 
     Returns
     -------
@@ -141,8 +142,9 @@ def read(
     """
     path, key = split_key(path, key)
     module = reader(path)
-    contents = guarded(path, lambda: module.load(path, key, ids, besides))
-    left_out = {each: reason for each, reason in contents.left_out.items() if each not in besides}
+    used = {each.rpartition("::")[2] for each in besides if each is not None}
+    contents = guarded(path, lambda: module.load(path, key, ids, used))
+    left_out = {each: reason for each, reason in contents.left_out.items() if each not in used}
     representation: Representation = guarded(
         path,
         lambda: Representation(contents.values, contents.ids, name or path.name, left_out, dict(contents.converted)),

@@ -5,7 +5,7 @@ A representation is floating point; what describes its rows (known factors, labe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,12 @@ class NamedColumns:
     name: str
     ids: Array | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)  # columns or arrays that were not taken, and why
+    converted: Mapping[str, str] = field(default_factory=dict)  # columns that were taken as numbers, and from what
 
 
-def read_table(path: str | Path, *, ids: str | None = None, features: bool = False) -> NamedColumns:
+def read_table(
+    path: str | Path, *, ids: str | None = None, features: bool = False, besides: Collection[str] = ()
+) -> NamedColumns:
     """Read columns of any kind.
 
     Parameters
@@ -44,11 +47,13 @@ def read_table(path: str | Path, *, ids: str | None = None, features: bool = Fal
         The column with row ids; by default as for :func:`isorep.read`.
     features : bool
         Of a table take only what :func:`isorep.read` would: ``feature_*`` columns, or the numeric ones.
+    besides : collection of str
+        Columns of a table that are used otherwise, such as groups: neither taken nor counted as left out.
     """
     place, key = split_key(path, None)
     module = reader(place)
     if module in (text, parquet):
-        return guarded(place, lambda: _table(module, place, key, ids, features))  # type: ignore[no-any-return]
+        return guarded(place, lambda: _table(module, place, key, ids, features, besides))  # type: ignore[no-any-return]
     if key is not None and not features and place.suffix.lower() == ".h5ad":
         wanted = _names(key)
         return NamedColumns({name: column(place, name) for name in wanted}, place.name, read(place, ids=ids).ids)
@@ -63,14 +68,16 @@ def read_table(path: str | Path, *, ids: str | None = None, features: bool = Fal
     return NamedColumns(columns, place.name, contents.ids, contents.left_out)
 
 
-def _table(module: Any, path: Path, key: str | None, ids: str | None, features: bool) -> NamedColumns:
+def _table(
+    module: Any, path: Path, key: str | None, ids: str | None, features: bool, besides: Collection[str]
+) -> NamedColumns:
     if features:
-        return _features(module, path, key, ids)
+        return _features(module, path, key, ids, besides)
     names, parse, index, left_out = (_text_columns if module is text else _parquet_columns)(path)
     if ids is not None and ids not in names:
         raise InputError(f"there is no column {ids!r}; there are {', '.join(names[:12])}")
     ids_name = ids or next(iter(index), None) or default_ids_name(names)
-    chosen = [name for name in names if name != ids_name and name not in index]
+    chosen = [name for name in names if name != ids_name and name not in (*index, *besides)]
     if key is not None:
         chosen, left_out = _names(key), {}
         unknown = [name for name in chosen if name not in names]
@@ -83,19 +90,19 @@ def _table(module: Any, path: Path, key: str | None, ids: str | None, features: 
     return NamedColumns({name: found[name] for name in chosen}, path.name, row_ids, left_out)
 
 
-def _features(module: Any, path: Path, key: str | None, ids: str | None) -> NamedColumns:
+def _features(module: Any, path: Path, key: str | None, ids: str | None, besides: Collection[str]) -> NamedColumns:
     """What :func:`isorep.read` takes of a table, whole numbers too."""
     whole: list[str] = []
     if module is text:
-        contents, whole = text.load_columns(path, key, ids)
+        contents, whole = text.load_columns(path, key, ids, besides)
     else:
-        contents = parquet.load(path, key, ids)
+        contents = parquet.load(path, key, ids, besides)
     values = np.asarray(contents.values[:])
     columns = {name: values[:, place] for place, name in enumerate(contents.columns or ())}
     for name in whole:
         if np.all(np.rint(columns[name]) == columns[name]) and np.all(np.abs(columns[name]) < EXACT):
             columns[name] = columns[name].astype(np.int64)
-    return NamedColumns(columns, path.name, contents.ids, dict(contents.left_out))
+    return NamedColumns(columns, path.name, contents.ids, contents.left_out, contents.converted)
 
 
 def _names(key: str) -> list[str]:

@@ -121,6 +121,9 @@ def _load(
         ids_name = default_ids_name(table.names) if ids is None else ids
         kinds = {name: known.get(name) or kind for name, kind in table.kinds.items()}
         choice = choose_columns(kinds, key, [*besides, *([] if ids_name is None else [ids_name])])
+        if not choice.columns:
+            _kinds(path, choice.doubtful)
+        choice.require()
         chosen, left_out = choice.columns, choice.left_out
         asked = key is not None or chosen[0].startswith(FEATURE_PREFIX)
         row_ids = _Labels(size, ids_name or "")
@@ -178,7 +181,7 @@ class _Parsing:
                 for place, tally in tallies:
                     tally.add(row[place], (line, done + count))
                 count += 1
-            self.large = self.large or bool((np.abs(values[:count]) > EXACT).any())
+            self.large = self.large or bool((np.abs(values[:count]) >= EXACT).any())
             done += count
             if count < step:
                 if count:
@@ -217,7 +220,9 @@ class _Decimals:
             if found is None:
                 continue
             if self._mark not in ("", mark):
-                raise InputError(f"line {line}: {shown(found)} has another decimal mark than the numbers before it")
+                raise InputError(
+                    f"line {line}: {shown(found)} has another decimal mark than other numbers: use one mark"
+                )
             if mark == "," and (self._mark == "" or self._unclear is not None):
                 sure = any("," in cell and is_filled(cell) and not may_be_thousands(cell) for cell in cells)
                 self._unclear = None if sure else found
