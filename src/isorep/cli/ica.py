@@ -69,6 +69,7 @@ def fit(
     from ..ica.model import save_model
     from ..ica.sources import as_source
     from ..ica.summary import summarise
+    from ..representation import reading_notes
     from ..storage import read
     from ..storage.models import require_model_path
     from .console import Interrupted, fit_bar, peak_memory, print_fit
@@ -103,6 +104,7 @@ def fit(
         saved = True
         seconds = time.monotonic() - began
         result = summarise(ica, name=name, rows=len(rows), seconds=seconds, peak_memory=peak_memory())
+        result["caveats"] = [*reading_notes(rows), *result["caveats"]]
         _write_result(result, json, html)
     except KeyboardInterrupt:
         raise Interrupted(f"the model is in {output}" if saved else _what_is_left(checkpoint)) from None
@@ -126,6 +128,7 @@ def apply(
 ) -> None:
     """Turn rows into their independent components, or back, block by block."""
     from ..ica.model import applied, load_model
+    from ..representation import reading_notes
     from ..storage import read, write
     from ..storage.writing import require_target
     from .console import progress_bar
@@ -141,6 +144,8 @@ def apply(
         kept = rows.ids is not None and not drop_ids and plain_path(output).suffix.lower() != ".npy"
         with_ids = "with" if kept else "without"
         print(f"wrote {output}: {len(result)} rows x {result.shape[1]} columns, {result.values.dtype}, {with_ids} ids")
+        for note in reading_notes(rows):
+            print(f"note: {note}")
 
 
 @app.command()
@@ -173,7 +178,7 @@ def stability(
         raise InputError(f"--restarts is {restarts} and must be at least 1")
     ica = _estimator(components, contrast, seed, standardise=standardise)
     require_outputs([json, html], data)
-    rows = read(data, ids=ids)
+    rows = read(data, ids=ids, besides=[groups])
     together = None if groups is None else labels(groups, data)
     with progress_bar(quiet) as progress, _noted() as notes, _about(rows):
         result = repeat(

@@ -66,8 +66,8 @@ def command(
     with progress_bar(quiet) as progress:
         if layers is None:
             result = similarity.indices(
-                _read(source, ids),
-                _read(target, ids),
+                _read(source, ids, groups),
+                _read(target, ids, groups),
                 names=names,
                 permutations=permutations,
                 groups=together,
@@ -78,8 +78,8 @@ def command(
             if limit is not None or (names is not None and len(names) != 1):
                 raise InputError("layer by layer there is one index (--indices NAME) and no --fail-below")
             result = similarity.layers(
-                _layers(source, layers, ids),
-                _layers(target, target_layers or layers, ids),
+                _layers(source, layers, ids, groups),
+                _layers(target, target_layers or layers, ids, groups),
                 index=names[0] if names else "cka_debiased",
                 permutations=permutations,
                 groups=together,
@@ -93,13 +93,13 @@ def command(
         _judge(result, *limit)
 
 
-def _read(path: str, ids: str | None) -> Representation:
+def _read(path: str, ids: str | None, groups: str | None) -> Representation:
     from ..storage import read
 
-    return read(path, ids=ids)
+    return read(path, ids=ids, besides=[groups])
 
 
-def _layers(path: str, names: str, ids: str | None) -> dict[str, Representation]:
+def _layers(path: str, names: str, ids: str | None, groups: str | None) -> dict[str, Representation]:
     """The named arrays of a file, or the named files of a folder."""
     from ..errors import InputError
 
@@ -108,14 +108,14 @@ def _layers(path: str, names: str, ids: str | None) -> dict[str, Representation]
         raise InputError(f"--layers takes different names, separated by commas, not {names!r}")
     folder = Path(path)
     if not folder.is_dir() or folder.suffix.lower() == ".zarr":
-        return {name: _read(f"{path}::{name}", ids) for name in wanted}
+        return {name: _read(f"{path}::{name}", ids, groups) for name in wanted}
     found = {}
     for name in wanted:
         matches = sorted(each for each in folder.iterdir() if name in (each.name, each.stem))
         if len(matches) != 1:
             count = "no file" if not matches else f"{len(matches)} files"
             raise InputError(f"{folder} holds {count} called {name!r}")
-        found[name] = _read(str(matches[0]), ids)
+        found[name] = _read(str(matches[0]), ids, groups)
     return found
 
 

@@ -69,7 +69,7 @@ def collect_caveats(
     each: bool,
 ) -> list[str]:
     """What limits these numbers, in sentences."""
-    said = _about_data(inputs, plan)
+    said = [*inputs.notes, *_about_data(inputs, plan)]
     back = [component.recurs for component in components if component.recurs is not None]
     if back and 2 * sum(back) < len(back):
         said.append(

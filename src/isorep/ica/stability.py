@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from .._version import __version__
 from ..errors import InputError
-from ..representation import Array, Matrix, Representation
+from ..representation import Array, Matrix, Representation, reading_notes
 from ..results import Written
 from ..rows import Progress, no_progress
 from .curvature import Constants, constants, curvature, weak_planes
@@ -107,7 +107,8 @@ def stability(
         "ica": settings(reference),
     }
     name = X.name if isinstance(X, Representation) else None
-    return _described(name or "X", data, reference, fits, asked)
+    notes = tuple(reading_notes(X)) if isinstance(X, Representation) else ()
+    return replace(_described(name or "X", data, reference, fits, asked), notes=notes)
 
 
 def _described(name: str, data: Matrix, reference: ICA, fits: list[Refit], asked: dict[str, Any]) -> Stability:
@@ -192,6 +193,8 @@ class Stability(Written):
     constants : Constants
         Those of the perturbation lemma: numerically huge, a diagnosis and never a promise.
     refits : tuple of RefitFacts
+    notes : tuple of str
+        What was left out or converted when the data were read.
     """
 
     name: str
@@ -206,6 +209,7 @@ class Stability(Written):
     constants: Constants
     refits: tuple[RefitFacts, ...]
     settings: dict[str, Any]
+    notes: tuple[str, ...] = ()
 
     @property
     def scores(self) -> Array:
@@ -293,7 +297,7 @@ class Stability(Written):
             ),
             (clustered < refits, f"the quality of clusters is from {clustered} of {refits} refits"),
         ]
-        return tuple(sentence for applies, sentence in found if applies)
+        return (*self.notes, *(sentence for applies, sentence in found if applies))
 
     def table(self) -> str:
         """One line a component."""
