@@ -194,9 +194,8 @@ def layers(
         prepared.append(_prepare(index, pair))
         report("layers", len(prepared), len(pairs))
     names = tuple(tuple(side.name for side in each) for each in sides)
-    settings = pairings.settings | {"rows": n}
     if not permutations:
-        return _without_null(index, prepared, names, settings)
+        return _without_null(index, prepared, names, pairings.settings | {"rows": n})
     pairings = pairings.keeping_copies(*sides)
     parts = [pairings.part(pair) for pair in pairs]
     shuffled = [
@@ -205,7 +204,7 @@ def layers(
     ]
     observed, draws = pairings.draw(shuffled, lambda done, of: report("permutations", done, of))
     cells = _Cells(pairings, shuffled, observed, draws, [part.single for part in parts])
-    return _with_null(index, prepared, cells, names, settings)
+    return _with_null(index, prepared, cells, names, pairings.settings | {"rows": n})
 
 
 def _prepare(index: str, pair: Pair) -> Prepared:

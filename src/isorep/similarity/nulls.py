@@ -177,10 +177,10 @@ class Pairings:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What was asked for, as plain data."""
+        """What is shuffled and how often, as plain data; copies that move together count as groups."""
         return {
             "permutations": self.permutations,
-            "groups": None if self.copies else self.groups,
+            "groups": self.groups,
             "within": self.classes,
             "random_state": self.random_state,
         }
