@@ -103,6 +103,13 @@ class TestShuffles:
         assert "only 24 different" in few.notes(100)[0]
         assert Shuffles(50).notes(100) == []
 
+    def test_why_rows_take_no_part_is_said(self, rng: np.random.Generator) -> None:
+        within = np.append(np.zeros(99, dtype=int), 1)
+        assert "99 of 100 rows: a row that is alone in its class" in Shuffles(100, within=within).notes(10)[0]
+        groups = np.repeat(np.arange(12), np.arange(1, 13))
+        assert "cut to equal sizes" in Shuffles(len(groups), groups).notes(10)[0]
+        assert "a random part of them" in Shuffles(100).thinned(50, rng).notes(10)[0]
+
 
 class TestNull:
     def test_p_is_never_below_what_distinct_shuffles_allow(self) -> None:

@@ -133,6 +133,9 @@ class Shuffles:
 
     def __init__(self, n: int, groups: Array | None = None, within: Array | None = None) -> None:
         self.n = n
+        self._left_out = "a row that is alone in its class cannot change places"
+        if groups is not None:
+            self._left_out = "groups that change places are cut to equal sizes, those without a partner are left out"
         if groups is None:
             strata = [np.arange(n)] if within is None else _members(within)
             self._strata = [rows[:, None] for rows in strata if len(rows) > 1]
@@ -168,6 +171,7 @@ class Shuffles:
         share = most / len(self.rows)
         part = Shuffles.__new__(Shuffles)
         part.n = self.n
+        part._left_out = "a random part of them is shuffled"
         part._strata = [
             stratum[np.sort(rng.permutation(len(stratum))[: max(2, round(share * len(stratum)))])]
             for stratum in self._strata
@@ -182,9 +186,7 @@ class Shuffles:
         """What a reader of the p-values should know about these pairings."""
         said = []
         if not self.complete:
-            said.append(
-                f"p-values compare {len(self.rows)} of {self.n} rows: groups that change places are cut to equal sizes"
-            )
+            said.append(f"p-values compare {len(self.rows)} of {self.n} rows: {self._left_out}")
         if self.distinct < draws + 1:
             said.append(
                 f"there are only {self.distinct:.0f} different ways to shuffle these rows: no p-value can be below "

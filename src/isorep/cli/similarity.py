@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,6 +40,13 @@ def command(
         str | None,
         typer.Option(help="Rows that belong together: a column (or array) of A, or FILE::COLUMN, or an npy file."),
     ] = None,
+    within: Annotated[
+        str | None,
+        typer.Option(
+            help="Classes inside which rows are shuffled, so that chance includes what the classes alone explain: a "
+            "column (or array) of A, or FILE::COLUMN, or an npy file."
+        ),
+    ] = None,
     ids: Annotated[str | None, typer.Option(help="The column or array with row ids, in both files.")] = None,
     fail_below: Annotated[
         str | None,
@@ -62,6 +70,7 @@ def command(
     names = None if indices is None else [name.strip() for name in indices.split(",") if name.strip()]
     limit = _parse_limit(fail_below, permutations, names)
     together = None if groups is None else labels(groups, source)
+    classes = None if within is None else labels(within, source)
     result: Similarities | LayerMatrix
     with progress_bar(quiet) as progress:
         if layers is None:
@@ -71,6 +80,7 @@ def command(
                 names=names,
                 permutations=permutations,
                 groups=together,
+                within=classes,
                 random_state=seed,
                 progress=progress,
             )
@@ -83,6 +93,7 @@ def command(
                 index=names[0] if names else "cka_debiased",
                 permutations=permutations,
                 groups=together,
+                within=classes,
                 random_state=seed,
                 progress=progress,
             )
@@ -145,6 +156,9 @@ def _judge(result: Similarities, name: str, limit: float) -> None:
     if name not in result.indices:
         raise InputError(f"--fail-below names {name}, which was left out for so many rows: name it in --indices")
     corrected = result[name].corrected
-    if corrected is None or not corrected >= limit:
+    if corrected is None or not math.isfinite(corrected):
+        typer.echo(f"isorep: {name} has no corrected value for these rows, so the limit {limit:g} is not met", err=True)
+        raise typer.Exit(1)
+    if corrected < limit:
         typer.echo(f"isorep: the corrected {name}, {corrected:.4f}, is below the limit {limit:g}", err=True)
         raise typer.Exit(1)

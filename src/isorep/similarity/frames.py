@@ -107,9 +107,13 @@ class Frame:
         )
 
     def components_for(self, variance: float) -> int:
-        """How many leading directions hold this share of the variance."""
+        """How many leading directions hold this share of the variance, with those that tie with the last of them.
+
+        Directions of equal variance have no order: which of them came first would be a matter of rounding.
+        """
         shares = np.cumsum(self.singular_values**2) / self.square_norm
-        return min(int(np.searchsorted(shares, variance - 1e-12)) + 1, self.rank)
+        last = min(int(np.searchsorted(shares, variance - 1e-12)), self.rank - 1)
+        return int((self.singular_values >= (1 - 1e-9) * self.singular_values[last]).sum())
 
 
 def frame_of(values: Matrix, name: str) -> Frame:
