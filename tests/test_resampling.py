@@ -97,6 +97,13 @@ class TestShuffles:
         assert sorted(partners) == list(part.rows)
         assert all(len(set(groups[partners[groups[part.rows] == g]])) == 1 for g in set(groups[part.rows]))
 
+    def test_thinned_groups_lose_rows_before_groups_are_left_out(self, rng: np.random.Generator) -> None:
+        groups = np.repeat(np.arange(20), 500)
+        part = Shuffles(len(groups), groups).thinned(1000, rng)
+        assert len(part.rows) == 1000
+        assert len(set(groups[part.rows])) == 20
+        assert len(set((part.rows % 500).tolist())) == 50  # the same places in every group
+
     def test_few_distinct_shuffles_are_said(self) -> None:
         few = Shuffles(8, np.repeat(np.arange(4), 2))
         assert few.distinct == pytest.approx(24)

@@ -165,17 +165,18 @@ class Shuffles:
         return partners
 
     def thinned(self, most: int, rng: np.random.Generator) -> Shuffles:
-        """The same pairings of a random part of the units, with about ``most`` rows; itself where there are fewer."""
+        """The same pairings of a random part of the rows, about ``most`` of them; itself where there are fewer.
+
+        Groups lose rows, the same places in every group of a stratum, before groups are left out: the number of groups
+        is what p-values rest on.
+        """
         if len(self.rows) <= most:
             return self
         share = most / len(self.rows)
         part = Shuffles.__new__(Shuffles)
         part.n = self.n
         part._left_out = "a random part of them is shuffled"
-        part._strata = [
-            stratum[np.sort(rng.permutation(len(stratum))[: max(2, round(share * len(stratum)))])]
-            for stratum in self._strata
-        ]
+        part._strata = [_thinner(stratum, share, rng) for stratum in self._strata]
         part.rows = np.sort(np.concatenate([stratum.ravel() for stratum in part._strata]))
         part.distinct = float(_exp(sum(math.lgamma(len(stratum) + 1) for stratum in part._strata)))
         part._place = np.full(self.n, -1)
@@ -193,6 +194,15 @@ class Shuffles:
                 f"{1 / self.distinct:.2g}"
             )
         return said
+
+
+def _thinner(stratum: Array, share: float, rng: np.random.Generator) -> Array:
+    """A share of the cells of a (groups, rows) array: as many groups as that allows, with fewer rows each."""
+    groups, length = stratum.shape
+    rows = math.ceil(share * length)
+    units = min(groups, max(2, round(share * groups * length / rows)))
+    places = np.sort(rng.permutation(length)[:rows])
+    return np.asarray(stratum[np.sort(rng.permutation(groups)[:units])][:, places])
 
 
 def _members(codes: Array) -> list[Array]:
