@@ -376,8 +376,8 @@ def _tail_p(values: Array, observed: float, higher_is_closer: bool) -> float:
     """
     sign = 1.0 if higher_is_closer else -1.0
     n = len(values)
-    spread = float(np.std(values, ddof=1))
-    if n < _MOMENTS_ENOUGH or not spread > 0:
+    spread = float(np.std(values, ddof=1)) if n >= _MOMENTS_ENOUGH else 0.0
+    if not spread > 0:
         return (1 + int((sign * values >= sign * observed).sum())) / (1 + n)
     z = sign * (observed - float(np.mean(values))) / (spread * math.sqrt(1 + 1 / n))
     skew = float(np.clip(sign * stats.skew(values, bias=False), -1.5, 1.5))

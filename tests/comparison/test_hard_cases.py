@@ -62,6 +62,7 @@ def test_scales_at_the_edge_of_the_dtype_change_nothing(dtype, scale):
     for name in ("rigid", "linear"):
         assert scaled.rungs[name].held_out.mean == pytest.approx(plain.rungs[name].held_out.mean, rel=1e-4)
         assert scaled.rungs[name].null.mean == pytest.approx(plain.rungs[name].null.mean, rel=1e-4)
+        assert scaled.rungs[name].interval.high == pytest.approx(plain.rungs[name].interval.high, rel=1e-4)
     assert scaled.diameter.value == pytest.approx(plain.diameter.value * scale, rel=1e-5)
 
 

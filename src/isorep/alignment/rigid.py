@@ -72,10 +72,12 @@ class Rigid(Aligner):
 
 def _polar(cross: Array, well_conditioned: bool) -> tuple[Array, float]:
     """The orthogonal factor of a square matrix and the sum of its singular values."""
-    if well_conditioned:
-        squares, axes = np.linalg.eigh(cross.T @ cross)
+    size = float(np.abs(cross).max(initial=0.0))
+    if well_conditioned and size > 0:
+        scaled = cross / size  # squares of large values overflow, of small ones vanish
+        squares, axes = np.linalg.eigh(scaled.T @ scaled)
         if squares[0] > _RESOLVED * squares[-1]:
             singular = np.sqrt(squares)
-            return np.asarray((cross @ axes / singular) @ axes.T), float(singular.sum())
+            return np.asarray((scaled @ axes / singular) @ axes.T), size * float(singular.sum())
     u, singular, vt = np.linalg.svd(cross)  # numpy's lets other threads run, scipy's does not
     return np.asarray(u @ vt), float(singular.sum())

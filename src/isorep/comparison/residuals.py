@@ -193,7 +193,7 @@ def residual_pass(
     for name in pulled:
         count = len(fitted[name].without)
         result.pulls[name] = Pulls(
-            (np.zeros((count, d_x, d_y), np.float32), np.zeros((count, d_y, d_x), np.float32)),
+            (np.zeros((count, d_x, d_y), centre.dtype), np.zeros((count, d_y, d_x), centre.dtype)),
             (np.zeros((count, d_y)), np.zeros((count, d_x))),
         )
 
@@ -248,7 +248,7 @@ def _pulled(x: Array, y: Array, errors: tuple[Array, Array], norms: Array, kept:
     found = []
     for rows, error, norm in ((x, errors[0], norms[0]), (y, errors[1], norms[1])):
         width = y.shape[1] if rows is x else x.shape[1]
-        weight = -1.0 / np.maximum(norm, np.finfo(np.float32).tiny)
+        weight = -1.0 / np.maximum(norm, np.finfo(error.dtype).tiny)
         if kept is not None:
             weight = weight * kept
         unit = error[:, :width] * weight[:, None].astype(error.dtype)
