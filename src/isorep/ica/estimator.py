@@ -219,6 +219,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _whitening(self, source: Source, keeper: Keeper, seed: int) -> tuple[Whitening, int]:
         """Fitted to the rows, or taken from the checkpoint, with its seed: nothing may tell the two apart."""
         whitening = Whitening(self.n_components, kind="pca", rounding=self.rounding).fit_source(source)
+        whitening.components_ = np.ascontiguousarray(whitening.components_)  # the order in which files hold them
+        whitening.mixing_ = np.ascontiguousarray(whitening.mixing_)
         if not isinstance(keeper, Checkpoint):
             return whitening, seed
         names = ("mean", "components", "mixing", "singular_values", "rank")
