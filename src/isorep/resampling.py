@@ -32,6 +32,7 @@ BLOCKS = 25  # blocks of rows that a jackknife leaves out one at a time
 MOST_GROUP_BLOCKS = 50
 FEW_GROUPS = 20  # fewer than this, and intervals over groups are only approximate
 _STRATUM = 5  # groups that exchange partners, at least
+_FAR_SMALLER = 0.2  # of the largest, and a group starts a stratum of its own, though the last one has fewer than five
 _SIMILAR = 0.8  # size of the smallest group of a stratum relative to the largest, where there are enough groups
 _MOMENTS_ENOUGH = 20  # draws from which on a tail may be fitted
 
@@ -233,7 +234,8 @@ def _group_strata(groups: Array, within: Array | None) -> list[Array]:
 def _strata_of(members: Sequence[Array]) -> list[Array]:
     """Cut one list of groups into strata, from the largest group on.
 
-    A stratum takes groups while they are at least 0.8 of its largest, and at least five. The last groups, too few for a
+    A stratum takes groups while they are at least 0.8 of its largest, and at least five, unless that would cut large
+    groups to a fifth. The last groups, too few for a
     stratum of their own, are the smallest ones: they are left out, unless they are all there is.
     """
     if len(members) < 2:
@@ -242,7 +244,8 @@ def _strata_of(members: Sequence[Array]) -> list[Array]:
     strata: list[list[Array]] = [[]]
     for rows in ordered:
         current = strata[-1]
-        if len(current) >= _STRATUM and len(rows) < _SIMILAR * len(current[0]):
+        share = len(rows) / len(current[0]) if current else 1.0
+        if (len(current) >= _STRATUM and share < _SIMILAR) or (len(current) > 1 and share < _FAR_SMALLER):
             strata.append([])
         strata[-1].append(rows)
     if len(strata) > 1 and len(strata[-1]) < _STRATUM:

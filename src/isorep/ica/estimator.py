@@ -231,6 +231,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         whitening = Whitening(
             self.n_components, kind="pca", rounding=self.rounding, standardise=self.standardise
         ).fit_source(source)
+        whitening.components_ = np.ascontiguousarray(whitening.components_)  # the order in which files hold them
+        whitening.mixing_ = np.ascontiguousarray(whitening.mixing_)
         if not isinstance(keeper, Checkpoint):
             return whitening, seed
         names = ("mean", "components", "mixing", "singular_values", "rank")
