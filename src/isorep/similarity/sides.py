@@ -10,7 +10,7 @@ import numpy as np
 from ..conditioning import Factor, factor_covariance
 from ..errors import InputError
 from ..moments import Moments, fold_moments, require_memory
-from ..representation import Array, Matrix, as_representation, match_rows, rounding_of
+from ..representation import Array, Matrix, as_representation, match_rows, reading_notes, rounding_of
 from ..resampling import equal_rows
 from ..rows import block_rows, map_blocks, read_rows, refuse_non_finite, select
 from .frames import Frame, frame_of, frame_of_factor
@@ -192,6 +192,7 @@ def paired(x: Any, y: Any = None, *, moments: bool = True) -> Pair:
     if n < 3:
         raise InputError(f"{names[0]} and {names[1]} have {n} rows: at least 3 are needed")
     pair = Pair(Side(a.values, names[0], n), Side(b.values, names[1], n))
+    pair.caveats.extend(reading_notes(a, b))
     if match.half_identified:
         pair.caveats.append("rows are paired by position: only one side has row ids, so nothing confirms it")
     if moments:
