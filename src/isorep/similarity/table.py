@@ -143,7 +143,7 @@ def indices(
     --------
     >>> import numpy as np, isorep
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
-    >>> found = isorep.similarity.indices(X, X @ [[1.0, 2, 0], [0, 1, 0], [1, 0, 3]], permutations=50)
+    >>> found = isorep.similarity.indices(X, X @ [[1.0, 2, 0], [0, 1, 0], [1, 0, 3]], permutations=100)
     >>> round(found["cca"].corrected, 6)
     1.0
     """
