@@ -124,7 +124,7 @@ def test_condition_and_rank_are_found_through_bad_scaling(rng):
     units = np.array([1.0, 1e6, 1e-6, 1e3, 1.0])
     x = np.column_stack([x * units, x[:, 0] + x[:, 4], np.full(500, 7.0)])
     moments = Moments.from_rows(x, x[:, :1])
-    factor = factor_covariance(moments.xx, moments.n, moments.source_mean, np.finfo(x.dtype).eps)
+    factor = factor_covariance(moments.xx, moments.n, moments.source_mean, np.finfo(x.dtype).eps, any_scale=True)
     assert factor.rank == 5
     assert factor.constant.tolist() == [False] * 6 + [True]
     centred = x - x.mean(0)

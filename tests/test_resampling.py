@@ -97,11 +97,25 @@ class TestShuffles:
         assert sorted(partners) == list(part.rows)
         assert all(len(set(groups[partners[groups[part.rows] == g]])) == 1 for g in set(groups[part.rows]))
 
+    def test_thinned_groups_lose_rows_before_groups_are_left_out(self, rng: np.random.Generator) -> None:
+        groups = np.repeat(np.arange(20), 500)
+        part = Shuffles(len(groups), groups).thinned(1000, rng)
+        assert len(part.rows) == 1000
+        assert len(set(groups[part.rows])) == 20
+        assert len(set((part.rows % 500).tolist())) == 50  # the same places in every group
+
     def test_few_distinct_shuffles_are_said(self) -> None:
         few = Shuffles(8, np.repeat(np.arange(4), 2))
         assert few.distinct == pytest.approx(24)
         assert "only 24 different" in few.notes(100)[0]
         assert Shuffles(50).notes(100) == []
+
+    def test_why_rows_take_no_part_is_said(self, rng: np.random.Generator) -> None:
+        within = np.append(np.zeros(99, dtype=int), 1)
+        assert "99 of 100 rows: a row that is alone in its class" in Shuffles(100, within=within).notes(10)[0]
+        groups = np.repeat(np.arange(12), np.arange(1, 13))
+        assert "cut to equal sizes" in Shuffles(len(groups), groups).notes(10)[0]
+        assert "a random part of them" in Shuffles(100).thinned(50, rng).notes(10)[0]
 
 
 class TestNull:

@@ -202,14 +202,17 @@ def merged(folds: Sequence[Sums]) -> Sums:
 def about_own_mean(rows: Array, mean: Array, n: int) -> tuple[Array, Array]:
     """Rows about their mean, with the row that accounts for its distance from an earlier mean of ``n`` rows.
 
-    Merging co-moments adds a multiple of the outer product of that distance; as one more row it costs no pass.
+    Merging co-moments adds a multiple of the outer product of that distance; as one more row it costs no pass. The mean
+    is summed about the first row: its error is then relative to the spread, and a constant column has none at all.
     """
     m = len(rows)
     with np.errstate(over="ignore", invalid="ignore"):  # overflow is reported with its place by require_finite
+        first = rows[0].astype(np.float64)
         centred = np.empty((m + 1, rows.shape[1]))
-        centred[:m] = rows
-        own = centred[:m].mean(axis=0)
-        centred[:m] -= own
+        np.subtract(rows, first, out=centred[:m])
+        shift = centred[:m].mean(axis=0)
+        centred[:m] -= shift
+        own = first + shift
         centred[m] = np.sqrt(n * m / (n + m)) * (own - mean)
     return own, centred
 

@@ -6,7 +6,8 @@ comparison of paired rows rests on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 from .errors import InputError
 
 Array = NDArray[Any]
+
+_MOST_NAMED = 8
 
 
 class Matrix(Protocol):
@@ -65,6 +68,10 @@ class Representation:
         Strings or integers that name the examples; they must be unique.
     name : str, optional
         What to call this representation in tables and errors.
+    left_out : mapping
+        Columns or arrays of the file that are not among the values, and why; :func:`isorep.read` fills it.
+    converted : mapping
+        Columns of the file that were turned into numbers, and from what.
 
     Examples
     --------
@@ -76,6 +83,8 @@ class Representation:
     values: Matrix
     ids: Array | None = None
     name: str | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    converted: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         label = self.name or "the representation"
@@ -95,7 +104,40 @@ class Representation:
     def __repr__(self) -> str:
         ids = "with ids" if self.ids is not None else "no ids"
         rows, columns = self.shape
-        return f"Representation({self.name!r}, {rows} rows x {columns} columns, {self.values.dtype}, {ids})"
+        left = f", {len(self.left_out)} left out" if self.left_out else ""
+        return f"Representation({self.name!r}, {rows} rows x {columns} columns, {self.values.dtype}, {ids}{left})"
+
+
+def reading_notes(*representations: Representation) -> list[str]:
+    """Sentences that name the columns or arrays which were left out of files, or converted, when they were read.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> a = isorep.Representation(np.eye(2), name="seed0.csv", left_out={"label": "text", "time": "timestamp"})
+    >>> reading_notes(a, a)
+    ["left out of seed0.csv: 'label' (text), 'time' (timestamp)"]
+    """
+    said = [notes_on(each.name or "the representation", each.left_out, each.converted) for each in representations]
+    return list(dict.fromkeys(note for notes in said for note in notes))
+
+
+def notes_on(name: str, left_out: Mapping[str, str], converted: Mapping[str, str]) -> list[str]:
+    """The sentences about one file: what was left out of it, and what was converted."""
+    said = (("left out of", left_out), ("converted in", converted))
+    return [f"{words} {name}: {_by_reason(columns)}" for words, columns in said if columns]
+
+
+def _by_reason(columns: Mapping[str, str]) -> str:
+    """Columns with what is said of each, those of which the same is said together, and not too many."""
+    parts: dict[str, list[str]] = {}
+    for name, reason in columns.items():
+        parts.setdefault(reason, []).append(repr(name if len(name) <= 40 else f"{name[:37]}..."))
+    said = []
+    for reason, names in parts.items():
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        said.append(f"{', '.join(names[:_MOST_NAMED])}{more} ({reason})")
+    return ", ".join(said)
 
 
 def as_representation(data: Any, name: str) -> Representation:

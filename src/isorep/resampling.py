@@ -32,6 +32,7 @@ BLOCKS = 25  # blocks of rows that a jackknife leaves out one at a time
 MOST_GROUP_BLOCKS = 50
 FEW_GROUPS = 20  # fewer than this, and intervals over groups are only approximate
 _STRATUM = 5  # groups that exchange partners, at least
+_FAR_SMALLER = 0.2  # of the largest, and a group starts a stratum of its own, though the last one has fewer than five
 _SIMILAR = 0.8  # size of the smallest group of a stratum relative to the largest, where there are enough groups
 _MOMENTS_ENOUGH = 20  # draws from which on a tail may be fitted
 
@@ -133,6 +134,9 @@ class Shuffles:
 
     def __init__(self, n: int, groups: Array | None = None, within: Array | None = None) -> None:
         self.n = n
+        self._left_out = "a row that is alone in its class cannot change places"
+        if groups is not None:
+            self._left_out = "groups that change places are cut to equal sizes, those without a partner are left out"
         if groups is None:
             strata = [np.arange(n)] if within is None else _members(within)
             self._strata = [rows[:, None] for rows in strata if len(rows) > 1]
@@ -162,16 +166,18 @@ class Shuffles:
         return partners
 
     def thinned(self, most: int, rng: np.random.Generator) -> Shuffles:
-        """The same pairings of a random part of the units, with about ``most`` rows; itself where there are fewer."""
+        """The same pairings of a random part of the rows, about ``most`` of them; itself where there are fewer.
+
+        Groups lose rows, the same places in every group of a stratum, before groups are left out: the number of groups
+        is what p-values rest on.
+        """
         if len(self.rows) <= most:
             return self
         share = most / len(self.rows)
         part = Shuffles.__new__(Shuffles)
         part.n = self.n
-        part._strata = [
-            stratum[np.sort(rng.permutation(len(stratum))[: max(2, round(share * len(stratum)))])]
-            for stratum in self._strata
-        ]
+        part._left_out = "a random part of them is shuffled"
+        part._strata = [_thinner(stratum, share, rng) for stratum in self._strata]
         part.rows = np.sort(np.concatenate([stratum.ravel() for stratum in part._strata]))
         part.distinct = float(_exp(sum(math.lgamma(len(stratum) + 1) for stratum in part._strata)))
         part._place = np.full(self.n, -1)
@@ -182,15 +188,22 @@ class Shuffles:
         """What a reader of the p-values should know about these pairings."""
         said = []
         if not self.complete:
-            said.append(
-                f"p-values compare {len(self.rows)} of {self.n} rows: groups that change places are cut to equal sizes"
-            )
+            said.append(f"p-values compare {len(self.rows)} of {self.n} rows: {self._left_out}")
         if self.distinct < draws + 1:
             said.append(
                 f"there are only {self.distinct:.0f} different ways to shuffle these rows: no p-value can be below "
                 f"{1 / self.distinct:.2g}"
             )
         return said
+
+
+def _thinner(stratum: Array, share: float, rng: np.random.Generator) -> Array:
+    """A share of the cells of a (groups, rows) array: as many groups as that allows, with fewer rows each."""
+    groups, length = stratum.shape
+    rows = math.ceil(share * length)
+    units = min(groups, max(2, round(share * groups * length / rows)))
+    places = np.sort(rng.permutation(length)[:rows])
+    return np.asarray(stratum[np.sort(rng.permutation(groups)[:units])][:, places])
 
 
 def _members(codes: Array) -> list[Array]:
@@ -221,7 +234,8 @@ def _group_strata(groups: Array, within: Array | None) -> list[Array]:
 def _strata_of(members: Sequence[Array]) -> list[Array]:
     """Cut one list of groups into strata, from the largest group on.
 
-    A stratum takes groups while they are at least 0.8 of its largest, and at least five. The last groups, too few for a
+    A stratum takes groups while they are at least 0.8 of its largest, and at least five, unless that would cut large
+    groups to a fifth. The last groups, too few for a
     stratum of their own, are the smallest ones: they are left out, unless they are all there is.
     """
     if len(members) < 2:
@@ -230,7 +244,8 @@ def _strata_of(members: Sequence[Array]) -> list[Array]:
     strata: list[list[Array]] = [[]]
     for rows in ordered:
         current = strata[-1]
-        if len(current) >= _STRATUM and len(rows) < _SIMILAR * len(current[0]):
+        share = len(rows) / len(current[0]) if current else 1.0
+        if (len(current) >= _STRATUM and share < _SIMILAR) or (len(current) > 1 and share < _FAR_SMALLER):
             strata.append([])
         strata[-1].append(rows)
     if len(strata) > 1 and len(strata[-1]) < _STRATUM:

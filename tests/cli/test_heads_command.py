@@ -39,7 +39,7 @@ def test_two_heads_with_features_and_everything(isorep_command, folder):
         "heads", f"{folder / 'model.safetensors'}::lm_head.weight", folder / "other.npy",
         "--bias", "lm_head.bias", "--other-bias", folder / "other_bias.npy",
         "--features", f"{folder / 'features.npz'}::values", "--other-features", folder / "other_features.npy",
-        "--groups", "document", "--weights", folder / "counts.npy", "--boot", "20",
+        "--groups", "document", "--weights", folder / "counts.npy",
         "--json", folder / "h.json", "--html", folder / "h.html",
     )  # fmt: skip
     assert (done.code, done.err) == (0, "")
@@ -64,7 +64,7 @@ def test_limits_decide_the_exit_code(isorep_command, folder):
     assert "the condition number of the worse centred head, inf, exceeds the limit 1000" in missed.err
     both = isorep_command(
         "heads", folder / "other.npy", folder / "other.npy", "--features", folder / "other_features.npy",
-        "--other-features", f"{folder / 'features.npz'}::values", "--boot", "0",
+        "--other-features", f"{folder / 'features.npz'}::values", "--no-intervals",
         "--fail-above", "kl=0.001", "--fail-above", "excess=0.001", "--quiet",
     )  # fmt: skip
     assert both.code == 1
@@ -126,7 +126,7 @@ def test_features_in_another_order_are_joined_by_id(isorep_command, folder):
     np.save(folder / "g.npy", m.g)
     np.save(folder / "h.npy", m.other_g)
     asked = ["heads", folder / "g.npy", folder / "h.npy", "--features", folder / "a.npz",
-             "--other-features", folder / "b.npz", "--boot", "0"]  # fmt: skip
+             "--other-features", folder / "b.npz", "--no-intervals"]  # fmt: skip
     refused = isorep_command(*asked)
     assert refused.code == 2
     assert "join them by id (--join" in refused.err

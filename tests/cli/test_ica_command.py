@@ -540,3 +540,20 @@ def test_help_of_the_group_and_of_every_command(isorep_command):
     bare = isorep_command("ica")
     assert (bare.code, bare.out) == (2, "")
     assert bare.err.startswith("Usage: ")
+
+
+def test_columns_that_hardly_vary_are_named_and_count_when_standardised(folder, isorep_command):
+    values = np.array(VALUES)
+    values[:, 2] *= 1e-7
+    np.save(folder / "dead.npy", values)
+    for options, rank, left_out in (((), 5, [2]), (("--standardise",), 6, [])):
+        out = ("-o", folder / "m.safetensors", "--json", folder / "m.json")
+        done = isorep_command("ica", "fit", folder / "dead.npy", *out, *options)
+        assert done.code == 0
+        assert done.out.count("1 column of dead.npy hardly varies") == len(left_out)
+        told = json.loads((folder / "m.json").read_text())
+        assert (told["rank"], told["left_out"]["columns"]) == (rank, left_out)
+        assert told["settings"]["standardise"] is bool(options)
+        done = isorep_command("ica", "stability", folder / "dead.npy", "--restarts", "2", *options)
+        assert done.code == 0
+        assert done.out.count("1 column of dead.npy hardly varies") == len(left_out)

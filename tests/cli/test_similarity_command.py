@@ -40,7 +40,7 @@ def test_two_files_give_every_index_with_its_chance(isorep_command, folder):
     assert "10 of 10 indices find a.npy and b.npy closer than chance" in done.out
     told = json.loads((folder / "s.json").read_text())
     assert told["schema"] == "isorep.similarity/1"
-    assert told["settings"] == {"permutations": 30, "groups": 30, "random_state": 0}
+    assert told["settings"] == {"permutations": 30, "groups": 30, "within": None, "random_state": 0}
     assert told["indices"]["cca"]["value"] == pytest.approx(1.0, abs=1e-5)
     assert "<html" in (folder / "s.html").read_text()
 

@@ -157,3 +157,11 @@ def test_the_result_prints_and_answers_questions():
         bare.transform(X)
     assert bare.components == ()
     assert bare.filtered is None
+
+
+def test_columns_that_hardly_vary_do_not_count_and_are_named():
+    dead = np.column_stack([X, 1e-6 * np.random.default_rng(0).normal(size=len(X))])
+    assert whitening(dead, "all").rank == whitening(X, "all").rank == 8
+    for conditions in (("base", "pca_ica"), ("base", "pca")):
+        result = isorep.deconfound(dead, TREATED, PLATE, conditions=conditions, folds=2, **QUICK)
+        assert sum("1 column of embedding hardly varies" in caveat for caveat in result.caveats) == 1

@@ -178,3 +178,31 @@ def test_a_missing_package_names_the_extra(monkeypatch, package, settings):
     with pytest.raises(InputError, match=rf"{package}: install it with  pip install 'isorep\[bio\]'"):
         isorep.deconfound(X, TREATED, PLATE, **QUICK | settings)
     assert 0.5 < auroc(X, TREATED, PLATE) < 1  # logistic regression needs neither
+
+
+def test_columns_of_a_data_frame_are_features_only_if_they_are_numbers():
+    frame = pd.DataFrame(X, columns=[f"x{place}" for place in range(X.shape[1])])
+    frame = frame.assign(label=TREATED, plate=PLATE)
+    expected = auroc(frame, "label", "plate")
+    day = frame.assign(time=pd.Timestamp("2020-01-01"), note="word")
+    result = isorep.deconfound(day, "label", "plate", **QUICK)
+    assert result.mean("auroc", "base").value == expected
+    assert "left out of embedding: 'time' (timestamp), 'note' (text)" in result.caveats
+    flagged = isorep.deconfound(frame.assign(on=np.arange(len(X)) % 2 == 0), "label", "plate", **QUICK)
+    assert flagged.data.columns == X.shape[1] + 1
+    assert "converted in embedding: 'on' (true and false to 1 and 0)" in flagged.caveats
+    text = frame["x0"].astype(str)
+    text[30] = "0.3x"
+    for column in (text, text.astype("category"), frame["x0"].astype(object).mask(frame.index == 30, "0.3x")):
+        with pytest.raises(InputError, match=r"row 30, column 'x0': '0.3x' is not a number"):
+            isorep.deconfound(frame.assign(x0=column), "label", "plate", **QUICK)
+    assert auroc(frame.assign(x0=frame["x0"].astype(object)), "label", "plate") == expected
+    assert auroc(frame.assign(x0=frame["x0"].astype("category")), "label", "plate") == expected
+
+
+def test_labels_that_are_numbers_in_a_table_are_no_features(tmp_path):
+    frame = pd.DataFrame(X, columns=[f"x{place}" for place in range(X.shape[1])])
+    frame.assign(label=TREATED.astype(int), plate=PLATE, copy=TREATED.astype(int)).to_csv(tmp_path / "t.csv")
+    result = isorep.deconfound(tmp_path / "t.csv", "label", "plate", control="0", **QUICK)
+    assert result.data.columns == X.shape[1]
+    assert "left out of t.csv: 1 columns that repeat label or batch" in result.caveats

@@ -25,7 +25,7 @@ def two_models(n=120, classes=6, seed=0):
 def test_every_number_is_that_of_the_definition():
     f, h, g, other = two_models()
     b = np.arange(6.0)
-    found = closeness(f, h, g, other, source_bias=b, n_boot=0)
+    found = closeness(f, h, g, other, source_bias=b, intervals=False)
     p, q = log_softmax(f @ g.T + b, axis=1), log_softmax(h @ other.T, axis=1)
     kl = np.sum(np.exp(p) * (p - q), axis=1)
     assert found.kl.mean == pytest.approx(kl.mean())
@@ -50,12 +50,12 @@ def test_a_reference_class_gives_the_log_odds_of_the_paper():
     f, h, g, other = two_models()
     p, q = log_softmax(f @ g.T, axis=1), log_softmax(h @ other.T, axis=1)
     expected = ((p - p[:, [2]]) - (q - q[:, [2]])).std(axis=0).max()
-    assert closeness(f, h, g, other, reference=2, n_boot=0).log_odds.value == pytest.approx(expected)
+    assert closeness(f, h, g, other, reference=2, intervals=False).log_odds.value == pytest.approx(expected)
 
 
 def test_logits_say_the_same_as_features_and_heads():
     f, h, g, other = two_models()
-    whole, logits = closeness(f, h, g, other, n_boot=0), closeness(f @ g.T, h @ other.T, n_boot=0)
+    whole, logits = closeness(f, h, g, other, intervals=False), closeness(f @ g.T, h @ other.T, intervals=False)
     assert logits.kl.mean == pytest.approx(whole.kl.mean)
     assert logits.log_odds.value == pytest.approx(whole.log_odds.value)
     assert logits.representations is None
@@ -65,7 +65,7 @@ def test_logits_say_the_same_as_features_and_heads():
 @given(seed=st.integers(0, 1000), biases=st.booleans())
 def test_models_of_one_class_of_equivalence_are_at_distance_zero(seed, biases):
     m = equal_models(n=60, seed=seed, biases=biases)
-    found = closeness(m.f, m.other_f, m.g, m.other_g, source_bias=m.b, target_bias=m.other_b, n_boot=0)
+    found = closeness(m.f, m.other_f, m.g, m.other_g, source_bias=m.b, target_bias=m.other_b, intervals=False)
     assert max(found.kl.largest, found.kl_reverse.largest, found.total_variation.largest) < 1e-9
     assert found.agreement.mean == 1
     assert found.log_odds.value < 1e-9
@@ -80,7 +80,10 @@ def test_models_of_one_class_of_equivalence_are_at_distance_zero(seed, biases):
 def test_the_order_of_classes_and_one_vector_for_all_of_them_change_nothing(seed):
     f, h, g, other = two_models(n=40, seed=seed)
     order = np.random.default_rng(seed).permutation(6)
-    plain, moved = closeness(f, h, g, other, n_boot=0), closeness(f, h, g[order] + 7, other[order] - 3, n_boot=0)
+    plain, moved = (
+        closeness(f, h, g, other, intervals=False),
+        closeness(f, h, g[order] + 7, other[order] - 3, intervals=False),
+    )
     for name in ("kl", "kl_reverse", "total_variation"):
         assert getattr(moved, name).mean == pytest.approx(getattr(plain, name).mean, rel=1e-6)
     assert moved.log_odds.value == pytest.approx(plain.log_odds.value, rel=1e-6)
@@ -89,7 +92,7 @@ def test_the_order_of_classes_and_one_vector_for_all_of_them_change_nothing(seed
 
 def test_a_tiny_divergence_with_representations_far_apart_is_seen_by_the_log_odds():
     f, other_f, g, other_g = circle_models()
-    found = closeness(f, other_f, g, other_g, n_boot=60)
+    found = closeness(f, other_f, g, other_g)
     assert max(found.kl.mean, found.kl_reverse.mean) < 1e-4
     assert found.agreement.mean == 1
     assert found.representations.linear_r2 < 0.6
@@ -118,7 +121,7 @@ def test_groups_widen_intervals():
     groups = np.repeat(np.arange(30), 10)
     f, g = rng.normal(size=(30, 3))[groups], rng.normal(size=(6, 3))  # all rows of a group are one row
     h = f + (0.5 * rng.normal(size=(30, 3)))[groups]
-    alone, together = closeness(f, h, g, g, n_boot=60), closeness(f, h, g, g, groups=groups, n_boot=60)
+    alone, together = closeness(f, h, g, g), closeness(f, h, g, g, groups=groups)
     for part in ("kl", "log_odds"):
         narrow, wide = getattr(alone, part).interval, getattr(together, part).interval
         assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
@@ -130,13 +133,13 @@ def test_groups_widen_intervals():
 
 def test_blocks_files_and_pooled_units_give_the_same_figures(monkeypatch, tmp_path):
     f, h, g, other = two_models(n=300)
-    whole = closeness(f, h, g, other, n_boot=50)
+    whole = closeness(f, h, g, other)
     module = import_module("isorep.heads.closeness")
     monkeypatch.setattr(module, "block_rows", lambda *widths, **how: 64)
     monkeypatch.setattr(module, "_MOST_CELLS", 7 * 6 * 50)
     np.save(tmp_path / "f.npy", f)
     np.save(tmp_path / "h.npy", h)
-    parts = closeness(tmp_path / "f.npy", tmp_path / "h.npy", g, other, n_boot=50)
+    parts = closeness(tmp_path / "f.npy", tmp_path / "h.npy", g, other)
     assert parts.kl.mean == pytest.approx(whole.kl.mean, rel=1e-12)
     assert parts.log_odds.value == pytest.approx(whole.log_odds.value, rel=1e-12)
     assert parts.log_odds.standardised == pytest.approx(whole.log_odds.standardised, rel=1e-9)
@@ -146,7 +149,7 @@ def test_blocks_files_and_pooled_units_give_the_same_figures(monkeypatch, tmp_pa
 
 def test_saturated_probabilities_and_large_offsets_are_no_trouble():
     m = equal_models(n=50, biases=False)
-    found = closeness(1e4 * m.f, 1e4 * m.other_f, m.g + 1e6, m.other_g - 1e6, n_boot=0)
+    found = closeness(1e4 * m.f, 1e4 * m.other_f, m.g + 1e6, m.other_g - 1e6, intervals=False)
     assert found.kl.largest < 1e-3
     assert np.isfinite(found.log_odds.value)
 
@@ -164,7 +167,6 @@ def test_saturated_probabilities_and_large_offsets_are_no_trouble():
         (lambda f, h, g, o: closeness(f[:, :1], h[:, :1]), "there is one class"),
         (lambda f, h, g, o: closeness(f[:1], h[:1], g, o), "have 1 row"),
         (lambda f, h, g, o: closeness(np.where(f > 2, np.inf, f), h, g, o), "infinite value"),
-        (lambda f, h, g, o: closeness(f, h, g, o, n_boot=-1), "n_boot is -1"),
     ],
 )
 def test_wrong_input_is_one_sentence(call, match):
@@ -174,5 +176,5 @@ def test_wrong_input_is_one_sentence(call, match):
 
 def test_features_that_do_not_vary_have_no_distance():
     f, h, g, other = two_models()
-    found = closeness(np.ones_like(f), h, g, other, n_boot=0)
+    found = closeness(np.ones_like(f), h, g, other, intervals=False)
     assert found.representations is None

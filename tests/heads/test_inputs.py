@@ -24,19 +24,22 @@ def paired():
 
 def test_paired_features_are_joined_by_id_where_that_is_asked_for(paired):
     groups = np.arange(5, 80) // 8
-    given = {"features": paired[0], "other_features": paired[1], "groups": groups, "n_boot": 20}
+    given = {"features": paired[0], "other_features": paired[1], "groups": groups}
     with pytest.raises(isorep.InputError, match="join them by id"):
         examine(M.g, M.other_g, **given)
     found = examine(M.g, M.other_g, join=True, **given)
-    wanted = {"features": M.f[5:75], "other_features": M.other_f[5:75], "groups": groups[:70], "n_boot": 20}
+    wanted = {"features": M.f[5:75], "other_features": M.other_f[5:75], "groups": groups[:70]}
     plain = examine(M.g, M.other_g, **wanted)
     assert found.head_map.regression.head.r2 == plain.head_map.regression.head.r2 > 0.999
     assert found.closeness.kl == plain.closeness.kl
     assert found.head_map.settings["groups"] == plain.head_map.settings["groups"] == 10
     note = "joined by id: 70 common rows, 5 dropped from here and 5 from there"
     assert note in found.caveats
-    assert note in head_map(M.g, M.other_g, features=paired[0], other_features=paired[1], join=True, n_boot=0).caveats
-    assert note in closeness(*paired, M.g, M.other_g, join=True, n_boot=0).caveats
+    assert (
+        note
+        in head_map(M.g, M.other_g, features=paired[0], other_features=paired[1], join=True, intervals=False).caveats
+    )
+    assert note in closeness(*paired, M.g, M.other_g, join=True, intervals=False).caveats
     for given in ((M.g,), (M.g, M.other_g)):
         with pytest.raises(isorep.InputError, match="join belongs to the rows of paired features"):
             examine(*given, join=True)

@@ -86,13 +86,13 @@ def test_unequal_widths_are_restricted_to_what_classes_see():
     turn = np.linalg.qr(rng.normal(size=(7, 7)))[0]
     wide_f = np.column_stack([m.f, 10 * rng.normal(size=(200, 3))]) @ turn  # three dimensions that no class sees
     wide_g = np.column_stack([m.g, np.zeros((12, 3))]) @ turn
-    onto = head_map(wide_g, m.other_g, m.b, m.other_b, features=wide_f, other_features=m.other_f, n_boot=20)
+    onto = head_map(wide_g, m.other_g, m.b, m.other_b, features=wide_f, other_features=m.other_f)
     np.testing.assert_allclose(onto.transform(wide_f), m.other_f, atol=1e-10)
     assert onto.agrees
     assert onto.ranks == (4, 4)
     assert onto.regression.effective_dimensions == (4, 4)
     assert onto.regression.seen_shares[0] < 0.2
-    back = head_map(m.other_g, wide_g, m.other_b, m.b, features=m.other_f, other_features=wide_f, n_boot=20)
+    back = head_map(m.other_g, wide_g, m.other_b, m.b, features=m.other_f, other_features=wide_f)
     seen = wide_f @ turn.T
     seen[:, 4:] = 0
     np.testing.assert_allclose(back.transform(m.other_f), seen @ turn, atol=1e-9)
@@ -104,7 +104,9 @@ def test_unequal_widths_are_restricted_to_what_classes_see():
 def test_float32_keeps_the_map_to_its_digits():
     m = equal_models()
     parts = [each.astype(np.float32) for each in (m.g, m.other_g, m.b, m.other_b)]
-    found = head_map(*parts, features=m.f.astype(np.float32), other_features=m.other_f.astype(np.float32), n_boot=0)
+    found = head_map(
+        *parts, features=m.f.astype(np.float32), other_features=m.other_f.astype(np.float32), intervals=False
+    )
     np.testing.assert_allclose(found.coef, m.map, atol=1e-4)
     assert found.regression.head.r2 > 1 - 1e-8
     assert found.agrees
@@ -141,7 +143,7 @@ def test_a_regression_sees_what_heads_do_not():
 def test_features_that_no_linear_map_relates_are_not_agreement():
     m = equal_models()
     noise = np.random.default_rng(5).normal(size=m.f.shape)
-    found = head_map(m.g, m.other_g, features=m.f, other_features=noise, n_boot=10)
+    found = head_map(m.g, m.other_g, features=m.f, other_features=noise)
     assert found.agrees is False
     assert found.verdict.startswith("No linear map explains half")
 
@@ -150,7 +152,7 @@ def test_held_out_errors_are_those_of_compare():
     m = equal_models(n=150)
     noisy = m.other_f + 0.3 * np.random.default_rng(2).normal(size=m.other_f.shape)
     groups = np.repeat(np.arange(30), 5)
-    found = head_map(m.g, m.other_g, m.b, m.other_b, features=m.f, other_features=noisy, groups=groups, n_boot=30)
+    found = head_map(m.g, m.other_g, m.b, m.other_b, features=m.f, other_features=noisy, groups=groups)
     linear = isorep.compare(m.f, noisy, rungs=["linear"], groups=groups, n_null=0, n_boot=0, worst_case=False)
     both = found.regression
     assert both.diameter == pytest.approx(linear.diameter.value)
@@ -164,7 +166,7 @@ def test_held_out_errors_are_those_of_compare():
 
 def test_the_other_side_of_the_theorem_predicts_the_target_s_head():
     m = equal_models()
-    found = head_map(m.g, m.other_g, m.b, m.other_b, features=m.f, other_features=m.other_f, n_boot=0)
+    found = head_map(m.g, m.other_g, m.b, m.other_b, features=m.f, other_features=m.other_f, intervals=False)
     for each in (found.head_prediction.inverse, found.head_prediction.reverse):
         assert each.r2 == pytest.approx(1, abs=1e-10)
         assert each.log_odds_r2 == pytest.approx(1, abs=1e-10)
@@ -183,7 +185,7 @@ def test_blocks_of_classes_give_the_same_map(monkeypatch):
 def test_everything_at_once_and_its_limits():
     m = equal_models()
     found = examine(
-        m.g, m.other_g, bias=m.b, other_bias=m.other_b, features=m.f, other_features=m.other_f, n_boot=20,
+        m.g, m.other_g, bias=m.b, other_bias=m.other_b, features=m.f, other_features=m.other_f,
         weights=np.arange(1, 13),
     )  # fmt: skip
     assert found.holds

@@ -6,7 +6,7 @@ from scipy import integrate
 
 import isorep
 from isorep import ICA
-from isorep.ica import checkpoint, finish
+from isorep.ica import checkpoint, finish, ledger
 from isorep.ica.contrasts import CONTRASTS, column_squares, column_sums
 from isorep.ica.search import orthonormal
 from isorep.ica.solver import rotate, uncertainty
@@ -125,6 +125,26 @@ def test_a_cayley_step_is_a_rotation_and_nearly_the_exponential(rng):
     np.testing.assert_allclose(finish.cayley(step), expm(step), atol=1e-4)
 
 
+def test_a_point_with_no_gradient_at_all_is_stayed_at(crew):
+    z = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
+    ends = finish.Finish(ArrayRows(z, crew), np.eye(2), CONTRASTS["cube"], ledger.Ledger(ArrayRows(z, crew), 10))
+    outlook = ends.run(1e-4)
+    assert (outlook.gradient == 0).all()
+    np.testing.assert_array_equal(ends.last_step(outlook), np.eye(2))
+
+
+@pytest.mark.parametrize("contrast", list(CONTRASTS))
+@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_corners_of_a_cube_are_fitted_although_every_moment_is_a_tie(contrast, d):
+    corners = np.array(np.meshgrid(*[[-1.0, 1.0]] * d)).reshape(d, -1).T
+    for x in (corners, np.repeat(corners, 40, axis=0), np.vstack([corners, np.zeros((5, d))])):
+        for start in (None, np.eye(d), np.ones((d, d)) - 2 * np.eye(d)):
+            fitted = ICA(contrast=contrast).fit(x, start=start)
+            assert np.isfinite(fitted.components_).all()
+            np.testing.assert_allclose(np.cov(fitted.transform(x).T, bias=True), np.eye(d).squeeze(), atol=1e-9)
+
+
 def test_the_memory_learns_a_quadratic(rng):
     pairs = rng.normal(size=(6, 6))
     scale = 1 + np.abs(pairs + pairs.T)
@@ -224,6 +244,8 @@ def test_a_fit_taken_up_again_gives_the_same_answer(when, tmp_path, monkeypatch)
 
     def save_and_stop(self, kept):
         nonlocal saved
+        # Files hold C order, and BLAS may round a product of the same numbers differently in another order.
+        assert all(values.flags.c_contiguous for values in (kept.arrays | self.whitening).values())
         save(self, kept)
         saved += 1
         if saved == when:

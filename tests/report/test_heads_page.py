@@ -20,7 +20,6 @@ def result():
     noisy = m.other_f + 0.1 * np.random.default_rng(9).normal(size=m.other_f.shape)
     found = examine(
         m.g, m.other_g, bias=m.b, other_bias=m.other_b, features=m.f, other_features=noisy, weights=np.arange(1, 13),
-        n_boot=20,
     )  # fmt: skip
     return json.loads(found.to_json())
 
@@ -63,8 +62,8 @@ def test_each_part_has_a_page_of_its_own():
         diversity(np.zeros((5, 2))),
         head_map(g, other_g),
         head_map(g[:3], other_g[:3]),
-        closeness(f, other_f, g, other_g, n_boot=0),
-        closeness(f @ g.T, other_f @ g.T, n_boot=0),
+        closeness(f, other_f, g, other_g, intervals=False),
+        closeness(f @ g.T, other_f @ g.T, intervals=False),
     )
     for part in parts:
         page = render(json.loads(part.to_json()))

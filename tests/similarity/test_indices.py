@@ -116,7 +116,7 @@ def test_fewer_rows_than_columns_saturate_cca_and_it_says_so():
     found = similarity.cca(rng.normal(size=(30, 40)), rng.normal(size=(30, 50)), permutations=20)
     assert found.value == pytest.approx(1.0)
     assert np.isnan(found.corrected)
-    assert "29 canonical correlations are 1 whatever the data" in found.caveats[0]
+    assert "rank 29 fills, so that all canonical correlations are 1" in found.caveats[0]
     debiased = similarity.cka(rng.normal(size=(30, 400)), rng.normal(size=(30, 500)), debiased=True)
     assert abs(debiased.value) < 0.2
     assert similarity.cka(rng.normal(size=(30, 400)), rng.normal(size=(30, 500))).value > 0.8  # the bias it removes
@@ -205,7 +205,7 @@ def test_wrong_input_is_refused_with_a_sentence():
         (lambda: similarity.mcc(x, y, correlation="kendall"), "correlation is 'kendall'"),
         (lambda: similarity.cca(x, y, permutations=-1), "permutations is -1"),
         (lambda: similarity.cca(x, y, permutations=5, groups=np.zeros(150)), "one group only"),
-        (lambda: similarity.cca(x, y, permutations=5, groups=np.zeros(3)), "one label a row"),
+        (lambda: similarity.cca(x, y, permutations=5, groups=np.zeros(3)), "one label per row"),
         (lambda: similarity.cca(Moments.from_rows(x, y), permutations=5), "a null needs the two arrays"),
         (lambda: similarity.cka(Moments.from_rows(x, y), debiased=True), "pass the two arrays"),
         (lambda: similarity.cca(Moments.from_rows(x, y), y), "pass them alone"),

@@ -42,10 +42,10 @@ def test_a_feature_column_is_never_lost_because_cells_are_missing(tmp_path, rows
 
 
 def test_a_feature_column_that_is_no_number_is_an_error_that_names_it(tmp_path):
-    with pytest.raises(isorep.InputError, match="line 2, column 'feature_1': 'x' is not a number"):
+    with pytest.raises(isorep.InputError, match=r"line 2 \(row 0\), column 'feature_1': 'x' is not a number"):
         isorep.read(write(tmp_path, "feature_0,feature_1\n1.5,x\n"))
     pq.write_table(pa.table({"feature_0": [1.5], "feature_1": ["x"]}), tmp_path / "t.parquet")
-    with pytest.raises(isorep.InputError, match="column 'feature_1' holds string"):
+    with pytest.raises(isorep.InputError, match="row 0, column 'feature_1': 'x' is not a number"):
         isorep.read(tmp_path / "t.parquet")
 
 
@@ -56,7 +56,9 @@ def test_a_table_of_integers_is_refused_as_an_array_of_integers_is(tmp_path):
 
 def test_delimiters_that_do_not_fit_are_explained(tmp_path):
     with pytest.raises(isorep.InputError, match="semicolons"):
-        isorep.read(write(tmp_path, "a;b\n1.5;2.5\n"))
+        isorep.read(write(tmp_path, "a;b\n1.5;2.5\n", "t.tsv"))
+    with pytest.raises(isorep.InputError, match="tabs"):
+        isorep.read(write(tmp_path, "a\tb\n1.5\t2.5\n"))
     read = isorep.read(write(tmp_path, "a,b,\n1.5,2,\n3,4,\n"))
     np.testing.assert_array_equal(read.values[:], [[1.5, 2], [3, 4]])
 

@@ -157,7 +157,7 @@ def test_degenerate_inputs_have_a_whole_result(rng):
         ({"threshold": "sd"}, "known are range/20"),
         ({"importance": "x"}, "known are binned"),
         ({"random_state": "a"}, "random_state is 'a'"),
-        ({"groups": [1, 2]}, "one label a row is needed"),
+        ({"groups": [1, 2]}, "one label per row is needed"),
     ],
 )
 def test_wrong_calls_are_refused(rng, options, words):
@@ -177,8 +177,8 @@ def test_progress_counts_every_stage(rng):
         progress=lambda *step: seen.append(step),
     )
     assert seen[:3] == [("scores", 0, 2), ("scores", 1, 2), ("scores", 2, 2)]
-    assert seen[-1] == ("chance", 3, 3)
-    assert ("intervals", 2, 2) in seen
+    assert seen[-1] == ("chance", 8, 8)  # two families: three shuffles each, and the real pairing
+    assert ("intervals", 4, 4) in seen
 
 
 def test_ids_among_factors_and_missing_intervals_are_said_aloud(rng):

@@ -26,6 +26,7 @@ class Linear(Aligner):
 
     Solved from second moments. Where the source's condition number makes normal equations unsafe, ``fit`` takes a
     second, preconditioned pass over the rows; where the rows do not determine the map, the one of least norm is taken.
+    Columns of any scale count as long as they vary by more than their rounding: a map may scale them.
 
     Attributes
     ----------
@@ -33,7 +34,7 @@ class Linear(Aligner):
         :math:`A`; rows are mapped as ``X @ coef_ + intercept_``.
     intercept_ : (d_y,) array
     rank_ : int
-        Numerical rank of the source.
+        Numerical rank of the source, columns of any scale.
 
     Examples
     --------
@@ -69,10 +70,10 @@ def solve(moments: Moments, rounding: float, by: Preconditioner | None = None) -
     With a preconditioner the moments are those of the preconditioned rows.
     """
     if by is not None:
-        factor = factor_preconditioned(moments.xx, moments.n, by)
+        factor = factor_preconditioned(moments.xx, moments.n, by, any_scale=True)
     else:
         quick = solve_well_conditioned(moments.xx, moments.xy, moments.n, moments.source_mean, rounding)
         if quick is not None:
             return quick, len(quick)
-        factor = factor_covariance(moments.xx, moments.n, moments.source_mean, rounding)
+        factor = factor_covariance(moments.xx, moments.n, moments.source_mean, rounding, any_scale=True)
     return least_squares(factor, moments.xy, moments.n), factor.rank

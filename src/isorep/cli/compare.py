@@ -119,7 +119,7 @@ def command(
         compare_files(asked, only_two, limit, json, html, quiet)
         return
     source, target = files
-    a, b = read(source, ids=ids), read(target, ids=ids)
+    a, b = (read(file, ids=ids, besides=[groups]) for file in (source, target))
     with progress_bar(quiet) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the same sentences are printed as notes
         result = run_comparison(

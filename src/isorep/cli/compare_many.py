@@ -34,7 +34,7 @@ def compare_files(
     for option, value in only_two.items():
         if value is not None:
             raise InputError(f"{option} is for two files, and {len(asked.files)} were named")
-    runs = [read(file, ids=asked.ids) for file in asked.files]
+    runs = [read(file, ids=asked.ids, besides=[asked.groups]) for file in asked.files]
     with progress_bar(quiet) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the same sentences are printed as notes
         result = compare_many(

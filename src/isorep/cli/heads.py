@@ -42,7 +42,7 @@ def command(
         int | None, typer.Option(help="The class that log-odds refer to; by default the mean of all.")
     ] = None,
     folds: Annotated[int, typer.Option(help="Folds of the regression.")] = 5,
-    boot: Annotated[int, typer.Option(help="Bootstrap draws; 0 for no intervals.")] = 200,
+    intervals: Annotated[bool, typer.Option("--intervals/--no-intervals", help="Take intervals.")] = True,
     tolerance: Annotated[
         float, typer.Option(help="In diameters: how much more the head map may err than the regression.")
     ] = 0.01,
@@ -57,7 +57,7 @@ def command(
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, typer.Option(help="Seed of folds and bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of folds and blocks.")] = 0,
 ) -> None:
     """Does the theorem on linear identifiability apply to a head? Do two heads predict the map between features?
 
@@ -94,13 +94,13 @@ def command(
             bias=beside_head,
             other_bias=beside_other,
             weights=frequencies,
-            features=None if features is None else read(features, ids=ids),
-            other_features=None if other_features is None else read(other_features, ids=ids),
+            features=None if features is None else read(features, ids=ids, besides=[groups]),
+            other_features=None if other_features is None else read(other_features, ids=ids, besides=[groups]),
             groups=vector(groups, features),
             join=join,
             reference=reference,
             folds=folds,
-            n_boot=boot,
+            intervals=intervals,
             tolerance=tolerance,
             random_state=seed,
             progress=progress,

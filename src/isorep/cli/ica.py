@@ -29,6 +29,14 @@ Data = Annotated[
 ]
 Ids = Annotated[str | None, typer.Option(help="The column or array with row ids.")]
 Components = Annotated[int | None, typer.Option(help="How many components; by default the rank of the data.")]
+Standardise = Annotated[
+    bool,
+    typer.Option(
+        "--standardise",
+        help="Columns have different units: all that vary count. By default those below 1e-4 of the median spread do "
+        "not.",
+    ),
+]
 ContrastName = Annotated[str, typer.Option(help="logcosh, exp or cube.")]
 
 
@@ -41,6 +49,7 @@ def fit(
     whiten: Annotated[str, typer.Option(help="pca, zca or none.")] = "pca",
     tol: Annotated[float, typer.Option(help="Radians, RMS, that a Newton step may still turn planes by.")] = 1e-4,
     max_iter: Annotated[int, typer.Option(help="At most this many sweeps over the data.")] = 200,
+    standardise: Standardise = False,
     device: Annotated[str | None, typer.Option(help="A torch device such as cuda, to sweep there.")] = None,
     ids: Ids = None,
     json: Json = None,
@@ -60,6 +69,7 @@ def fit(
     from ..ica.model import save_model
     from ..ica.sources import as_source
     from ..ica.summary import summarise
+    from ..representation import reading_notes
     from ..storage import read
     from ..storage.models import require_model_path
     from .console import Interrupted, fit_bar, peak_memory, print_fit
@@ -73,6 +83,7 @@ def fit(
         whiten=None if whiten == "none" else whiten,
         tol=tol,
         max_iter=max_iter,
+        standardise=standardise,
         device=device,
     )
     checkpoint = Path(f"{output}.checkpoint")
@@ -93,6 +104,7 @@ def fit(
         saved = True
         seconds = time.monotonic() - began
         result = summarise(ica, name=name, rows=len(rows), seconds=seconds, peak_memory=peak_memory())
+        result["caveats"] = [*reading_notes(rows), *result["caveats"]]
         _write_result(result, json, html)
     except KeyboardInterrupt:
         raise Interrupted(f"the model is in {output}" if saved else _what_is_left(checkpoint)) from None
@@ -116,6 +128,7 @@ def apply(
 ) -> None:
     """Turn rows into their independent components, or back, block by block."""
     from ..ica.model import applied, load_model
+    from ..representation import reading_notes
     from ..storage import read, write
     from ..storage.writing import require_target
     from .console import progress_bar
@@ -131,6 +144,8 @@ def apply(
         kept = rows.ids is not None and not drop_ids and plain_path(output).suffix.lower() != ".npy"
         with_ids = "with" if kept else "without"
         print(f"wrote {output}: {len(result)} rows x {result.shape[1]} columns, {result.values.dtype}, {with_ids} ids")
+        for note in reading_notes(rows):
+            print(f"note: {note}")
 
 
 @app.command()
@@ -147,6 +162,7 @@ def stability(
     ids: Ids = None,
     components: Components = None,
     contrast: ContrastName = "logcosh",
+    standardise: Standardise = False,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
@@ -160,9 +176,9 @@ def stability(
 
     if restarts < 1:
         raise InputError(f"--restarts is {restarts} and must be at least 1")
-    ica = _estimator(components, contrast, seed)
+    ica = _estimator(components, contrast, seed, standardise=standardise)
     require_outputs([json, html], data)
-    rows = read(data, ids=ids)
+    rows = read(data, ids=ids, besides=[groups])
     together = None if groups is None else labels(groups, data)
     with progress_bar(quiet) as progress, _noted() as notes, _about(rows):
         result = repeat(
@@ -232,6 +248,7 @@ def _noted() -> Iterator[list[str]]:
         warnings.simplefilter("always", UserWarning)
         warnings.simplefilter("ignore", GaussianityWarning)
         warnings.filterwarnings("ignore", message="stopped after")
+        warnings.filterwarnings("ignore", message=".* hardly var")
         yield notes
     notes.extend(dict.fromkeys(str(each.message) for each in caught))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,6 +40,13 @@ def command(
         str | None,
         typer.Option(help="Rows that belong together: a column (or array) of A, or FILE::COLUMN, or an npy file."),
     ] = None,
+    within: Annotated[
+        str | None,
+        typer.Option(
+            help="Classes inside which rows are shuffled, so that chance includes what the classes alone explain: a "
+            "column (or array) of A, or FILE::COLUMN, or an npy file."
+        ),
+    ] = None,
     ids: Annotated[str | None, typer.Option(help="The column or array with row ids, in both files.")] = None,
     fail_below: Annotated[
         str | None,
@@ -62,15 +70,17 @@ def command(
     names = None if indices is None else [name.strip() for name in indices.split(",") if name.strip()]
     limit = _parse_limit(fail_below, permutations, names)
     together = None if groups is None else labels(groups, source)
+    classes = None if within is None else labels(within, source)
     result: Similarities | LayerMatrix
     with progress_bar(quiet) as progress:
         if layers is None:
             result = similarity.indices(
-                _read(source, ids),
-                _read(target, ids),
+                _read(source, ids, groups),
+                _read(target, ids, groups),
                 names=names,
                 permutations=permutations,
                 groups=together,
+                within=classes,
                 random_state=seed,
                 progress=progress,
             )
@@ -78,11 +88,12 @@ def command(
             if limit is not None or (names is not None and len(names) != 1):
                 raise InputError("layer by layer there is one index (--indices NAME) and no --fail-below")
             result = similarity.layers(
-                _layers(source, layers, ids),
-                _layers(target, target_layers or layers, ids),
+                _layers(source, layers, ids, groups),
+                _layers(target, target_layers or layers, ids, groups),
                 index=names[0] if names else "cka_debiased",
                 permutations=permutations,
                 groups=together,
+                within=classes,
                 random_state=seed,
                 progress=progress,
             )
@@ -93,13 +104,13 @@ def command(
         _judge(result, *limit)
 
 
-def _read(path: str, ids: str | None) -> Representation:
+def _read(path: str, ids: str | None, groups: str | None) -> Representation:
     from ..storage import read
 
-    return read(path, ids=ids)
+    return read(path, ids=ids, besides=[groups])
 
 
-def _layers(path: str, names: str, ids: str | None) -> dict[str, Representation]:
+def _layers(path: str, names: str, ids: str | None, groups: str | None) -> dict[str, Representation]:
     """The named arrays of a file, or the named files of a folder."""
     from ..errors import InputError
 
@@ -108,14 +119,14 @@ def _layers(path: str, names: str, ids: str | None) -> dict[str, Representation]
         raise InputError(f"--layers takes different names, separated by commas, not {names!r}")
     folder = Path(path)
     if not folder.is_dir() or folder.suffix.lower() == ".zarr":
-        return {name: _read(f"{path}::{name}", ids) for name in wanted}
+        return {name: _read(f"{path}::{name}", ids, groups) for name in wanted}
     found = {}
     for name in wanted:
         matches = sorted(each for each in folder.iterdir() if name in (each.name, each.stem))
         if len(matches) != 1:
             count = "no file" if not matches else f"{len(matches)} files"
             raise InputError(f"{folder} holds {count} called {name!r}")
-        found[name] = _read(str(matches[0]), ids)
+        found[name] = _read(str(matches[0]), ids, groups)
     return found
 
 
@@ -145,6 +156,9 @@ def _judge(result: Similarities, name: str, limit: float) -> None:
     if name not in result.indices:
         raise InputError(f"--fail-below names {name}, which was left out for so many rows: name it in --indices")
     corrected = result[name].corrected
-    if corrected is None or not corrected >= limit:
+    if corrected is None or not math.isfinite(corrected):
+        typer.echo(f"isorep: {name} has no corrected value for these rows, so the limit {limit:g} is not met", err=True)
+        raise typer.Exit(1)
+    if corrected < limit:
         typer.echo(f"isorep: the corrected {name}, {corrected:.4f}, is below the limit {limit:g}", err=True)
         raise typer.Exit(1)

@@ -75,7 +75,7 @@ def fit(
     limit = _parse_limit(fail_above, counts)
     require_model_path(output, noun="map")
     require_outputs([output, json, html], old, new)
-    a, b = read(old, ids=ids), read(new, ids=ids)
+    a, b = (read(file, ids=ids, besides=[groups]) for file in (old, new))
     with progress_bar(quiet) as progress:
         result = run_translation(
             a,

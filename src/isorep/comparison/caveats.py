@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from ..conditioning import Factor, left_out_sentence
 from ..representation import Array, Matrix, RowMatch
 from ..resampling import FEW_GROUPS, Shuffles
 from .pairing import broken_pairing
@@ -30,12 +31,14 @@ def collect_caveats(result: Comparison, work: Work, match: RowMatch, repeats: Re
         *about_size(result.source.rows, max(side.columns for side in sides), result.settings["folds"]),
         *about_pairing(result, work),
         *_about_rows(result, match),
+        *work.pair.reading,
         *repeats.notes(work.pair.names, work.pair.n),
         *about_copies(work.pair.names, (work.pair.x, work.pair.y), sides, result.settings["random_state"]),
         *about_units(work.labels, work.shuffles, result.settings["n_null"], result.settings["groups"] is not None),
         *about_classes(result.settings["within"]),
         *about_offset([result.forward.identity_offset], [_identity_in_radii(result)]),
         *_about_sides(result, work.took_second_pass),
+        *about_left_out(sides, work.factors),
         *about_dimensions(sides, _median_r2(result)),
         *_about_medians(result),
         *([] if work.unmixed is None else about_components(sides, work.unmixed)),
@@ -124,6 +127,12 @@ def _about_medians(result: Comparison) -> list[str]:
                 f"another story: {listed}"
             )
     return said
+
+
+def about_left_out(sides: Sequence[Side], factors: Sequence[Factor]) -> list[str]:
+    """Columns that hardly vary."""
+    said = (left_out_sentence(factor, side.name) for side, factor in zip(sides, factors, strict=True))
+    return [sentence for sentence in said if sentence is not None]
 
 
 def _about_missing_ica(result: Comparison, wanted: bool) -> list[str]:

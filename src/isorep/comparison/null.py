@@ -16,9 +16,7 @@ from .rungs import TrainingSet, fit
 
 LEAST_ROWS = 10_000  # rows that shuffles move, where there are as many, and
 ROWS_PER_DIMENSION = 20  # this many per dimension, if that is more
-NARROW = 32  # columns up to which every fold of a shuffled pairing is scored; beyond one fold is
-FEW_UNITS = 100  # groups up to which every fold is scored, as far as MODERATE columns allow
-MODERATE = 128
+FEW_UNITS = 200  # rows, or groups, up to which every fold of a shuffled pairing is scored; of more one fold says enough
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +59,10 @@ def shuffled_errors(
     """Refit and score every rung on shuffled pairings and, by the same steps, on the real one.
 
     The statistic of a pairing is the summed error of held-out rows over their summed distance to the mean. Where
-    columns are many, one fold is held out per pairing. ``training`` lends its roundings and ICAs, which see no pairs.
+    rows are many, one fold is held out per pairing. ``training`` lends its roundings and ICAs, which see no pairs.
     ``units`` is the number of groups, where there are any.
     """
-    scene = _Scene(x, y, shuffles, fold_of, centre, training, names, _folds_scored(x, y, n_folds, units))
+    scene = _Scene(x, y, shuffles, fold_of, centre, training, names, _folds_scored(units or x.shape[0], n_folds))
     observed = scene.errors(shuffles.rows)
     seeds = seed.spawn(n_null)
     draws = {name: np.empty((2, n_null)) for name in names}
@@ -81,10 +79,8 @@ def shuffled_errors(
     return ShuffledErrors(draws, observed, shuffles.distinct)
 
 
-def _folds_scored(x: Matrix, y: Matrix, n_folds: int, units: int | None) -> range:
-    width = max(x.shape[1], y.shape[1])
-    every = width <= NARROW or (units is not None and units <= FEW_UNITS and width <= MODERATE)
-    return range(n_folds if every else 1)
+def _folds_scored(units: int, n_folds: int) -> range:
+    return range(n_folds if units <= FEW_UNITS else 1)
 
 
 class _Scene:

@@ -62,5 +62,6 @@ def describe_side(name: str, values: Matrix, factor: Factor, radius: float, half
         rms_radius=radius,
         spectrum=tuple(factor.singular_values[: figures.SPECTRUM].tolist()),
         half_variance_share=half_share,
+        left_out_columns=tuple(np.flatnonzero(factor.left_out).tolist()),
         directions_for_most=_directions_for(factor.singular_values, MOST),
     )

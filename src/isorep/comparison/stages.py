@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import InputError
 from ..ica import ICA
 from ..moments import fold_moments, leave_one_out, merged
-from ..representation import Array, Matrix, Representation, RowMatch, match_rows, rounding_of
+from ..representation import Array, Matrix, Representation, RowMatch, match_rows, reading_notes, rounding_of
 from ..resampling import Interval, Shuffles, assign_blocks, assign_folds
 from ..resolution import resolve_source
 from ..rows import Progress, select
@@ -39,6 +39,7 @@ class Pair:
         self.y: Matrix = select(target.values, match.target_rows)
         self.names = (source.name or "source", target.name or "target")
         self.n, self.given = int(self.x.shape[0]), len(source)
+        self.reading = reading_notes(source, target)
         ids = row_ids(source, target)
         rows = match.source_rows if source.ids is not None else match.target_rows
         self.ids = ids if ids is None or rows is None else ids[rows]
@@ -258,7 +259,9 @@ class Work:
                 name: str, other: str, told: Any = told, moved: dict[str, Array] = moved, place: int = place
             ) -> Interval:
                 (ratio, own), (base, its) = told[name], told[other]
-                both = moved.get(name, 0.0) - moved.get(other, 0.0) if {name, other} & set(moved) else None
+                both = None
+                if name in moved or other in moved:
+                    both = np.subtract(moved.get(name, 0.0), moved.get(other, 0.0))
                 fits = self._fit_variance(name, place) + self._fit_variance(other, place) if name != other else 0.0
                 variance = error_variance(own - its, both, blocks, rows) + fits
                 return interval_of(ratio - base, variance, blocks, least=-np.inf)

@@ -58,7 +58,8 @@ def deconfound(
     Parameters
     ----------
     embedding : (n, d) array, Representation, data frame, AnnData or path
-        Rows such as wells, images or cells.
+        Rows such as wells, images or cells. Features in different units are best standardised first: whitening keeps
+        the axes of largest variance, and columns below 1e-4 of the median column's spread do not count.
     label : str or (n,) labels
         A column of the embedding's table or obs, or the labels themselves: booleans, numbers, text or categories.
     batch : str, (n,) labels, list of str, or dict of names to labels
@@ -196,7 +197,7 @@ def deconfound(
             control_only=inputs.batch.count - with_positives,
         ),
         verdict=judge(found, tests, chosen[0]),
-        caveats=tuple(collect_caveats(inputs, work, plan, tests, components, n_seeds, each)),
+        caveats=tuple(collect_caveats(inputs, work, plan, tests, model, components, n_seeds, each)),
         settings={
             "control": list(controls),
             "each": bool(each),

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from numbers import Number
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
-from ..representation import Array, Matrix, Representation, as_representation
+from ..representation import Array, Matrix, Representation, as_representation, reading_notes
 from ..rows import refuse_non_finite
 from ..storage import labels as stored_labels
 from ..storage import read
+from ..storage.cells import FLAG, NUMBER, TEXT, Tally, not_a_number
 from ..storage.hdf5 import HDF5Tree
 from ..storage.naming import choose_columns
 from ..storage.registry import guarded, split_key
@@ -44,6 +46,7 @@ class Inputs:
     values: Array
     ids: Array | None
     name: str
+    notes: tuple[str, ...]  # what was left out or converted in reading
     place: str | None  # the obsm entry of an AnnData object, or X
     label: Column
     batches: tuple[Column, ...]
@@ -64,10 +67,15 @@ def open_inputs(embedding: Any, label: Any, batch: Any, guides: Any, key: str | 
     batch_columns = tuple(_column(embedding, each, name, n) for name, each in _several(batch).items())
     guide_column = None if guides is None else _column(embedding, guides, "guides", n, missing=True)
     values = _in_memory(data.values)
+    notes = reading_notes(data)
     if isinstance(embedding, str | Path) and str(embedding).partition("::")[0].lower().endswith(_TABLES):
-        values = _without(values, [stored_labels(name, embedding) for name in named])
+        same = _same(values, [stored_labels(name, embedding) for name in named])
+        if same.any():
+            notes.append(f"left out of {data.name}: {int(same.sum())} columns that repeat label or batch")
+            values = values[:, ~same]
     refuse_non_finite(values, data.name or "the embedding")
-    return Inputs(values, data.ids, data.name or "embedding", place, label_column, batch_columns, guide_column)
+    name = data.name or "embedding"
+    return Inputs(values, data.ids, name, tuple(notes), place, label_column, batch_columns, guide_column)
 
 
 def open_rows(rows: Any, columns: int) -> Array:
@@ -111,18 +119,50 @@ def _representation(embedding: Any, key: str | None, named: Sequence[str]) -> tu
     if isinstance(embedding, str | Path):
         path, named_key = split_key(embedding, key)
         place = _stored_place(path, named_key) if path.suffix.lower() == ".h5ad" and path.is_file() else None
-        return read(path, key=place or named_key), place
+        return read(path, key=named_key, besides=named), place
     if is_annotated(embedding):
         values, place = embedding_of(embedding, key)
         values = values.to_numpy() if hasattr(values, "to_numpy") else values
-        return Representation(values, ids=np.asarray(embedding.obs_names).astype(str), name=place), place
+        others = [] if key else [entry for entry in ("X", *embedding.obsm.keys()) if entry != place]
+        left_out = {entry: "another embedding" for entry in others if entry != "X" or embedding.X is not None}
+        names = np.asarray(embedding.obs_names).astype(str)
+        return Representation(values, ids=names, name=place, left_out=left_out), place
     if hasattr(embedding, "columns") and hasattr(embedding, "select_dtypes"):
-        numeric = [str(name) for name in embedding.select_dtypes("number").columns]
-        names = [str(name) for name in embedding.columns]
-        chosen = set(choose_columns(names, numeric, [], key, named)[0])
-        places = [place for place, name in enumerate(names) if name in chosen]
-        return as_representation(embedding.iloc[:, places].astype(float), "embedding"), None
+        return _frame(embedding, key, named), None
     return as_representation(embedding, "embedding"), None
+
+
+def _frame(frame: Any, key: str | None, named: Sequence[str]) -> Representation:
+    """The columns of a data frame that are features, by the rule of :func:`isorep.read` for tables."""
+    names = [str(name) for name in frame.columns]
+    repeated = [name for place, name in enumerate(names) if name in names[:place]]
+    if repeated:
+        raise InputError(f"two columns of the data frame are called {repeated[0]!r}")
+    kinds = {name: _frame_kind(frame.iloc[:, place]) for place, name in enumerate(names)}
+    choice = choose_columns(kinds, key, named)
+    for place, name in enumerate(names):
+        if name in choice.doubtful or (name in choice.columns and kinds[name] == TEXT):
+            tally = Tally(name)
+            for row, cell in enumerate(frame.iloc[:, place]):
+                tally.add(str(cell), row)
+            tally.kind(typed=True)
+            if name in choice.columns:
+                raise InputError(not_a_number(name, *(tally.first or (0, str(frame.iloc[0, place])))))
+    choice.require()
+    places = [place for place, name in enumerate(names) if name in choice.columns]
+    flags = {name: "true and false to 1 and 0" for name in choice.columns if kinds[name] == FLAG}
+    return replace(
+        as_representation(frame.iloc[:, places].astype(float), "embedding"), left_out=choice.left_out, converted=flags
+    )
+
+
+def _frame_kind(column: Any) -> str:
+    """What a column of a data frame holds: numbers, flags, text, or its type in a word."""
+    dtype = getattr(getattr(column.dtype, "categories", None), "dtype", column.dtype)
+    kind = getattr(dtype, "kind", "O")
+    if kind == "O" and all(isinstance(cell, Number) for cell in column.dropna()):
+        return NUMBER  # decimals and other numbers that are Python objects
+    return {"f": NUMBER, "i": NUMBER, "u": NUMBER, "b": FLAG, "M": "timestamp", "m": "duration"}.get(kind, TEXT)
 
 
 def _stored_place(path: Path, key: str | None) -> str:
@@ -186,13 +226,13 @@ def _in_memory(values: Matrix) -> Array:
     return rows
 
 
-def _without(values: Array, columns: list[Array]) -> Array:
-    """The values without the columns that are the labels themselves: a table may hold them as numbers."""
+def _same(values: Array, columns: list[Array]) -> Array:
+    """Which columns are the labels themselves: a table may hold them once more, as numbers."""
     numbers = [found for found in map(_numbers, columns) if found is not None]
     same = [any(np.array_equal(values[:, place], column) for column in numbers) for place in range(values.shape[1])]
     if all(same):
         raise InputError("the table holds no column of numbers besides label and batch")
-    return values[:, ~np.array(same)] if any(same) else values
+    return np.array(same)
 
 
 def _numbers(labels: Array) -> Array | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import clone
@@ -19,6 +19,7 @@ from .inputs import Column
 CONDITIONS = ("base", "pca", "pca_ica", "pca_rand", "ica_base", "centred", "harmony")
 WHITE = ("pca", "pca_ica", "pca_rand")  # one space in three bases: distances and linear models do not tell them apart
 TRANSDUCTIVE = ("centred", "harmony")  # they need the batch of the rows they are applied to
+Fitted = TypeVar("Fitted", ICA, Whitening)
 _ROWS_A_COMPONENT = 10
 _STRAY_SWEEPS = 100  # of the fixed point without whitening, which need not settle
 
@@ -121,8 +122,12 @@ class Transforms:
 
 
 def whitening(fitted: Array, n_components: int | str | None) -> White:
-    """Whitening at the numerical rank, cut to as many leading axes as wanted."""
-    found = Whitening().fit(fitted)
+    """Whitening at the numerical rank, cut to as many leading axes as wanted.
+
+    Features are whitened as they are: axes are those of their own variances, and columns that hardly vary beside the
+    others do not count. Whoever measures in different units standardises first, as the other conditions see units, too.
+    """
+    found = quietly(Whitening(), fitted)
     kept = dimensions(len(fitted), found.rank_, n_components)
     return White(found.mean_, found.components_[:kept].T, found.singular_values_[:kept], found.rank_)
 
@@ -160,11 +165,11 @@ def harmonised(scores: Array, batch: Column, seed: int) -> Array:
     return found if found.shape == scores.shape else found.T
 
 
-def quietly(ica: ICA, rows: Array) -> ICA:
-    """A fit whose warnings are told elsewhere: near-Gaussian components are marked in the result."""
+def quietly(estimator: Fitted, rows: Array) -> Fitted:
+    """A fit whose warnings are told elsewhere: the result marks near-Gaussian components and names columns left out."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return ica.fit(rows)
+        return estimator.fit(rows)
 
 
 def named(conditions: Any, transformers: Mapping[str, Any]) -> list[str]:

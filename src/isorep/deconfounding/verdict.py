@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..ica import ICA, Whitening
+from ..ica.whitening import columns_left_out
 from ..results import Verdict
 from .components import Component
 from .inputs import Inputs
 from .result import Condition, PairedTest
 from .tables import condition_name
-from .transforms import TRANSDUCTIVE, WHITE, dimensions
+from .transforms import TRANSDUCTIVE, WHITE, dimensions, quietly
 
 if TYPE_CHECKING:
     from .stages import Plan, Work
@@ -61,18 +63,22 @@ def collect_caveats(
     work: Work,
     plan: Plan,
     tests: tuple[PairedTest, ...],
+    model: ICA | None,
     components: tuple[Component, ...],
     n_seeds: int,
     each: bool,
 ) -> list[str]:
     """What limits these numbers, in sentences."""
-    said = _about_data(inputs, plan)
+    said = [*inputs.notes, *_about_data(inputs, plan)]
     back = [component.recurs for component in components if component.recurs is not None]
     if back and 2 * sum(back) < len(back):
         said.append(
             f"only {sum(back)} of {len(back)} components come back in refits: the others depend on which rows there are"
         )
     said += _about_dimensions(inputs, work, plan)
+    if model is not None or any(name in WHITE for name in work.names):
+        left_out = columns_left_out(model or quietly(Whitening(), inputs.values), inputs.name)
+        said += [] if left_out is None else [left_out]
     transductive = [condition_name(name) for name in work.names if name in TRANSDUCTIVE]
     if transductive:
         words = f"{' and '.join(transductive)} {'need' if len(transductive) > 1 else 'needs'}"

@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from ..comparison.settings import check_counts, check_seed
+from ..comparison.settings import check_seed
 from ..comparison.stages import open_pair
-from ..comparison.statistics import bootstrap, summarise
+from ..comparison.statistics import summarise
 from ..errors import InputError
 from ..representation import Array, Matrix
-from ..resampling import Interval
+from ..resampling import Interval, jackknife_se, ratio_jackknife, t_interval
 from ..rows import Progress, block_rows, blocks, no_progress
 from .closeness_result import Closeness, Divergence, LogOddsDistance
 from .inputs import Head, joined, open_heads
 from .readout import LogOdds, Readout, RowFigures
-from .representations import representation_distances
-from .resampling import draws_of, pooled_units
+from .representations import blocks_of, representation_distances
 
-_MOST_CELLS = 2**24  # units x classes that log-odds are summed in
+_MOST_CELLS = 2**24  # blocks x classes that log-odds are summed in
+_LEAST_BLOCKS = 20  # however many classes there are
 _CLASSES_SHOWN = 200
 
 
@@ -34,7 +34,7 @@ def closeness(
     reference: int | None = None,
     groups: Any = None,
     join: bool = False,
-    n_boot: int = 200,
+    intervals: bool = True,
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> Closeness:
@@ -59,13 +59,14 @@ def closeness(
     reference : int, optional
         The class :math:`y_0`. By default the mean of all classes takes its place, so that no class is special.
     groups : (n,) array, optional
-        Rows that belong together are resampled together.
+        Rows that belong together are left out together.
     join : bool
         Keep the rows that both have, by their ids.
-    n_boot : int
-        Bootstrap draws; 0 for no intervals.
+    intervals : bool
+        Whether intervals are taken: a block of rows (or of groups) is left out at a time, and everything is taken
+        again without it.
     random_state : int
-        Seed of the bootstrap.
+        Seed of the blocks.
     progress : callable, optional
         Called with a stage's name, the steps done and the steps in all.
 
@@ -83,11 +84,10 @@ def closeness(
     >>> import numpy as np, isorep
     >>> rng = np.random.default_rng(0)
     >>> f, G, A = rng.normal(size=(200, 3)), rng.normal(size=(6, 3)), rng.normal(size=(3, 3))
-    >>> found = isorep.heads.closeness(f, f @ A, G, G @ np.linalg.inv(A).T, n_boot=0)
+    >>> found = isorep.heads.closeness(f, f @ A, G, G @ np.linalg.inv(A).T)
     >>> found.kl.mean < 1e-12, found.log_odds.value < 1e-7
     (True, True)
     """
-    check_counts(n_boot=(n_boot, 0))
     check_seed(random_state)
     report = progress or no_progress
     note = None
@@ -105,29 +105,29 @@ def closeness(
     if reference is not None and not (isinstance(reference, int | np.integer) and 0 <= reference < classes):
         raise InputError(f"reference is {reference!r} and must be the place of one of {classes} classes, from 0 on")
     rng = np.random.default_rng(random_state)
-    units = pooled_units(pair.n, labels, max(20, _MOST_CELLS // (7 * classes)), rng)
-    rows, odds = _pass(readouts, pair.n, units, reference, report)
-    kl, total = _divergences(rows, labels, n_boot, rng)
+    block_of = blocks_of(pair.n, labels, max(_LEAST_BLOCKS, _MOST_CELLS // (7 * classes)), rng)
+    rows, odds = _pass(readouts, pair.n, block_of, reference, report)
+    found = _divergences(rows, block_of if intervals else None)
     representations = None
     if with_heads:
-        representations = representation_distances(pair, labels, n_boot, rng, report)
+        representations = representation_distances(pair, labels, intervals, rng, report)
     label = str if heads[0] is None else heads[0].label
     worst = int(np.argmax(rows.kl))
     return Closeness(
         names=pair.names,
         rows=pair.n,
         classes=classes,
-        kl=kl["kl"],
-        kl_reverse=kl["kl_reverse"],
+        kl=found["kl"],
+        kl_reverse=found["kl_reverse"],
         worst_row=str(worst if pair.ids is None else pair.ids[worst]),
-        total_variation=total["total_variation"],
-        agreement=total["agreement"],
-        log_odds=_log_odds(odds, rows, n_boot, rng, label),
+        total_variation=found["total_variation"],
+        agreement=found["agreement"],
+        log_odds=_log_odds(odds, rows, intervals, label),
         representations=representations,
         settings={
             "reference": None if reference is None else int(reference),
             "groups": None if labels is None else int(labels.max()) + 1,
-            "n_boot": int(n_boot),
+            "intervals": bool(intervals),
             "random_state": int(random_state),
             "joined": note,
         },
@@ -163,53 +163,57 @@ def _common_classes(readouts: tuple[Readout, Readout]) -> int:
 
 
 def _pass(
-    readouts: tuple[Readout, Readout], n: int, units: Array, reference: int | None, report: Progress
+    readouts: tuple[Readout, Readout], n: int, block_of: Array, reference: int | None, report: Progress
 ) -> tuple[RowFigures, LogOdds]:
     """One pass over the rows of both models."""
     classes = readouts[0].classes
-    figures, odds = RowFigures.empty(n), LogOdds(int(units.max()) + 1, classes)
+    figures, odds = RowFigures.empty(n), LogOdds(int(block_of.max()) + 1, classes)
     for rows in blocks(n, block_rows(classes, *(each.values.shape[1] for each in readouts), cells=2**20)):
         p, q = (each.log_probabilities(rows) for each in readouts)
         figures.fill(rows, p, q)
         for each in (p, q):
             each -= each.mean(axis=1, keepdims=True) if reference is None else each[:, [reference]].copy()
-        odds.absorb(p, q, units[rows])
+        odds.absorb(p, q, block_of[rows])
         report("probabilities", rows.stop, n)
     return figures, odds
 
 
-def _divergences(
-    rows: RowFigures, labels: Array | None, n_boot: int, rng: np.random.Generator
-) -> tuple[dict[str, Divergence], dict[str, Divergence]]:
-    names = ("kl", "kl_reverse", "total_variation", "agreement")
-    arrays = {name: getattr(rows, name) for name in names}
-    intervals = bootstrap(arrays, None, labels, n_boot, rng)[0] if n_boot else {}
+def _divergences(rows: RowFigures, block_of: Array | None) -> dict[str, Divergence]:
+    """The mean of every quantity of rows, with a jackknife interval where there are blocks."""
     made = {}
-    for name, values in arrays.items():
+    for name, most in (("kl", np.inf), ("kl_reverse", np.inf), ("total_variation", 1.0), ("agreement", 1.0)):
+        values = getattr(rows, name)
         found = summarise(values, 1.0)
-        made[name] = Divergence(found.mean, found.sup, found.quantiles, intervals.get(name))
-    return {name: made[name] for name in names[:2]}, {name: made[name] for name in names[2:]}
+        span = None
+        if block_of is not None:
+            sizes = np.bincount(block_of)
+            se = ratio_jackknife(np.bincount(block_of, values), sizes)[1]
+            span = t_interval(found.mean, float(se), len(sizes), least=0.0, most=most)
+        made[name] = Divergence(found.mean, found.sup, found.quantiles, span)
+    return made
 
 
-def _log_odds(odds: LogOdds, rows: RowFigures, n_boot: int, rng: np.random.Generator, label: Any) -> LogOddsDistance:
-    units = len(odds.counts)
-    spread, mean, standardised = odds.figures(np.ones(units))
+def _log_odds(odds: LogOdds, rows: RowFigures, intervals: bool, label: Any) -> LogOddsDistance:
+    count = len(odds.counts)
+    spread, mean, standardised = odds.figures(np.ones(count))
     place = int(np.argmax(spread))
-    intervals: list[Interval | None] = [None, None]
-    if n_boot and units >= 2:
-        draws = np.empty((n_boot, 2))
-        for draw in range(n_boot):
-            each = odds.figures(np.bincount(rng.integers(units, size=units), minlength=units).astype(float))
-            draws[draw] = each[0].max(), each[2].max()
-        intervals = [draws_of(draws[:, 0]), draws_of(draws[:, 1])]
+    largest = np.array([spread.max(), standardised.max()])
+    spans: list[Interval | None] = [None, None]
+    if intervals:
+        left_out = np.array([[each.max() for each in odds.figures(kept)[::2]] for kept in 1.0 - np.eye(count)])
+        se = jackknife_se(left_out, largest, odds.counts)
+        spans = [
+            t_interval(float(value), float(each), count, least=0.0, most=most)
+            for value, each, most in zip(largest, se, (np.inf, 2.0), strict=True)
+        ]
     order = np.argsort(-spread, kind="stable")[:_CLASSES_SHOWN]
     return LogOddsDistance(
         value=float(spread[place]),
-        interval=intervals[0],
+        interval=spans[0],
         worst_class=label(place),
         mean_difference=float(np.abs(mean).max()),
         over_classes=float(rows.over_classes.max()),
         standardised=float(standardised.max()),
-        standardised_interval=intervals[1],
+        standardised_interval=spans[1],
         by_class=tuple((label(int(each)), float(spread[each]), float(standardised[each])) for each in order),
     )

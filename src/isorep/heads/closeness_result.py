@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..resampling import Interval
+from ..resampling import FEW_GROUPS, Interval
 from ..results import Written, aligned
 from .envelope import envelope
 
 CLOSE_KL = 0.01  # nats: below it two distributions pass for the same
+FEW_ROWS = 200  # fewer than this, and intervals over rows are only approximate
 CLOSE_ODDS = 0.1  # standardised log-odds distance, a correlation of 0.995 in every class
 
 
@@ -44,7 +45,11 @@ class LogOddsDistance:
 
 @dataclass(frozen=True)
 class RepresentationDistances:
-    """Linear R² of target from source and the reverse (in sample), mean CCA, and the SVD distance."""
+    """Linear R² of target from source and the reverse (in sample), mean CCA, and the SVD distance.
+
+    In-sample figures grow with the width over the number of rows; their intervals are for what this many rows give on
+    average.
+    """
 
     linear_r2: float
     linear_r2_reverse: float
@@ -108,10 +113,10 @@ class Closeness(Written):
         """What to keep in mind."""
         said = [self.settings["joined"]] if self.settings.get("joined") else []
         each = self.representations
-        if self.settings["n_boot"] and each is not None and each.cca_interval is None:
-            said.append("features are too wide, or rows too few, for intervals of the representations' distances")
-        if self.settings["n_boot"] and self.settings["groups"] is not None and self.settings["groups"] < 10:
-            said.append(f"intervals rest on {self.settings['groups']} groups")
+        if self.settings["intervals"]:
+            if each is not None and each.cca_interval is None:
+                said.append("features are too wide, or rows too few, for intervals of the representations' distances")
+            said += few_units(self.rows, self.settings["groups"])
         return tuple(said)
 
     def table(self) -> str:
@@ -153,6 +158,15 @@ class Closeness(Written):
 
     def __str__(self) -> str:
         return "\n".join([self.table(), "", self.verdict, *(f"note: {caveat}" for caveat in self.caveats)])
+
+
+def few_units(rows: int, groups: int | None) -> list[str]:
+    """A note where intervals rest on little."""
+    if groups is not None and groups < FEW_GROUPS:
+        return [f"intervals rest on {groups} groups: below {FEW_GROUPS} they are only approximate"]
+    if groups is None and rows < FEW_ROWS:
+        return [f"intervals rest on {rows} rows: below {FEW_ROWS} they are only approximate"]
+    return []
 
 
 def interval_text(interval: Interval | None) -> str:

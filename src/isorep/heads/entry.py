@@ -28,7 +28,7 @@ def examine(
     join: bool = False,
     reference: int | None = None,
     folds: int = 5,
-    n_boot: int = 200,
+    intervals: bool = True,
     tolerance: float = 0.01,
     random_state: int = 0,
     progress: Progress | None = None,
@@ -45,7 +45,7 @@ def examine(
         Class frequencies.
     features, other_features : (n, M) arrays, Representations or paths, optional
         Features of the same inputs under the two models.
-    groups, join, reference, folds, n_boot, tolerance, random_state, progress
+    groups, join, reference, folds, intervals, tolerance, random_state, progress
         As for :func:`head_map` and :func:`closeness`.
 
     Returns
@@ -57,11 +57,11 @@ def examine(
     >>> import numpy as np, isorep
     >>> rng = np.random.default_rng(0)
     >>> f, G, A = rng.normal(size=(100, 3)), rng.normal(size=(8, 3)), rng.normal(size=(3, 3))
-    >>> found = isorep.heads.examine(G, G @ np.linalg.inv(A).T, features=f, other_features=f @ A, n_boot=0)
+    >>> found = isorep.heads.examine(G, G @ np.linalg.inv(A).T, features=f, other_features=f @ A)
     >>> found.holds, found.head_map.agrees, found.closeness.close
     (True, True, True)
     """
-    check_counts(folds=(folds, 2), n_boot=(n_boot, 0))
+    check_counts(folds=(folds, 2))
     check_seed(random_state)
     check_tolerance(tolerance)
     report = progress or no_progress
@@ -76,7 +76,7 @@ def examine(
             raise InputError("groups say which rows are held out together, and one head holds none out: name two heads")
         source = open_head(head, bias, "head")
         found = diversity_of(source, checked_weights(weights, source.classes), features)
-        return Heads((found,), None, None, _settings(found.classes.used, weights, n_boot, random_state))
+        return Heads((found,), None, None, _settings(found.classes.used, weights, intervals, random_state))
     if (features is None) != (other_features is None):
         raise InputError("features of one model were given: two heads are compared on paired features of both")
     if groups is not None and features is None:
@@ -91,7 +91,7 @@ def examine(
     here = None if features is None else loaded(features, "features")
     there = None if other_features is None else loaded(other_features, "other features")
     heads = diversity_of(source, shares, here), diversity_of(target, shares, there)
-    asked = Asked(groups, folds, n_boot, random_state, tolerance, report)
+    asked = Asked(groups, folds, intervals, random_state, tolerance, report)
     mapped = map_of(source, target, shares, here, there, asked, note)
     near = None
     if here is not None:
@@ -104,13 +104,18 @@ def examine(
             target_bias=target.bias,
             reference=reference,
             groups=groups,
-            n_boot=n_boot,
+            intervals=intervals,
             random_state=random_state,
             progress=report,
         )
-    settings = _settings(mapped.classes, weights, n_boot, random_state)
+    settings = _settings(mapped.classes, weights, intervals, random_state)
     return Heads(heads, mapped, near, {**mapped.settings, **settings, "reference": reference})
 
 
-def _settings(classes: int, weights: Any, n_boot: int, seed: int) -> dict[str, Any]:
-    return {"classes": classes, "weighted": weights is not None, "n_boot": n_boot, "random_state": int(seed)}
+def _settings(classes: int, weights: Any, intervals: bool, seed: int) -> dict[str, Any]:
+    return {
+        "classes": classes,
+        "weighted": weights is not None,
+        "intervals": bool(intervals),
+        "random_state": int(seed),
+    }

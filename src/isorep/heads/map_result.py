@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..representation import Array, as_representation
 from ..resampling import Interval
 from ..results import Written, aligned
-from .closeness_result import interval_text
+from .closeness_result import few_units, interval_text
 from .envelope import envelope
 
 MEANINGFUL = 0.5  # share of variance that the regression must explain for a comparison of maps to mean anything
@@ -184,6 +184,8 @@ class HeadMap(Written):
                 said.append(
                     f"{name} has rank {rank} of {width}: the map and the regression are restricted to what it sees"
                 )
+        if self.regression is not None and self.settings["intervals"]:
+            said += few_units(self.regression.rows, self.settings["groups"])
         return tuple(said)
 
     def table(self) -> str:

@@ -31,7 +31,7 @@ def head_map(
     groups: Any = None,
     join: bool = False,
     folds: int = 5,
-    n_boot: int = 200,
+    intervals: bool = True,
     tolerance: float = 0.01,
     random_state: int = 0,
     progress: Progress | None = None,
@@ -61,11 +61,14 @@ def head_map(
     features, other_features : (n, M) arrays, Representations or paths, optional
         Features of the same inputs under the source and the target model.
     groups : (n,) array, optional
-        Rows that belong together are held out and resampled together.
+        Rows that belong together are held out, and left out, together.
     join : bool
         Keep the rows of paired features that both have, by their ids.
-    folds, n_boot, random_state
+    folds, random_state
         Of the regression's held-out errors and the intervals.
+    intervals : bool
+        Whether intervals are taken: of mean errors, by leaving out a block of rows (or of groups) at a time, with the
+        maps as they are.
     tolerance : float
         In diameters: by how much the head map's error may exceed the regression's to agree with it.
     progress : callable, optional
@@ -90,7 +93,7 @@ def head_map(
     >>> bool(np.allclose(found.transform(f), f @ A))
     True
     """
-    check_counts(folds=(folds, 2), n_boot=(n_boot, 0))
+    check_counts(folds=(folds, 2))
     check_seed(random_state)
     check_tolerance(tolerance)
     if (features is None) != (other_features is None):
@@ -102,7 +105,7 @@ def head_map(
         if features is None:
             raise InputError("join belongs to the rows of paired features, and there are none")
         features, other_features, groups, note = joined(features, other_features, groups)
-    asked = Asked(groups, folds, n_boot, random_state, tolerance, progress or no_progress)
+    asked = Asked(groups, folds, intervals, random_state, tolerance, progress or no_progress)
     return map_of(source, target, shares, features, other_features, asked, note)
 
 
@@ -141,7 +144,7 @@ def map_of(
             "weighted": shares is not None,
             "biases": source.bias is not None or target.bias is not None,
             "folds": asked.folds,
-            "n_boot": asked.n_boot,
+            "intervals": bool(asked.intervals),
             "random_state": asked.seed,
             "joined": joined_note,
         },

@@ -79,7 +79,7 @@ class RowFigures:
 class LogOdds:
     r"""Sums over rows, unit by unit and class by class, of log-odds :math:`\psi,\psi'` and of their difference.
 
-    From them follow, for any resampling of the units, :math:`\operatorname{std}_x[\psi_y-\psi'_y]` and the
+    From them follow, for any of the units left out, :math:`\operatorname{std}_x[\psi_y-\psi'_y]` and the
     correlation of :math:`\psi_y` with :math:`\psi'_y`. Sums are taken about the mean of the first block, so that they
     do not cancel.
     """

@@ -10,11 +10,11 @@ import numpy as np
 from ..alignment import AffineMap
 from ..alignment.base import column_errors
 from ..comparison.stages import Pair, Work, open_pair
-from ..comparison.statistics import bootstrap, summarise
+from ..comparison.statistics import summarise
 from ..errors import InputError
 from ..moments import require_memory
 from ..representation import Array, Matrix, rounding_of
-from ..resampling import assign_folds
+from ..resampling import Interval, assign_blocks, assign_folds, ratio_jackknife, t_interval
 from ..rows import Progress, ProjectedRows, block_rows, blocks, map_blocks, read_rows
 from .diversity import effective_dimension, seen_share
 from .inputs import Head
@@ -30,7 +30,7 @@ class Asked:
 
     groups: Any
     folds: int
-    n_boot: int
+    intervals: bool
     seed: int
     tolerance: float
     report: Progress
@@ -62,13 +62,13 @@ def compare_with_regression(
     bases = tuple(None if each.rank == each.width else each.axes for each in spectra)
     pair.x, pair.y = (_seen(values, basis) for values, basis in zip((pair.x, pair.y), bases, strict=True))
     require_memory(pair.x.shape[1], pair.y.shape[1], asked.folds)
-    for_folds, for_boot = (np.random.default_rng(each) for each in np.random.SeedSequence(asked.seed).spawn(2))
+    for_folds, for_blocks = (np.random.default_rng(each) for each in np.random.SeedSequence(asked.seed).spawn(2))
     fold_of = assign_folds(pair.n, asked.folds, labels, for_folds)
     work = Work(pair, fold_of, asked.folds, labels, ["linear"], asked.report)
     work.measure()
     work.fit()
     inside = _inside(found, bases)
-    regression = _errors(work, inside, asked, for_boot)
+    regression = _errors(work, inside, asked, for_blocks)
     whole = work.fitted["linear"].whole
     figure = _figure(work, inside, whole[0])
     prediction = _predict_head(heads, spectra, bases, shares, whole, work)
@@ -124,8 +124,9 @@ def _errors(work: Work, inside: AffineMap, asked: Asked, rng: np.random.Generato
 
     map_blocks(evaluate, pair.n, max(64, block_rows(pair.x.shape[1], pair.y.shape[1]) // 4))
     size = work.diameters("auto")[1]
-    scaled = {"head": heads / size.value, "regression": fitted / size.value}
-    intervals, excess = bootstrap(scaled, "regression", work.labels, asked.n_boot, rng) if asked.n_boot else ({}, {})
+    spans: list[Interval | None] = [None] * 3
+    if asked.intervals:
+        spans = _intervals(np.stack([heads, fitted, heads - fitted]) / size.value, work.labels, rng)
     spread = float(np.trace(total.yy))
     around = column_errors(inside.matrix, np.zeros(1), total.n, total.xx, total.xy, np.diagonal(total.yy))
     radius = work.rms_radii[1]
@@ -133,17 +134,27 @@ def _errors(work: Work, inside: AffineMap, asked: Asked, rng: np.random.Generato
     return Regression(
         rows=pair.n,
         diameter=size.value,
-        head=FittedError(summarise(heads, size.value), 1 - float(heads @ heads) / spread, intervals.get("head")),
-        regression=FittedError(
-            summarise(fitted, size.value), 1 - float(fitted @ fitted) / spread, intervals.get("regression")
-        ),
-        excess=excess.get("head"),
+        head=FittedError(summarise(heads, size.value), 1 - float(heads @ heads) / spread, spans[0]),
+        regression=FittedError(summarise(fitted, size.value), 1 - float(fitted @ fitted) / spread, spans[1]),
+        excess=spans[2],
         head_r2_own_intercept=1 - float(around.sum()) / spread,
         difference=float(np.sqrt(np.mean(apart**2)) / radius),
         intercept_gap=float(np.linalg.norm(gap) / radius),
         effective_dimensions=(0, 0),
         seen_shares=(0.0, 0.0),
     )
+
+
+def _intervals(errors: Array, labels: Array | None, rng: np.random.Generator) -> list[Interval | None]:
+    """Jackknife intervals of the means of both maps' errors and of their difference, the maps as they are."""
+    block_of = assign_blocks(errors.shape[1], labels, rng)
+    sums = np.stack([np.bincount(block_of, each) for each in errors], axis=1)
+    sizes = np.bincount(block_of)
+    _, se = ratio_jackknife(sums, sizes[:, None])
+    return [
+        t_interval(float(each.mean()), float(error), len(sizes), least=least)
+        for each, error, least in zip(errors, se, (0.0, 0.0, -np.inf), strict=True)
+    ]
 
 
 def _predict_head(

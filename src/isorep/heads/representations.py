@@ -14,49 +14,41 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..comparison.stages import Pair
-from ..moments import Moments, fold_moments, merged, require_memory
+from ..moments import Moments, fold_moments, merged, merged_without, require_memory
 from ..representation import Array
+from ..resampling import BLOCKS, MOST_GROUP_BLOCKS, Interval, assign_blocks, jackknife_se, t_interval
 from ..rows import Progress
 from ..similarity.canonical import prepare_cca, prepare_linear_r2
 from ..similarity.sides import paired
 from .closeness_result import RepresentationDistances
-from .resampling import draws_of, pooled_units
 
-_BUCKETS = 100  # most units that moments are resampled in
-_BUCKET_CELLS = 2**26  # of all buckets' moments together: 512 MiB
-_WORK = 2e11  # floating-point operations that the draws may take
-_LEAST_UNITS, _LEAST_DRAWS = 10, 40
+_BLOCK_CELLS = 2**26  # of all blocks' moments together: 512 MiB
+_WORK = 2e11  # floating-point operations that intervals may take
+_LEAST_BLOCKS = 10
 
 
 def representation_distances(
-    pair: Pair, labels: Array | None, n_boot: int, rng: np.random.Generator, report: Progress
+    pair: Pair, labels: Array | None, intervals: bool, rng: np.random.Generator, report: Progress
 ) -> RepresentationDistances | None:
     """The distances of paired features, with intervals where these can be had; None where a side does not vary."""
     widths = pair.x.shape[1], pair.y.shape[1]
     cells = widths[0] ** 2 + widths[0] * widths[1] + widths[1] ** 2
-    most = int(np.clip(_BUCKET_CELLS // cells, 1, _BUCKETS))
     require_memory(*widths, 1)
-    units = pooled_units(pair.n, labels, most, rng)
-    buckets = fold_moments(
+    block_of = blocks_of(pair.n, labels, max(_BLOCK_CELLS // cells, 1), rng)
+    parts = fold_moments(
         pair.x,
         pair.y,
-        units,
-        int(units.max()) + 1,
+        block_of,
+        int(block_of.max()) + 1,
         names=pair.names,
         progress=lambda done, of: report("moments", done, of),
     )
-    total = merged(buckets)
+    total = merged(parts)
     if pair.n < 3 or not (np.trace(total.xx) > 0 and np.trace(total.yy) > 0):
         return None
     value = _figures(total)
-    draws = int(min(n_boot, _WORK / float(sum(widths)) ** 3))
-    found: list[Array] = []
-    if len(buckets) >= _LEAST_UNITS and draws >= _LEAST_DRAWS:
-        for done in range(draws):
-            counts = np.bincount(rng.integers(len(buckets), size=len(buckets)), minlength=len(buckets))
-            found.append(_figures(_resampled(buckets, counts)))
-            report("representations", done + 1, draws)
-    spans = [draws_of(each) for each in np.array(found).T] if found else [None] * 4
+    enough = len(parts) >= _LEAST_BLOCKS and len(parts) * float(sum(widths)) ** 3 <= _WORK
+    spans = _jackknifed(parts, value, report) if intervals and enough else [None] * 4
     return RepresentationDistances(
         linear_r2=float(value[0]),
         linear_r2_reverse=float(value[1]),
@@ -87,12 +79,23 @@ def _figures(moments: Moments) -> Array:
     return np.array([r2.value, r2.details["reverse"], prepare_cca(pair).value, svd_distance(moments)])
 
 
-def _resampled(buckets: Sequence[Moments], counts: Array) -> Moments:
-    """The moments of units taken so many times."""
-    total = buckets[0].blank()
-    for bucket, count in zip(buckets, counts, strict=True):
-        if count:
-            n = int(count) * bucket.n
-            parts = (count * bucket.xx, count * bucket.xy, count * bucket.yy)
-            total.absorb(Moments(n, bucket.source_mean, bucket.target_mean, *parts))
-    return total
+def _jackknifed(parts: Sequence[Moments], value: Array, report: Progress) -> Sequence[Interval | None]:
+    """Intervals from the figures without each block; none where a side varies in one block alone."""
+    left_out = []
+    for block in range(len(parts)):
+        rest = merged_without(parts, block)
+        if rest.n < 3 or not (np.trace(rest.xx) > 0 and np.trace(rest.yy) > 0):
+            return [None] * 4
+        left_out.append(_figures(rest))
+        report("representations", block + 1, len(parts))
+    se = jackknife_se(np.array(left_out), value, np.array([part.n for part in parts]))
+    most = (1.0, 1.0, 1.0, 2.0)
+    return [
+        t_interval(float(each), float(error), len(parts), least=0.0, most=upper)
+        for each, error, upper in zip(value, se, most, strict=True)
+    ]
+
+
+def blocks_of(n: int, labels: Array | None, most: int, rng: np.random.Generator) -> Array:
+    """The block of each row that intervals leave out together, at most so many."""
+    return assign_blocks(n, labels, rng, min(most, BLOCKS if labels is None else MOST_GROUP_BLOCKS))

@@ -72,7 +72,7 @@ def spectrum(values: Matrix, name: str, *, weights: Array | None = None, centred
         return _of_few_rows(values, name, weights)
     rounding = rounding_of(values)
     passes = _plain(values, name, centred) if weights is None else _weighted(values, weights)
-    total, factor = resolve_alone(passes, rounding)
+    total, factor = resolve_alone(passes, rounding, any_scale=True)
     mean = total.source_mean
     if factor.rank == 0:
         return Spectrum(n, d, mean, np.zeros(0), np.zeros((d, 0)), factor.constant, rounding)

@@ -2,6 +2,9 @@
 
 The file is safetensors: arrays and JSON, nothing to unpickle. It belongs to one fit of one data set: a fingerprint of
 the rows and the settings are kept in it, and anything else is refused.
+
+Arrays come back in C order. A fit must therefore hold them in C order as well: BLAS may round a product of the same
+numbers differently in another order.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ class Checkpoint(Keeper):
         try:
             with safe_open(self.path, "numpy") as file:
                 facts = json.loads((file.metadata() or {}).get("isorep", "{}"))
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                arrays = {name: np.array(file.get_tensor(name), order="C") for name in file.keys()}  # noqa: SIM118
         except (SafetensorError, ValueError) as error:
             raise InputError(f"{self.path} is not a checkpoint: {error}") from None
         if not isinstance(facts, dict) or facts.get("format") != _FORMAT:

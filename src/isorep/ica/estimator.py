@@ -27,7 +27,7 @@ from .solver import Rotation, rotate, uncertainty
 from .sources import Source, as_source, open_components, open_rows
 from .unwhitened import fit_unwhitened
 from .white import WhiteRows
-from .whitening import Whitening
+from .whitening import Whitening, columns_left_out
 
 FitProgress = Callable[[str, float, float, float], None]
 
@@ -73,13 +73,17 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         At most this many sweeps over the data, small ones counted by their share of a full one.
     rounding : float, optional
         As for :class:`Whitening`.
+    standardise : bool
+        For columns in different units, as for :class:`Whitening`. By default columns that vary by no more than 1e-4 of
+        the median column do not count.
     device : str, optional
         A torch device such as ``"cuda"``: sweeps run there. By default numpy does them, with one thread a core.
 
     Attributes
     ----------
     components_ : (k, d) array
-        The unmixing matrix: ``(X - mean_) @ components_.T`` are the sources, with unit variance.
+        The unmixing matrix: ``(X - mean_) @ components_.T`` are the sources. Of the training rows they have unit
+        variance within 1e-3, whatever the columns.
     mixing_ : (d, k) array
         The way back: ``S @ mixing_.T + mean_``.
     mean_ : (d,) array
@@ -87,6 +91,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Numerical rank of the data.
     singular_values_ : (k,) array
         Standard deviations of the data along the principal axes that were kept.
+    left_out_columns_, left_out_spreads_ : arrays
+        The columns that do not count, and their standard deviations, as for :class:`Whitening`.
     converged_ : bool
     n_iter_ : int
         Sweeps taken, small ones counted by their share.
@@ -134,6 +140,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         tol: float = 1e-4,
         max_iter: int = 200,
         rounding: float | None = None,
+        standardise: bool = False,
         device: str | None = None,
     ) -> None:
         self.n_components = n_components
@@ -143,6 +150,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.rounding = rounding
+        self.standardise = standardise
         self.device = device
 
     def fit(
@@ -183,6 +191,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if self.whiten is None:
             if not (start is None and checkpoint is None and self.device is None):
                 raise InputError("without whitening there is no start, no checkpoint and no device")
+            if self.standardise:
+                raise InputError("without whitening columns are taken as they are: standardise belongs to whitening")
             fit_unwhitened(self, source, contrast)
             return self
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -218,7 +228,11 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _whitening(self, source: Source, keeper: Keeper, seed: int) -> tuple[Whitening, int]:
         """Fitted to the rows, or taken from the checkpoint, with its seed: nothing may tell the two apart."""
-        whitening = Whitening(self.n_components, kind="pca", rounding=self.rounding).fit_source(source)
+        whitening = Whitening(
+            self.n_components, kind="pca", rounding=self.rounding, standardise=self.standardise
+        ).fit_source(source)
+        whitening.components_ = np.ascontiguousarray(whitening.components_)  # the order in which files hold them
+        whitening.mixing_ = np.ascontiguousarray(whitening.mixing_)
         if not isinstance(keeper, Checkpoint):
             return whitening, seed
         names = ("mean", "components", "mixing", "singular_values", "rank")
@@ -254,6 +268,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.mean_ = whitening.mean_
         self.rank_ = whitening.rank_
         self.singular_values_ = whitening.singular_values_
+        self.left_out_columns_ = whitening.left_out_columns_
+        self.left_out_spreads_ = whitening.left_out_spreads_
         self.components_ = canonical @ whitening.components_
         self.mixing_ = whitening.mixing_ @ canonical.T
         self.contrast_ = excess[order]
@@ -269,6 +285,9 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._n_features_out = len(canonical)
 
     def _warn(self) -> None:
+        left_out = columns_left_out(self, "X")
+        if left_out is not None:
+            warnings.warn(left_out, UserWarning, stacklevel=3)
         gaussian, k = int(self.gaussian_.sum()), len(self.gaussian_)
         if gaussian:
             warnings.warn(

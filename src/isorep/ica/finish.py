@@ -178,7 +178,7 @@ class Finish:
     def _advance(self, outlook: Outlook) -> None:
         step = self._memory.step(outlook.gradient, outlook.curvature)
         longest = float(np.linalg.norm(step, axis=1).max())
-        self._step = step * min(1.0, _LONGEST_STEP / longest)
+        self._step = step * (_LONGEST_STEP / max(longest, _LONGEST_STEP))  # an exactly stationary point has no step
         self._begun, self._gradient, self._signs = self.matrix, outlook.gradient, outlook.signs
         self._contrast = outlook.contrast
         self.matrix = cayley(self._step) @ self.matrix

@@ -45,8 +45,10 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
     "tol": (float, int),
     "max_iter": (int,),
     "rounding": (float, int, type(None)),
+    "standardise": (bool,),
     "device": (str, type(None)),
 }
+_LATER = {"standardise": False}  # settings that older files lack, and what they did
 
 
 def save_model(ica: ICA, path: str | Path, *, extra: dict[str, Any] | None = None) -> None:
@@ -79,6 +81,7 @@ def save_model(ica: ICA, path: str | Path, *, extra: dict[str, Any] | None = Non
         "columns": int(ica.n_features_in_),
         "components": len(ica.components_),
         "rank": int(ica.rank_) if hasattr(ica, "rank_") else None,
+        "left_out": _left_out_of(ica),
         "sweeps": int(ica.n_iter_),
         "converged": bool(ica.converged_),
         "names": [str(name) for name in ica.feature_names_in_] if hasattr(ica, "feature_names_in_") else None,
@@ -101,6 +104,10 @@ def load_model(path: str | Path) -> ICA:
     ica.converged_ = facts["converged"]
     if facts["rank"] is not None:
         ica.rank_ = facts["rank"]
+        # Older files do not list them: only constant columns were left out, and no component has them.
+        columns = np.flatnonzero(~ica.components_.any(axis=0)) if facts["left_out"] is None else facts["left_out"][0]
+        spreads = np.zeros(len(columns)) if facts["left_out"] is None else facts["left_out"][1]
+        ica.left_out_columns_, ica.left_out_spreads_ = np.array(columns, np.intp), np.array(spreads, np.float64)
     if facts["names"] is not None:
         ica.feature_names_in_ = np.array(facts["names"], dtype=object)
     ica._n_features_out = facts["components"]
@@ -185,6 +192,13 @@ def _settings_of(ica: ICA) -> dict[str, Any]:
     return settings
 
 
+def _left_out_of(ica: ICA) -> list[list[Any]] | None:
+    """Columns that do not count, and their spreads."""
+    if not hasattr(ica, "left_out_columns_"):
+        return None
+    return [ica.left_out_columns_.tolist(), ica.left_out_spreads_.tolist()]
+
+
 def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
     file = ModelFile(path, _FORMAT)
     return file.read(lambda facts: _check_facts(file, facts), _shapes)
@@ -192,7 +206,10 @@ def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
 
 def _check_facts(file: ModelFile, facts: dict[str, Any]) -> None:
     settings = facts.get("settings")
-    if not isinstance(settings, dict) or set(settings) != set(_SETTINGS):
+    if not isinstance(settings, dict):
+        file.refuse("its settings are not those of ICA")
+    settings = facts["settings"] = {**_LATER, **settings}
+    if set(settings) != set(_SETTINGS):
         file.refuse("its settings are not those of ICA")
     for name, kinds in _SETTINGS.items():
         if not isinstance(settings[name], kinds):
@@ -212,7 +229,22 @@ def _check_facts(file: ModelFile, facts: dict[str, Any]) -> None:
         isinstance(names, list) and len(names) == columns and all(isinstance(name, str) for name in names)
     ):
         file.refuse("its column names do not fit its columns")
-    facts["names"], facts["rank"] = names, rank
+    left_out = facts.get("left_out")
+    if left_out is not None and not (rank is not None and _is_left_out(left_out, columns)):
+        file.refuse("its list of columns that were left out does not fit its columns")
+    facts["names"], facts["rank"], facts["left_out"] = names, rank, left_out
+
+
+def _is_left_out(found: Any, columns: int) -> bool:
+    """Whether a fact is a list of column numbers and one of as many spreads."""
+    if not (isinstance(found, list) and len(found) == 2 and all(isinstance(part, list) for part in found)):
+        return False
+    places, spreads = found
+    return (
+        len(places) == len(spreads)
+        and all(type(place) is int and 0 <= place < columns for place in places)
+        and all(type(spread) is float and 0 <= spread < np.inf for spread in spreads)
+    )
 
 
 def _shapes(facts: dict[str, Any]) -> Shapes:

@@ -62,7 +62,7 @@ def drawn(units: Array, width: int, rng: np.random.Generator) -> Array:
 def _refit(rows: Matrix, reference: ICA, rng: np.random.Generator) -> Refit:
     """One fit; a search that starts from the fourth-order start turned by a random rotation."""
     source = as_source(rows)
-    whitening = Whitening(rounding=reference.rounding).fit_source(source)
+    whitening = Whitening(rounding=reference.rounding, standardise=reference.standardise).fit_source(source)
     k = min(len(reference.components_), whitening.rank_)
     whitening.components_, whitening.mixing_ = whitening.components_[:k], whitening.mixing_[:, :k]
     contrast = contrast_named(reference.contrast)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,15 @@ from sklearn.utils import check_random_state
 
 from .._version import __version__
 from ..errors import InputError
-from ..representation import Array, Matrix, Representation
+from ..representation import Array, Matrix, Representation, reading_notes
 from ..results import Written
 from ..rows import Progress, no_progress
 from .curvature import Constants, constants, curvature, weak_planes
 from .estimator import ICA
 from .refits import MOST_CLUSTERED, Refit, directions, match, quality, refits, units_of
 from .sources import as_source, is_dask, open_rows
-from .summary import MOST_PLANES, PARTS, conditioning, plain, settings, versions
-from .whitening import Whitening
+from .summary import MOST_PLANES, PARTS, conditioning, left_out_facts, plain, settings, versions
+from .whitening import Whitening, columns_left_out
 
 SCHEMA = "isorep.stability/1"
 COMES_BACK = 0.9  # correlation above which a component is the same, and share of refits in which it must be
@@ -107,7 +107,8 @@ def stability(
         "ica": settings(reference),
     }
     name = X.name if isinstance(X, Representation) else None
-    return _described(name or "X", data, reference, fits, asked)
+    notes = tuple(reading_notes(X)) if isinstance(X, Representation) else ()
+    return replace(_described(name or "X", data, reference, fits, asked), notes=notes)
 
 
 def _described(name: str, data: Matrix, reference: ICA, fits: list[Refit], asked: dict[str, Any]) -> Stability:
@@ -115,7 +116,8 @@ def _described(name: str, data: Matrix, reference: ICA, fits: list[Refit], asked
     n, k = int(data.shape[0]), len(reference.components_)
     basis = reference.mixing_
     if k < reference.rank_:  # refits may reach beyond the directions that the reference kept
-        basis = Whitening(rounding=reference.rounding).fit_source(as_source(data)).mixing_
+        full = Whitening(rounding=reference.rounding, standardise=reference.standardise)
+        basis = full.fit_source(as_source(data)).mixing_
     here, found = directions(reference.components_, basis), [directions(fit.components, basis) for fit in fits]
     matched, turned = match(here, found)
     clustered = max(min(len(found), MOST_CLUSTERED // k - 1), 0)
@@ -191,6 +193,8 @@ class Stability(Written):
     constants : Constants
         Those of the perturbation lemma: numerically huge, a diagnosis and never a promise.
     refits : tuple of RefitFacts
+    notes : tuple of str
+        What was left out or converted when the data were read.
     """
 
     name: str
@@ -205,6 +209,7 @@ class Stability(Written):
     constants: Constants
     refits: tuple[RefitFacts, ...]
     settings: dict[str, Any]
+    notes: tuple[str, ...] = ()
 
     @property
     def scores(self) -> Array:
@@ -265,7 +270,9 @@ class Stability(Written):
         seen = [fit.gaussian for fit in self.refits]
         chance = int((self.gaussian & self.comes_back).sum())
         clustered, resampled = self.settings["clustered_refits"], self.settings["resample"]
+        left_out = columns_left_out(self.ica, self.name)
         found = [
+            (left_out, left_out or ""),
             (not resampled, "only the starts differed: this tells about the search and nothing about other rows"),
             (
                 resampled and self.rows_used < 0.9 * self.rows,
@@ -290,7 +297,7 @@ class Stability(Written):
             ),
             (clustered < refits, f"the quality of clusters is from {clustered} of {refits} refits"),
         ]
-        return tuple(sentence for applies, sentence in found if applies)
+        return (*self.notes, *(sentence for applies, sentence in found if applies))
 
     def table(self) -> str:
         """One line a component."""
@@ -324,6 +331,7 @@ class Stability(Written):
                     "rows_used": self.rows_used,
                     "columns": self.ica.components_.shape[1],
                     "rank": self.ica.rank_,
+                    "left_out": left_out_facts(self.ica),
                     "reading": self.reading,
                     "settings": self.settings,
                     "components": {

@@ -15,6 +15,7 @@ from ..representation import Array
 from .contrasts import contrast_named
 from .curvature import weak_planes
 from .estimator import ICA
+from .whitening import columns_left_out
 
 SCHEMA = "isorep.ica/1"
 MOST_PLANES = 200  # that are named one by one
@@ -65,6 +66,7 @@ def summarise(
             "rows": rows,
             "columns": d,
             "rank": getattr(ica, "rank_", None),
+            "left_out": left_out_facts(ica),
             "reading": _reading(ica),
             "settings": settings(ica),
             "components": {"count": k, **found},
@@ -75,7 +77,7 @@ def summarise(
             "sweeps": int(ica.n_iter_),
             "seconds": seconds,
             "peak_memory": peak_memory,
-            "caveats": _caveats(ica, rows, planes),
+            "caveats": _caveats(ica, name, rows, planes),
         }
     )
     return summary
@@ -95,6 +97,13 @@ def conditioning(planes: Array) -> dict[str, Any]:
     np.fill_diagonal(apart, np.inf)
     least = np.minimum.reduceat(np.minimum.reduceat(apart, edges[:-1], axis=0), edges[:-1], axis=1)
     return {"edges": edges, "least": least}
+
+
+def left_out_facts(ica: ICA) -> dict[str, Any] | None:
+    """The columns that do not count and their spreads; None without whitening."""
+    if not hasattr(ica, "left_out_columns_"):
+        return None
+    return {"columns": ica.left_out_columns_, "spreads": ica.left_out_spreads_}
 
 
 def settings(ica: ICA) -> dict[str, Any]:
@@ -151,7 +160,7 @@ def _reading(ica: ICA) -> str:
     return f"All {k} components differ from Gaussian ones." if k > 1 else "There is one component."
 
 
-def _caveats(ica: ICA, rows: int, planes: dict[str, Any] | None) -> list[str]:
+def _caveats(ica: ICA, name: str, rows: int, planes: dict[str, Any] | None) -> list[str]:
     k, d = ica.components_.shape
     said = []
     if not ica.converged_:
@@ -171,7 +180,10 @@ def _caveats(ica: ICA, rows: int, planes: dict[str, Any] | None) -> list[str]:
             f"{loose} more planes of two components have no curvature beyond sampling error: their components may turn "
             "into each other"
         )
-    if ica.rank_ < d:
+    left_out = columns_left_out(ica, name)
+    if left_out is not None:
+        said.append(left_out)
+    if ica.rank_ < d - int((ica.left_out_spreads_ > 0).sum()):
         said.append(f"only {ica.rank_} of {d} directions vary")
     if k < ica.rank_:
         said.append(f"components are of the {k} directions of largest variance, among {ica.rank_} that vary")

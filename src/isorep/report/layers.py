@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from .closing import closing, made_by
 from .figures import heatmap
-from .parts import Cell, Column, Definitions, Figure, Page, Section, Table, Verdict
+from .parts import Cell, Column, Definitions, Figure, Page, Prose, Section, Table, Verdict
 from .rungs import on_both
-from .similarity import index_name
+from .similarity import chance_text, index_name, p_text
 from .values import Node, count, fixed, present
 
 MOST_LAYERS = 100
@@ -62,27 +62,33 @@ def _matrix(result: Node, index: str) -> Section | None:
         on_both(lambda width: heatmap(shown, names[0], names[1], ("target layer", "source layer"), width)),
         table=_cells(result, names),
     )
-    return Section("matrix", "Layer by layer", (figure,))
+    parts = (figure, Prose((chance_text(result),))) if with_null else (figure,)
+    return Section("matrix", "Layer by layer", parts)
 
 
 def _cells(result: Node, names: list[list[str]]) -> Table:
     keys = ("values", "chance", "corrected", "p_values", "adjusted_p_values")
     grids = {key: [row.numbers(MOST_LAYERS) for row in result[key].nodes(MOST_LAYERS)] for key in keys}
+    smallest = result["smallest_p"].number()
     rows = []
     for i, source in enumerate(names[0]):
         for j, target in enumerate(names[1]):
             numbers = [grids[key][i][j] if i < len(grids[key]) and j < len(grids[key][i]) else None for key in keys]
-            rows.append((Cell(source), Cell(target), *(Cell(fixed(number), number) for number in numbers)))
+            shown = [*map(fixed, numbers[:3]), *(p_text(number, smallest) for number in numbers[3:])]
+            cells = (Cell(text, number) for text, number in zip(shown, numbers, strict=True))
+            rows.append((Cell(source), Cell(target), *cells))
     titles = ("source layer", "target layer", "value", "chance", "corrected", "p", "p, all cells")
     columns = tuple(Column(title, numeric=place > 1) for place, title in enumerate(titles))
     return Table("cells", "Every cell", columns, tuple(rows), folded=True)
 
 
 def _best(result: Node, index: str) -> Section | None:
+    smallest = result["smallest_p"].number()
     rows = []
     for node in result["best"].nodes(MOST_LAYERS):
         numbers = [node[key].number() for key in ("value", "chance", "corrected", "p_value")]
-        cells = (Cell(fixed(number), number) for number in numbers)
+        shown = [*map(fixed, numbers[:3]), p_text(numbers[3], smallest)]
+        cells = (Cell(text, number) for text, number in zip(shown, numbers, strict=True))
         rows.append((Cell(node["source"].text("?")), Cell(node["target"].text("?")), *cells))
     if not rows:
         return None

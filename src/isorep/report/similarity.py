@@ -6,7 +6,7 @@ from .closing import closing, made_by
 from .figures import IntervalRow, intervals
 from .parts import Cell, Column, Definitions, Figure, Key, Page, Prose, Section, Table, Verdict
 from .rungs import on_both
-from .values import Node, count, fixed, present
+from .values import MISSING, Node, compact, count, fixed, present
 
 MOST_INDICES = 50
 NAMES = {
@@ -69,11 +69,36 @@ def _opening(result: Node) -> tuple[Verdict | Definitions, ...]:
         tiles.append(("rows", count(rows), f"{count(columns[0])} and {count(columns[1])} columns"))
     permutations = result["settings"]["permutations"].number()
     if permutations:
-        groups = result["settings"]["groups"].number()
-        tiles.append(
-            ("permutations", count(permutations), "of rows" if groups is None else f"of {count(groups)} groups")
-        )
+        tiles.append(("permutations", count(permutations), f"of {_moved(result)}"))
     return (verdict, Definitions(tuple(tiles), tiles=True)) if tiles else (verdict,)
+
+
+def _moved(result: Node) -> str:
+    """What was shuffled."""
+    groups, classes = (result["settings"][key].number() for key in ("groups", "within"))
+    moved = "rows" if groups is None else f"{count(groups)} groups"
+    return moved if classes is None else f"{moved} within {count(classes)} classes"
+
+
+def p_text(p_value: float | None, smallest: float | None) -> str:
+    """A p-value, the smallest possible one as a bound."""
+    if p_value is None:
+        return MISSING
+    bound = smallest is not None and p_value <= smallest * (1 + 1e-9)
+    return f"{'≤ ' if bound else ''}{compact(p_value, 2)}"
+
+
+def chance_text(result: Node) -> str:
+    """What chance means on this page, and what a p-value counts."""
+    groups, classes = (result["settings"][key].number() for key in ("groups", "within"))
+    moved = "rows" if groups is None else "whole groups of rows"
+    said = f"Chance is what remains when {moved} of one side change places"
+    if classes is not None:
+        said += (
+            " inside their class: it includes what the classes alone explain, and the p-value is about agreement "
+            "beyond the classes"
+        )
+    return f"{said}. The p-value is the share of pairings, the real one among them, that look at least as close."
 
 
 def _entries(result: Node) -> list[tuple[str, Node]]:
@@ -86,7 +111,7 @@ def _indices(result: Node) -> Section | None:
         return None
     parts = [
         part
-        for part in (_figure(entries), _table(entries), Prose((_explanation(entries),)), _meanings(entries))
+        for part in (_figure(entries), _table(entries), Prose((_explanation(result, entries),)), _meanings(entries))
         if part is not None
     ]
     return Section("indices", "Indices", tuple(parts))
@@ -97,13 +122,17 @@ def _meanings(entries: list[tuple[str, Node]]) -> Definitions | None:
     return Definitions(known) if known else None
 
 
-def _explanation(entries: list[tuple[str, Node]]) -> str:
+def _explanation(result: Node, entries: list[tuple[str, Node]]) -> str:
     inexact = [index_name(name) for name, node in entries if node["null"]["exact"].raw is False]
     said = (
-        "Chance is what shuffled rows give: no index has zero as its chance level by right, and few rows or many "
-        "dimensions raise it. Corrected values run from chance (0) to a perfect match (1) and can be set side by side; "
-        "the plain ones cannot."
+        f"{chance_text(result)} Few rows or many dimensions raise the chance level of most indices. Corrected values "
+        "run from chance (0) to a perfect match (1) and can be set side by side; the plain ones cannot."
     )
+    if _cut(entries):
+        said += (
+            " Not all rows can change places: chance, corrected value and p-value are those of the rows that can, "
+            'whose own value is in the column "of the shuffled rows".'
+        )
     if inexact:
         said += f" The null of {', '.join(inexact)} is a sketch with the exact mean and variance; the others are exact."
     return said
@@ -140,15 +169,23 @@ def _figure(entries: list[tuple[str, Node]]) -> Figure | None:
     )
 
 
+def _cut(entries: list[tuple[str, Node]]) -> bool:
+    """Whether nulls are those of a part of the rows."""
+    both = [(node["value"].number(), node["null"]["observed"].number()) for _, node in entries]
+    return any(value is not None and observed is not None and value != observed for value, observed in both)
+
+
 def _table(entries: list[tuple[str, Node]]) -> Table:
-    titles = ("index", "value", "closer is", "chance", "5 to 95 % of chance", "corrected", "p")
+    cut = _cut(entries)
+    own = ("of the shuffled rows",) if cut else ()
+    titles = ("index", "value", *own, "closer is", "chance", "5 to 95 % of chance", "corrected", "p")
     rows = []
     for name, node in entries:
-        value, mean, low, high, p_value, corrected = (
+        value, observed, mean, low, high, p_value, smallest, corrected = (
             entry.number()
             for entry in (
                 node["value"],
-                *(node["null"][key] for key in ("mean", "low", "high", "p_value")),
+                *(node["null"][key] for key in ("observed", "mean", "low", "high", "p_value", "smallest_p")),
                 node["corrected"],
             )
         )
@@ -157,11 +194,12 @@ def _table(entries: list[tuple[str, Node]]) -> Table:
             (
                 Cell(index_name(name)),
                 Cell(fixed(value), value),
+                *((Cell(fixed(observed), observed),) if cut else ()),
                 Cell("higher" if node["higher_is_closer"].raw is True else "lower"),
                 Cell(fixed(mean), mean),
                 Cell(span, low),
                 Cell(fixed(corrected), corrected),
-                Cell(fixed(p_value, 3), p_value),
+                Cell(p_text(p_value, smallest), p_value),
             )
         )
     columns = tuple(Column(title, numeric=title not in ("index", "closer is")) for title in titles)

@@ -4,7 +4,7 @@ from .canonical import cca, linear_r2, pwcca, svcca
 from .kernels import cka
 from .layers import BestLayer, LayerMatrix, layers
 from .neighbours import mutual_knn
-from .result import PermutationNull, Similarity
+from .result import Similarity
 from .shapes import mcc, procrustes_distance
 from .table import INDICES, Similarities, indices
 
@@ -12,7 +12,6 @@ __all__ = [
     "INDICES",
     "BestLayer",
     "LayerMatrix",
-    "PermutationNull",
     "Similarities",
     "Similarity",
     "cca",

@@ -14,7 +14,9 @@ from .result import Similarity
 from .sides import Pair, paired
 
 
-def cca(X: Any, Y: Any = None, *, permutations: int = 0, groups: Any = None, random_state: int = 0) -> Similarity:
+def cca(
+    X: Any, Y: Any = None, *, permutations: int = 0, groups: Any = None, within: Any = None, random_state: int = 0
+) -> Similarity:
     r"""Mean canonical correlation.
 
     .. math:: \frac1r\sum_{i=1}^{r}\rho_i,\qquad \rho=\operatorname{svdvals}(U_X^\top U_Y)
@@ -29,7 +31,10 @@ def cca(X: Any, Y: Any = None, *, permutations: int = 0, groups: Any = None, ran
     permutations : int
         Shuffled pairings for the null; 0 for none.
     groups : (n,) array, optional
-        Rows that belong together are shuffled together.
+        Rows that belong together are shuffled together: each group takes the rows of another one of about its size.
+    within : (n,) array, optional
+        Classes: rows (or groups) are shuffled inside their class only, so that chance includes what the classes alone
+        explain.
     random_state : int
         Seed of the permutations.
 
@@ -46,7 +51,7 @@ def cca(X: Any, Y: Any = None, *, permutations: int = 0, groups: Any = None, ran
     1.0
     """
     pair = paired(X, Y)
-    return finished(pair, prepare_cca(pair), permutations, groups, random_state)
+    return finished(pair, prepare_cca, permutations, groups, within, random_state)
 
 
 def svcca(
@@ -58,6 +63,7 @@ def svcca(
     standardise: bool = False,
     permutations: int = 0,
     groups: Any = None,
+    within: Any = None,
     random_state: int = 0,
 ) -> Similarity:
     r"""Mean canonical correlation of the leading principal components (Raghu et al. 2017).
@@ -67,12 +73,13 @@ def svcca(
     X, Y : (n, d) arrays or Representations
         Paired rows, or their Moments as ``X`` alone.
     variance : float
-        Keep as many components of each side as hold this share of its variance.
+        Keep as many components of each side as hold this share of its variance, and those that have as much variance
+        as the last of them, up to rounding.
     components : int, optional
         Keep this many instead, or all that there are.
     standardise : bool
         Bring every column to unit variance first, as Roeder et al. (2021) do; the original only centres.
-    permutations, groups, random_state
+    permutations, groups, within, random_state
         As for :func:`cca`.
 
     References
@@ -88,8 +95,14 @@ def svcca(
     [2, 2]
     """
     pair = paired(X, Y)
-    prepared = prepare_svcca(pair, variance=variance, components=components, standardise=standardise)
-    return finished(pair, prepared, permutations, groups, random_state)
+    return finished(
+        pair,
+        lambda each: prepare_svcca(each, variance=variance, components=components, standardise=standardise),
+        permutations,
+        groups,
+        within,
+        random_state,
+    )
 
 
 def pwcca(
@@ -99,6 +112,7 @@ def pwcca(
     side: str = "x",
     permutations: int = 0,
     groups: Any = None,
+    within: Any = None,
     random_state: int = 0,
 ) -> Similarity:
     r"""Projection-weighted CCA (Morcos et al. 2018).
@@ -113,7 +127,7 @@ def pwcca(
         Paired rows, or their Moments as ``X`` alone.
     side : {"x", "y"}
         Whose columns weight the correlations; the index is not symmetric. ``details`` has the other side's value.
-    permutations, groups, random_state
+    permutations, groups, within, random_state
         As for :func:`cca`.
 
     References
@@ -129,10 +143,12 @@ def pwcca(
     1.0
     """
     pair = paired(X, Y)
-    return finished(pair, prepare_pwcca(pair, side=side), permutations, groups, random_state)
+    return finished(pair, lambda each: prepare_pwcca(each, side=side), permutations, groups, within, random_state)
 
 
-def linear_r2(X: Any, Y: Any = None, *, permutations: int = 0, groups: Any = None, random_state: int = 0) -> Similarity:
+def linear_r2(
+    X: Any, Y: Any = None, *, permutations: int = 0, groups: Any = None, within: Any = None, random_state: int = 0
+) -> Similarity:
     r"""The share of the variance of ``Y`` that the best linear map of ``X`` explains, in sample.
 
     .. math:: R^2=\frac{\|U_X^\top Y_c\|_F^2}{\|Y_c\|_F^2}
@@ -144,7 +160,7 @@ def linear_r2(X: Any, Y: Any = None, *, permutations: int = 0, groups: Any = Non
     ----------
     X, Y : (n, d) arrays or Representations
         Paired rows, or their Moments as ``X`` alone.
-    permutations, groups, random_state
+    permutations, groups, within, random_state
         As for :func:`cca`.
 
     Examples
@@ -155,7 +171,7 @@ def linear_r2(X: Any, Y: Any = None, *, permutations: int = 0, groups: Any = Non
     1.0
     """
     pair = paired(X, Y)
-    return finished(pair, prepare_linear_r2(pair), permutations, groups, random_state)
+    return finished(pair, prepare_linear_r2, permutations, groups, within, random_state)
 
 
 def prepare_cca(pair: Pair) -> Prepared:
@@ -170,7 +186,8 @@ def prepare_cca(pair: Pair) -> Prepared:
         details,
         lambda uniform: cross_draws(pair),
         mean_correlation,
-        _saturated(pair),
+        _meeting(pair.n, *_ranks(pair)),
+        _all_one(pair.n, *_ranks(pair)),
     )
 
 
@@ -196,8 +213,8 @@ def prepare_svcca(
         return found
 
     details = {"correlations": rho, "kept": kept, "standardised": bool(standardise)}
-    caveats = _saturated(pair) if min(kept) + max(kept) >= pair.n else ()
-    return Prepared("svcca", float(rho.mean()), True, 1.0, details, source, mean_correlation, caveats)
+    said, forced = _meeting(pair.n, *kept), _all_one(pair.n, *kept)
+    return Prepared("svcca", float(rho.mean()), True, 1.0, details, source, mean_correlation, said, forced)
 
 
 def prepare_pwcca(pair: Pair, *, side: str = "x") -> Prepared:
@@ -222,7 +239,8 @@ def prepare_pwcca(pair: Pair, *, side: str = "x") -> Prepared:
         details,
         lambda uniform: cross_draws(pair),
         lambda cross: weighted(cross, side),
-        _saturated(pair),
+        _meeting(pair.n, *_ranks(pair)),
+        _all_one(pair.n, *_ranks(pair)),
     )
 
 
@@ -242,7 +260,8 @@ def prepare_linear_r2(pair: Pair) -> Prepared:
         {"reverse": reverse, "ranks": _ranks(pair)},
         lambda uniform: cross_draws(pair),
         explained,
-        _saturated(pair),
+        _meeting(pair.n, *_ranks(pair)),
+        _explains_all(pair),
     )
 
 
@@ -269,13 +288,27 @@ def _ranks(pair: Pair) -> list[int]:
     return [pair.x.frame.rank, pair.y.frame.rank]
 
 
-def _saturated(pair: Pair) -> tuple[str, ...]:
-    """Two subspaces of a space that is too small for both must meet: some correlations are 1 whatever the data."""
-    ranks = _ranks(pair)
-    forced = sum(ranks) - (pair.n - 1)
-    if forced <= 0:
+def _meeting(n: int, a: int, b: int) -> tuple[str, ...]:
+    """Two subspaces of a space that is too small for both must meet: some correlations are 1 whatever the pairing."""
+    forced = a + b - (n - 1)
+    if forced <= 0 or max(a, b) >= n - 1:
         return ()
     return (
-        f"{pair.n} rows leave {pair.n - 1} dimensions for ranks {ranks[0]} and {ranks[1]}: {min(forced, *ranks)} "
-        "canonical correlations are 1 whatever the data",
+        f"{n} rows leave {n - 1} dimensions for ranks {a} and {b}: {forced} canonical correlations are 1 whatever the "
+        "pairing",
     )
+
+
+def _all_one(n: int, a: int, b: int) -> str:
+    """Why all canonical correlations are 1 whatever the pairing, if they are."""
+    if max(a, b) < n - 1:
+        return ""
+    return f"{n} rows leave {n - 1} dimensions, which rank {max(a, b)} fills, so that all canonical correlations are 1"
+
+
+def _explains_all(pair: Pair) -> str:
+    """Why a linear map explains everything whatever the pairing, if it does."""
+    n, rank = pair.n, pair.x.frame.rank
+    if rank < n - 1:
+        return ""
+    return f"{n} rows leave {n - 1} dimensions, which rank {rank} fills, so that a linear map explains any target"

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from scipy import linalg
 
-from ..conditioning import Factor, rank_tolerance
+from ..conditioning import Factor, hardly_vary, rank_tolerance
 from ..errors import InputError
 from ..moments import Moments, moments_alone
 from ..representation import Array, Matrix, rounding_of
@@ -107,9 +107,13 @@ class Frame:
         )
 
     def components_for(self, variance: float) -> int:
-        """How many leading directions hold this share of the variance."""
+        """How many leading directions hold this share of the variance, with those that tie with the last of them.
+
+        Directions of equal variance have no order: which of them came first would be a matter of rounding.
+        """
         shares = np.cumsum(self.singular_values**2) / self.square_norm
-        return min(int(np.searchsorted(shares, variance - 1e-12)) + 1, self.rank)
+        last = min(int(np.searchsorted(shares, variance - 1e-12)), self.rank - 1)
+        return int((self.singular_values >= (1 - 1e-9) * self.singular_values[last]).sum())
 
 
 def frame_of(values: Matrix, name: str) -> Frame:
@@ -146,17 +150,19 @@ def _wide(values: Matrix, name: str) -> Frame:
         size = float(np.abs(rows).max())
     if not size < 1e140:
         raise InputError(f"{name} holds values so large that their squares overflow: rescale it")
-    # As for moments, columns are brought to one scale before anything counts as zero, so that units do not matter.
+    # As for moments, columns that count are brought to one scale before anything counts as zero.
     rounding = rounding_of(values)
     spread = np.linalg.norm(rows, axis=0) / np.sqrt(n)
     noise = rounding * np.abs(mean)
-    inverse = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > noise)
+    constant = spread <= noise
+    varies = ~(constant | hardly_vary(spread, constant))
+    inverse = np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)
     left, singular, _ = linalg.svd(rows * inverse, full_matrices=False, check_finite=False)
     least = max(max(n, d) * np.finfo(float).eps, rank_tolerance(rounding)) * singular[0]
     kept = (singular > max(least, 2 * np.sqrt(n) * float(np.linalg.norm(noise * inverse)))) & (np.arange(n) < n - 1)
     _require_variation(int(kept.sum()), name)
     left = left[:, kept]
-    turn, found, axes = np.linalg.svd(left.T @ rows, full_matrices=False)
+    turn, found, axes = np.linalg.svd(left.T @ (rows * varies), full_matrices=False)
     return Frame(n, mean, found, axes.T, left=left @ turn)
 
 

@@ -12,7 +12,7 @@ from ..representation import Array, Matrix
 from ..rows import map_blocks, read_rows
 from .nulls import Draws, Prepared
 from .sides import Pair, Side
-from .sketches import SKETCH_AXES, KernelSums, require_norm, sketch
+from .sketches import SKETCH_AXES, KernelSums, kernel_norm, sketch
 
 _HELD_ROWS = 6000  # kernels of so many rows are kept whole for exact nulls: 2 x 144 MB in float32
 _LANDMARKS = 512
@@ -49,8 +49,7 @@ def prepare_gaussian(pair: Pair, debiased: bool, bandwidth: float, exact: bool) 
     n = pair.n
     products = pair.once(("rbf", bandwidth), lambda: _tile_products(k, other))
     sums = [_gaussian_sums(each, products[place], n, debiased) for place, each in ((0, k), (2, other))]
-    norm = float(np.sqrt(max(sums[0].squares, 0.0) * max(sums[1].squares, 0.0)))
-    require_norm(norm, pair)
+    norm = kernel_norm(pair, [each.squares for each in sums], [float(products[0]), float(products[2])])
     value = _aligned(products[1], k, other, n, debiased)
 
     def source(uniform: bool) -> Draws:
@@ -145,7 +144,7 @@ class _Held:
     left: Array
     right: Array
     exact = True
-    method = "the products of all pairs of rows a permutation"
+    method = "the products of all pairs of rows per permutation"
 
     def draw(self, partners: Array) -> float:
         """The numerator under a shuffled pairing."""

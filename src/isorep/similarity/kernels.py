@@ -15,7 +15,7 @@ from .gaussian import prepare_gaussian
 from .nulls import Draws, Prepared, finished
 from .result import Similarity
 from .sides import Pair, paired
-from .sketches import SKETCH_AXES, KernelSums, debiasing, require_norm, sketch
+from .sketches import SKETCH_AXES, KernelSums, debiasing, kernel_norm, sketch
 
 KERNELS = ("linear", "rbf")
 
@@ -30,6 +30,7 @@ def cka(
     exact: bool = False,
     permutations: int = 0,
     groups: Any = None,
+    within: Any = None,
     random_state: int = 0,
 ) -> Similarity:
     r"""Centred kernel alignment.
@@ -53,8 +54,8 @@ def cka(
     exact : bool
         Compute every draw of the null from all dimensions. By default a null over all permutations is drawn from the
         leading axes and brought to the exact mean and variance, which are known.
-    permutations, groups, random_state
-        As for :func:`cca`; with groups every draw is exact where the kernel is linear.
+    permutations, groups, within, random_state
+        As for :func:`cca`; with groups or classes every draw is exact.
 
     References
     ----------
@@ -73,8 +74,14 @@ def cka(
     1.0
     """
     pair = paired(X, Y)
-    prepared = prepare_cka(pair, kernel=kernel, debiased=debiased, bandwidth=bandwidth, exact=exact)
-    return finished(pair, prepared, permutations, groups, random_state)
+    return finished(
+        pair,
+        lambda each: prepare_cka(each, kernel=kernel, debiased=debiased, bandwidth=bandwidth, exact=exact),
+        permutations,
+        groups,
+        within,
+        random_state,
+    )
 
 
 def prepare_cka(
@@ -100,8 +107,7 @@ def _linear(pair: Pair, debiased: bool, exact: bool) -> Prepared:
         _linear_sums(frame.singular_values, None if radii is None else radii[place], pair.n)
         for place, frame in enumerate((a, b))
     ]
-    norm = float(np.sqrt(sums[0].squares * sums[1].squares))
-    require_norm(norm, pair)
+    norm = kernel_norm(pair, [each.squares for each in sums], [float((w**2).sum()) for w in weights])
 
     def alignment(cross: Array) -> float:
         return float(weights[0] @ np.square(cross, dtype=np.float64) @ weights[1])
@@ -149,7 +155,7 @@ class _ExactLinear:
     radii: tuple[Array, Array] | None
     debias: Callable[[float, float], float] | None
     exact = True
-    method = "one product of the factored sides a permutation"
+    method = "one product of the factored sides per permutation"
 
     def draw(self, partners: Array) -> float:
         """The numerator under a shuffled pairing."""

@@ -11,15 +11,17 @@ import numpy as np
 from .._version import __version__
 from ..errors import InputError
 from ..representation import Array, Representation, as_representation, match_rows
+from ..resampling import null_of, p_text
 from ..results import Written, aligned
 from ..rows import Progress, no_progress
 from .kernels import prepare_cka
-from .nulls import Prepared, checked_permutations, p_value, shuffled
-from .result import corrected
+from .nulls import Pairings, Prepared, plan
+from .result import corrected, shown
 from .sides import Pair, Side
 from .table import INDICES
 
 SCHEMA = "isorep.layers/1"
+_TIE = 1e-6  # values of an index that differ by less are equal: rounding makes such differences
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,15 +43,20 @@ class LayerMatrix(Written):
     Attributes
     ----------
     values, chance, corrected, p_values : (a, b) arrays
-        Source layers by target layers. ``corrected`` runs from chance (0) to a perfect match (1).
+        Source layers by target layers. ``corrected`` runs from chance (0) to a perfect match (1). It and the p-values
+        are nan in cells where every pairing gives the same value.
     adjusted_p_values : (a, b) array
         Corrected for having looked at all cells: the share of pairings whose closest cell, in standard deviations of
         its own null, is as close as this one.
-    best : list of BestLayer
+    best : tuple of BestLayer
         For each source layer its closest target layer. Chance, corrected value and p-value are those of the *closest*
-        of all target layers, so that taking the maximum gains nothing.
+        of all target layers, so that taking the maximum gains nothing. Values that differ by less than 1e-6 are ties,
+        and the first in order wins. Cells whose value is the same for every pairing are passed over, unless there
+        are no others.
     overall : BestLayer
-        The closest cell of all.
+        The closest cell of all, by the same rule.
+    smallest_p : float
+        What no p-value can fall below; nan without a null.
     """
 
     index: str
@@ -66,6 +73,7 @@ class LayerMatrix(Written):
     settings: dict[str, Any]
     exact: bool
     caveats: tuple[str, ...] = ()
+    smallest_p: float = float("nan")
 
     def table(self) -> str:
         """The best match of every source layer."""
@@ -73,7 +81,14 @@ class LayerMatrix(Written):
         lines = [
             head,
             *(
-                (b.source, b.target, f"{b.value:.4f}", f"{b.chance:.4f}", f"{b.corrected:.4f}", f"{b.p_value:.3g}")
+                (
+                    b.source,
+                    b.target,
+                    f"{b.value:.4f}",
+                    shown(b.chance),
+                    shown(b.corrected),
+                    p_text(b.p_value, self.smallest_p),
+                )
                 for b in self.best
             ),
         ]
@@ -96,6 +111,7 @@ class LayerMatrix(Written):
             "best": [vars(each) for each in self.best],
             "overall": vars(self.overall),
             "exact": self.exact,
+            "smallest_p": self.smallest_p,
             "settings": self.settings,
             "reading": self.reading,
             "caveats": list(self.caveats),
@@ -104,17 +120,21 @@ class LayerMatrix(Written):
     @property
     def reading(self) -> str:
         """One sentence on the closest cell and on how many cells stand out."""
-        best, cells = self.overall, self.values.size
-        if not np.isfinite(best.p_value):
+        best = self.overall
+        cells = int(np.isfinite(self.p_values).sum())
+        chance = "chance" if self.settings.get("within") is None else "chance within classes"
+        if not cells:
+            drawn = self.settings.get("permutations")
+            why = "no cell has a p-value for these rows (see the notes)" if drawn else "no null was drawn"
             return (
-                f"The closest layers are {best.source} and {best.target} ({self.index} {best.value:.4f}); no null was "
-                "drawn, so chance cannot be ruled out."
+                f"The closest layers are {best.source} and {best.target} ({self.index} {best.value:.4f}); {why}, so "
+                f"{chance} cannot be ruled out."
             )
         found = int((self.adjusted_p_values <= 0.05).sum())
         return (
             f"The closest layers are {best.source} and {best.target}: {self.index} {best.value:.4f}, "
-            f"{best.corrected:.2f} on a scale from the closest of shuffled pairings (0) to a perfect match (1). "
-            f"{found} of {cells} cells are closer than chance after correction for looking at all of them."
+            f"{shown(best.corrected)} on a scale from the closest of shuffled pairings (0) to a perfect match (1). "
+            f"{found} of {cells} cells are closer than {chance} after correction for looking at all of them."
         )
 
     def __str__(self) -> str:
@@ -128,13 +148,15 @@ def layers(
     index: str = "cka_debiased",
     permutations: int = 200,
     groups: Any = None,
+    within: Any = None,
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> LayerMatrix:
     """One index between every layer of one model and every layer of another.
 
     The same shuffled pairings serve all cells, so the largest of them under chance is known, and what was picked as the
-    closest is judged against the closest that chance picks.
+    closest is judged against the closest that chance picks. Values that differ by less than 1e-6 are ties: the first
+    layer in order wins.
 
     Parameters
     ----------
@@ -142,7 +164,7 @@ def layers(
         The layers; all with the same paired rows. Names come from the mapping or the representations.
     index : str
         As for :func:`indices`.
-    permutations, groups, random_state, progress
+    permutations, groups, within, random_state, progress
         As for :func:`indices`.
 
     Examples
@@ -163,38 +185,30 @@ def layers(
     if n < 3:
         raise InputError(f"the layers have {n} rows: at least 3 are needed")
     sides = [[Side(each.values, name, n) for name, each in named.items()] for named in given]
-    labels = checked_permutations(permutations, groups, n, random_state)
+    pairings = plan(n, permutations, groups, within, random_state)
     if index not in INDICES:
         raise InputError(f"index is {index!r}: choose from {', '.join(INDICES)}")
+    pairs = [Pair(a, b) for a in sides[0] for b in sides[1]]
     prepared: list[Prepared] = []
-    of = len(sides[0]) * len(sides[1])
-    for a in sides[0]:
-        for b in sides[1]:
-            prepared.append(_prepare(index, Pair(a, b)))
-            report("layers", len(prepared), of)
-    shape = (len(sides[0]), len(sides[1]))
-    draws = np.empty((of, 0))
-    if permutations:
-        draws = shuffled(
-            prepared, n, permutations, labels, random_state, lambda done, of: report("permutations", done, of)
-        )
-    return _matrix(
-        index,
-        prepared,
-        draws.reshape(*shape, -1),
-        tuple(tuple(side.name for side in each) for each in sides),
-        {
-            "permutations": int(permutations),
-            "groups": None if labels is None else int(labels.max()) + 1,
-            "random_state": int(random_state),
-            "rows": n,
-        },
-        uniform=labels is None,
-    )
+    for pair in pairs:
+        prepared.append(_prepare(index, pair))
+        report("layers", len(prepared), len(pairs))
+    names = tuple(tuple(side.name for side in each) for each in sides)
+    if not permutations:
+        return _without_null(index, prepared, names, pairings.settings | {"rows": n})
+    pairings = pairings.keeping_copies(*sides)
+    parts = [pairings.part(pair) for pair in pairs]
+    shuffled = [
+        whole if part is pair else _prepare(index, part)
+        for whole, pair, part in zip(prepared, pairs, parts, strict=True)
+    ]
+    observed, draws = pairings.draw(shuffled, lambda done, of: report("permutations", done, of))
+    cells = _Cells(pairings, shuffled, observed, draws, [part.single for part in parts])
+    return _with_null(index, prepared, cells, names, pairings.settings | {"rows": n})
 
 
 def _prepare(index: str, pair: Pair) -> Prepared:
-    """With many cells a permutation, linear kernels are sketched: what is shared there is the sketch of a side."""
+    """With many cells per permutation, linear kernels are sketched: what is shared there is the sketch of a side."""
     if index in ("cka", "cka_debiased"):
         return prepare_cka(pair, debiased=index == "cka_debiased")
     return INDICES[index](pair)
@@ -215,72 +229,126 @@ def _named(given: Any, which: str) -> dict[str, Representation]:
     }
 
 
-def _matrix(
-    index: str,
-    prepared: list[Prepared],
-    draws: Array,
-    names: tuple[tuple[str, ...], ...],
-    settings: dict[str, Any],
-    *,
-    uniform: bool,
-) -> LayerMatrix:
-    first = prepared[0]
-    values = np.array([each.value for each in prepared]).reshape(draws.shape[:2])
-    sign = 1.0 if first.higher_is_closer else -1.0
-    with_null = draws.shape[2] > 0
-    missing = np.full(values.shape, np.nan)
-    chance = draws.mean(axis=2) if with_null else missing
-    gain = np.vectorize(corrected)(values, chance, first.best) if with_null else missing
-    single, adjusted = missing, missing
-    if with_null:
-        single = np.array(
+class _Cells:
+    """The cells of a matrix under the real pairing and the shuffled ones, of the rows that take part."""
+
+    def __init__(
+        self, pairings: Pairings, shuffled: list[Prepared], observed: Array, draws: Array, single: list[bool]
+    ) -> None:
+        found = [
+            pairings.null(each, observed[place], draws[place], single[place]) for place, each in enumerate(shuffled)
+        ]
+        self.pairings = pairings
+        self.nulls = [null for null, _ in found]
+        self.reasons = [why for _, why in found if why]
+        self.exact = all(null.exact for null in self.nulls)
+        self.judged = np.array([np.isfinite(null.p_value) for null in self.nulls])
+        self.sign = 1.0 if shuffled[0].higher_is_closer else -1.0
+        self.best = shuffled[0].best
+        self.heights = self.sign * np.column_stack([observed, draws])  # the real pairing first; higher is closer
+
+    def corrected(self) -> Array:
+        """Each cell from chance (0) to a perfect match (1)."""
+        return np.array(
             [
-                [p_value(v, d, first.higher_is_closer) for v, d in zip(*row, strict=True)]
-                for row in zip(values, draws, strict=True)
+                corrected(null.observed, null.mean, self.best, self.sign > 0) if judged else np.nan
+                for null, judged in zip(self.nulls, self.judged, strict=True)
             ]
         )
-        spread = np.maximum(draws.std(axis=2), 1e-300)
-        height = sign * (draws - chance[:, :, None]) / spread[:, :, None]
-        tops = height.reshape(-1, draws.shape[2]).max(axis=0)
-        seen = sign * (values - chance) / spread
-        adjusted = (1 + (tops >= seen[:, :, None] - 1e-9).sum(axis=2)) / (1 + draws.shape[2])
-    best = tuple(
-        _best(values[row : row + 1], draws[row : row + 1], (names[0][row : row + 1], names[1]), first)
-        for row in range(len(values))
-    )
-    caveats = tuple(dict.fromkeys(caveat for each in prepared for caveat in each.caveats))
+
+    def adjusted(self) -> Array:
+        """P-values of cells after looking at all: standardised alike, the real pairing among the others."""
+        found = np.full(len(self.nulls), np.nan)
+        if not self.judged.any():
+            return found
+        heights = self.heights[self.judged]
+        spread = np.maximum(heights.std(axis=1, keepdims=True), 1e-300)
+        heights = (heights - heights.mean(axis=1, keepdims=True)) / spread
+        tops = heights[:, 1:].max(axis=0)
+        at_least = 1 + (tops >= heights[:, :1] - 1e-9).sum(axis=1)
+        found[self.judged] = np.maximum(at_least / (1 + len(tops)), 1 / self.pairings.shuffles.distinct)
+        return found
+
+    def closest(self, some: Array) -> tuple[float, float, float]:
+        """Chance, corrected value and p-value of the closest of some cells."""
+        some = some[self.judged[some]]
+        if not len(some):
+            return float("nan"), float("nan"), float("nan")
+        tops = self.heights[some].max(axis=0)
+        null = null_of(tops[1:], tops[0], higher_is_closer=True, distinct=self.pairings.shuffles.distinct)
+        chance = self.sign * null.mean
+        return chance, corrected(self.sign * null.observed, chance, self.best, self.sign > 0), null.p_value
+
+
+def _first_closest(values: Array, some: Array, informative: Array, sign: float) -> int:
+    """The first of some cells that no other exceeds by more than a tie, among the informative ones if there are any."""
+    some = some[informative[some]] if informative[some].any() else some
+    heights = sign * values[some]
+    return int(some[np.flatnonzero(heights >= heights.max() - _TIE)[0]])
+
+
+def _with_null(
+    index: str,
+    prepared: list[Prepared],
+    cells: _Cells,
+    names: tuple[tuple[str, ...], ...],
+    settings: dict[str, Any],
+) -> LayerMatrix:
+    values = np.array([each.value for each in prepared])
+    grid = np.arange(len(values)).reshape(len(names[0]), len(names[1]))
+
+    def best(some: Array) -> BestLayer:
+        at = _first_closest(values, some, cells.judged, cells.sign)
+        row, column = divmod(at, len(names[1]))
+        return BestLayer(names[0][row], names[1][column], float(values[at]), *cells.closest(some))
+
+    caveats = [*cells.pairings.notes, *(caveat for each in prepared for caveat in each.caveats), *cells.reasons]
     return LayerMatrix(
         index,
-        first.higher_is_closer,
+        cells.sign > 0,
         names[0],
         names[1],
-        values,
-        chance,
-        gain,
-        single,
-        adjusted,
-        best,
-        _best(values, draws, (names[0], names[1]), first),
+        values.reshape(grid.shape),
+        np.array([null.mean for null in cells.nulls]).reshape(grid.shape),
+        cells.corrected().reshape(grid.shape),
+        np.array([null.p_value for null in cells.nulls]).reshape(grid.shape),
+        cells.adjusted().reshape(grid.shape),
+        tuple(best(row) for row in grid),
+        best(grid.ravel()),
         settings,
-        all(each.source(uniform).exact for each in prepared) if with_null else True,
-        caveats,
+        cells.exact,
+        tuple(dict.fromkeys(caveats)),
+        cells.pairings.smallest_p,
     )
 
 
-def _best(values: Array, draws: Array, names: tuple[tuple[str, ...], tuple[str, ...]], like: Prepared) -> BestLayer:
-    """The closest cell, beside the closest cells of every shuffled pairing."""
-    sign = 1.0 if like.higher_is_closer else -1.0
-    row, column = np.unravel_index(int(np.argmax(sign * values)), values.shape)
-    value = float(values[row, column])
-    if not draws.shape[2]:
-        return BestLayer(names[0][row], names[1][column], value, float("nan"), float("nan"), float("nan"))
-    closest = sign * (sign * draws).reshape(-1, draws.shape[2]).max(axis=0)
-    chance = float(closest.mean())
-    return BestLayer(
-        names[0][row],
-        names[1][column],
-        value,
-        chance,
-        corrected(value, chance, like.best),
-        p_value(value, closest, like.higher_is_closer),
+def _without_null(
+    index: str, prepared: list[Prepared], names: tuple[tuple[str, ...], ...], settings: dict[str, Any]
+) -> LayerMatrix:
+    values = np.array([each.value for each in prepared])
+    grid = np.arange(len(values)).reshape(len(names[0]), len(names[1]))
+    informative = np.array([not each.forced for each in prepared])
+    missing = np.full(grid.shape, np.nan)
+    nothing = float("nan")
+
+    def best(some: Array) -> BestLayer:
+        at = _first_closest(values, some, informative, 1.0 if prepared[0].higher_is_closer else -1.0)
+        row, column = divmod(at, len(names[1]))
+        return BestLayer(names[0][row], names[1][column], float(values[at]), nothing, nothing, nothing)
+
+    return LayerMatrix(
+        index,
+        prepared[0].higher_is_closer,
+        names[0],
+        names[1],
+        values.reshape(grid.shape),
+        missing,
+        missing,
+        missing,
+        missing,
+        tuple(best(row) for row in grid),
+        best(grid.ravel()),
+        settings,
+        True,
+        tuple(dict.fromkeys(said for each in prepared for said in (*each.caveats, each.forced) if said)),
     )

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array, Matrix
-from ..rows import block_rows, map_blocks, read_rows
+from ..resampling import equal_rows
+from ..rows import block_rows, map_blocks, read_rows, select
 from .nulls import Draws, Prepared, finished
 from .result import Similarity
 from .sides import Pair, Side, paired
@@ -18,6 +19,7 @@ from .sides import Pair, Side, paired
 METRICS = ("cosine", "euclidean", "inner_product")
 _TILE_CELLS = 2**24  # scores of a tile of queries with the whole corpus: 64 MB in float32
 _STRIDES = 64  # scores that share a maximum
+_TIES = 0  # seed of the order in which copies count as near, where the two sides need orders of their own
 
 
 def mutual_knn(
@@ -28,6 +30,7 @@ def mutual_knn(
     metric: str = "cosine",
     permutations: int = 0,
     groups: Any = None,
+    within: Any = None,
     random_state: int = 0,
 ) -> Similarity:
     r"""The mean share of a row's ``k`` nearest neighbours that are the same on both sides.
@@ -36,15 +39,18 @@ def mutual_knn(
 
     with the row itself left out. The null is exact and costs no search: shuffling renames neighbours.
 
+    Copies of a row are equally near. Where the same rows are copies on both sides they count in the order of the rows;
+    otherwise those of ``Y`` count in a random order, so that no agreement comes from the order alone.
+
     Parameters
     ----------
     X, Y : (n, d) arrays or Representations
         Paired rows.
     k : int
-        Neighbours a row, fewer than rows.
+        Neighbours per row, fewer than rows.
     metric : {"cosine", "euclidean", "inner_product"}
         What is near; Huh et al. (2024) take inner products of rows of unit length, which is ``"cosine"``.
-    permutations, groups, random_state
+    permutations, groups, within, random_state
         As for :func:`cca`.
 
     References
@@ -59,7 +65,11 @@ def mutual_knn(
     1.0
     """
     pair = paired(X, Y, moments=False)
-    return finished(pair, prepare_mutual_knn(pair, k=k, metric=metric), permutations, groups, random_state)
+
+    def prepare(each: Pair) -> Prepared:
+        return prepare_mutual_knn(each, k=k if each is pair else min(k, each.n - 1), metric=metric)
+
+    return finished(pair, prepare, permutations, groups, within, random_state)
 
 
 def prepare_mutual_knn(pair: Pair, *, k: int = 10, metric: str = "cosine") -> Prepared:
@@ -67,7 +77,10 @@ def prepare_mutual_knn(pair: Pair, *, k: int = 10, metric: str = "cosine") -> Pr
     _check_metric(metric)
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k < pair.n:
         raise InputError(f"k is {k!r} and must be a whole number from 1 to {pair.n - 1}, one less than the rows")
-    near = [_neighbours(side, int(k), metric) for side in (pair.x, pair.y)]
+    near = [
+        _neighbours(pair.x, int(k), metric, None),
+        _neighbours(pair.y, int(k), metric, None if _same_copies(pair) else _TIES),
+    ]
 
     def source(uniform: bool) -> Draws:
         found: Draws = pair.once(("knn", k, metric), lambda: _Renamed(near[0], near[1]))
@@ -160,11 +173,60 @@ def _unit(rows: Array, metric: str) -> Array:
     return np.asarray(rows / np.where(norms > 0, norms, 1)[:, None])
 
 
-def _neighbours(side: Side, k: int, metric: str) -> Array:
-    found: Array = side.once(
-        ("neighbours", k, metric), lambda: nearest(side.finite_rows, side.finite_rows, k, metric=metric, itself=False)
-    )
+def _neighbours(side: Side, k: int, metric: str, ties: int | None) -> Array:
+    """The neighbours of every row; copies in the order of the rows, or in a random one with the seed ``ties``.
+
+    Rows are searched in the order of their hashes: where two are equally near, their values decide and not their place,
+    which is the same on the other side.
+    """
+    codes = _near_codes(side, metric)
+    repeated = int(codes.max()) + 1 < side.n
+    ties = ties if repeated else None
+
+    def find() -> Array:
+        first = np.unique(codes, return_index=True)[1]
+        kinds = select(side.finite_rows, first)
+        if repeated:
+            order = np.arange(side.n) if ties is None else np.random.default_rng(ties).permutation(side.n)
+            near = nearest(kinds, kinds, min(k + 1, len(first)), metric=metric)
+            return _with_copies(near, codes, order[np.argsort(codes[order], kind="stable")], k)
+        found = np.empty((side.n, k), dtype=np.intp)
+        found[first] = first[nearest(kinds, kinds, k, metric=metric, itself=False)]
+        return found
+
+    known: Array = side.once(("neighbours", k, metric, ties), find)
+    return known
+
+
+def _near_codes(side: Side, metric: str) -> Array:
+    """For each row a number that rows share which this metric cannot tell apart."""
+    if metric != "cosine":
+        return side.codes
+    found: Array = side.once("directions", lambda: equal_rows(_ready(side.finite_rows, metric)[0]))
     return found
+
+
+def _same_copies(pair: Pair) -> bool:
+    """Whether rows that equal each other on one side do so on the other."""
+    x, y = pair.x.codes, pair.y.codes
+    joint = len(np.unique(x * (int(y.max()) + 1) + y))
+    return joint == int(x.max()) + 1 == int(y.max()) + 1
+
+
+def _with_copies(near: Array, codes: Array, members: Array, k: int) -> Array:
+    """Neighbours of rows from those of different rows, each of which stands for its ``members`` in order."""
+    sizes = np.bincount(codes)
+    starts = np.cumsum(sizes) - sizes
+    upto = np.cumsum(sizes[near], axis=1)
+    table = np.empty((len(near), k + 1), dtype=np.intp)
+    for place in range(k + 1):
+        at = (upto <= place).sum(axis=1)[:, None]
+        which = np.take_along_axis(near, at, axis=1)[:, 0]
+        before = np.take_along_axis(upto, at, axis=1)[:, 0] - sizes[which]
+        table[:, place] = members[starts[which] + place - before]
+    found = table[codes]
+    others = np.argsort(found == np.arange(len(codes))[:, None], axis=1, kind="stable")[:, :k]
+    return np.asarray(np.take_along_axis(found, others, axis=1))
 
 
 @dataclass(eq=False)
@@ -174,7 +236,7 @@ class _Renamed:
     left: Array
     right: Array
     exact = True
-    method = "neighbours renamed a permutation"
+    method = "neighbours renamed per permutation"
 
     def draw(self, partners: Array) -> float:
         """The shared neighbours under a shuffled pairing."""

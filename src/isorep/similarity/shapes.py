@@ -26,6 +26,7 @@ def procrustes_distance(
     up_to: str = "rotation",
     permutations: int = 0,
     groups: Any = None,
+    within: Any = None,
     random_state: int = 0,
 ) -> Similarity:
     r"""The angle between two configurations of rows, centred, scaled to unit norm and rotated onto each other.
@@ -42,7 +43,7 @@ def procrustes_distance(
         Paired rows, or their Moments as ``X`` alone.
     up_to : {"rotation", "permutation"}
         Which maps of dimensions are free: all orthogonal ones, or permutations without signs.
-    permutations, groups, random_state
+    permutations, groups, within, random_state
         As for :func:`cca`.
 
     References
@@ -58,7 +59,9 @@ def procrustes_distance(
     True
     """
     pair = paired(X, Y)
-    return finished(pair, prepare_procrustes(pair, up_to=up_to), permutations, groups, random_state)
+    return finished(
+        pair, lambda each: prepare_procrustes(each, up_to=up_to), permutations, groups, within, random_state
+    )
 
 
 def mcc(
@@ -68,6 +71,7 @@ def mcc(
     correlation: str = "pearson",
     permutations: int = 0,
     groups: Any = None,
+    within: Any = None,
     random_state: int = 0,
 ) -> Similarity:
     r"""Mean correlation coefficient of dimensions matched one to one.
@@ -82,7 +86,7 @@ def mcc(
         Paired rows, or for Pearson's correlation their Moments as ``X`` alone.
     correlation : {"pearson", "spearman"}
         Of values, or of ranks.
-    permutations, groups, random_state
+    permutations, groups, within, random_state
         As for :func:`cca`.
 
     Returns
@@ -100,7 +104,9 @@ def mcc(
     if correlation not in ("pearson", "spearman"):
         raise InputError(f"correlation is {correlation!r}; known are pearson, spearman")
     pair = paired(X, Y)
-    return finished(pair, prepare_mcc(pair, correlation=correlation), permutations, groups, random_state)
+    return finished(
+        pair, lambda each: prepare_mcc(each, correlation=correlation), permutations, groups, within, random_state
+    )
 
 
 def prepare_procrustes(pair: Pair, *, up_to: str = "rotation") -> Prepared:

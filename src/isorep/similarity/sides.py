@@ -10,8 +10,9 @@ import numpy as np
 from ..conditioning import Factor, factor_covariance
 from ..errors import InputError
 from ..moments import Moments, fold_moments, require_memory
-from ..representation import Array, Matrix, as_representation, match_rows, rounding_of
-from ..rows import block_rows, map_blocks, read_rows, refuse_non_finite
+from ..representation import Array, Matrix, as_representation, match_rows, reading_notes, rounding_of
+from ..resampling import equal_rows
+from ..rows import block_rows, map_blocks, read_rows, refuse_non_finite, select
 from .frames import Frame, frame_of, frame_of_factor
 
 _SMALL = 2**17  # scores of so few cells are shuffled in float64: nothing is gained below
@@ -48,6 +49,24 @@ class Side:
         """The stored rows, once it is known that all values are finite."""
         self.once("finite", lambda: refuse_non_finite(self.rows, self.name))
         return self.rows
+
+    @property
+    def codes(self) -> Array:
+        """For each row a number that equal rows share."""
+        found: Array = self.once("codes", lambda: equal_rows(self.finite_rows))
+        return found
+
+    @property
+    def repeats(self) -> int:
+        """How many rows equal an earlier one."""
+        return self.n - int(self.codes.max()) - 1
+
+    def cut(self, rows: Array) -> Side:
+        """Some rows alone; the same ones each time."""
+        found: Side = self.once(
+            "cut", lambda: Side(select(self.rows, rows), f"{self.name} (the rows that are shuffled)", len(rows))
+        )
+        return found
 
     @property
     def frame(self) -> Frame:
@@ -106,6 +125,17 @@ class Pair:
         return self._found[key]
 
     @property
+    def single(self) -> bool:
+        """Whether values are rounded as float32 is, where they are stored or where they are shuffled."""
+        sides = [side for side in (self.x, self.y) if side.values is not None]
+        return any(rounding_of(side.rows) > 1e-10 or side.n * side.rows.shape[1] > _SMALL for side in sides)
+
+    def cut(self, rows: Array) -> Pair:
+        """Some rows alone."""
+        found: Pair = self.once("cut", lambda: Pair(self.x.cut(rows), self.y.cut(rows)))
+        return found
+
+    @property
     def cross(self) -> Array:
         r""":math:`C=U_X^\top U_Y`, from moments where these resolve both sides."""
         found: Array = self.once("cross", self._cross)
@@ -162,6 +192,7 @@ def paired(x: Any, y: Any = None, *, moments: bool = True) -> Pair:
     if n < 3:
         raise InputError(f"{names[0]} and {names[1]} have {n} rows: at least 3 are needed")
     pair = Pair(Side(a.values, names[0], n), Side(b.values, names[1], n))
+    pair.caveats.extend(reading_notes(a, b))
     if match.half_identified:
         pair.caveats.append("rows are paired by position: only one side has row ids, so nothing confirms it")
     if moments:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +25,7 @@ class Sketch:
     shift: float
     scale: float
     exact = False
-    method = f"{SKETCH_AXES} leading axes a permutation, brought to the exact mean and variance"
+    method = f"{SKETCH_AXES} leading axes per permutation, brought to the exact mean and variance"
 
     def draw(self, partners: Array) -> float:
         """The numerator under a shuffled pairing."""
@@ -88,7 +88,9 @@ def debiasing(radii: tuple[Array, Array], n: int) -> Callable[[float, float], fl
     return unbiased
 
 
-def require_norm(norm: float, pair: Pair) -> None:
-    """Refuse kernels that are constant up to rounding."""
-    if not norm > 0:
-        raise InputError(f"{pair.x.name} or {pair.y.name} has a kernel without variation: nothing can be compared")
+def kernel_norm(pair: Pair, squares: Sequence[float], plain: Sequence[float]) -> float:
+    """The product of the norms of two centred kernels; refused where one is rounding beside its ``plain`` squares."""
+    for side, square, whole in zip((pair.x, pair.y), squares, plain, strict=True):
+        if not square > 1e-12 * whole:
+            raise InputError(f"all rows of {side.name} are equally similar by this kernel: CKA is not defined for it")
+    return float(np.sqrt(squares[0]) * np.sqrt(squares[1]))

@@ -18,8 +18,8 @@ from ..storage import read
 from .canonical import prepare_cca, prepare_linear_r2, prepare_pwcca, prepare_svcca
 from .kernels import prepare_cka
 from .neighbours import prepare_mutual_knn
-from .nulls import Prepared, checked_permutations, null_of, shuffled
-from .result import Similarity
+from .nulls import Prepared, plan, similarity_of
+from .result import Similarity, shown
 from .shapes import prepare_mcc, prepare_procrustes
 from .sides import Pair, paired
 
@@ -58,9 +58,14 @@ class Similarities(Written):
         return self.indices[name]
 
     def table(self) -> str:
-        """One line an index: its value, what chance gives, the corrected value and the p-value."""
-        head = ("index", "value", "chance", "95 % of chance", "corrected", "p", "closer is")
-        return aligned([head, *(_cells(each) for each in self.indices.values())], left=(0, 6))
+        """One line per index: its value, what chance gives, the corrected value and the p-value.
+
+        Where a part of the rows is shuffled, "of these" is the value of these rows, which chance is compared with.
+        """
+        cut = any(each.null is not None and each.null.observed != each.value for each in self.indices.values())
+        head = ("index", "value", *(["of these"] if cut else []), "chance", "95 % of chance", "corrected", "p")
+        lines = [(*head, "closer is"), *(_cells(each, cut) for each in self.indices.values())]
+        return aligned(lines, left=(0, len(head)))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
@@ -81,13 +86,18 @@ class Similarities(Written):
         nulls = [each for each in self.indices.values() if each.null is not None]
         if not nulls:
             return "No null was drawn, so chance cannot be ruled out: ask for permutations."
-        count = len(nulls)
-        found = [each for each in nulls if each.null is not None and each.null.p_value <= 0.05]
-        values = sorted(each.corrected for each in nulls if each.corrected is not None and np.isfinite(each.corrected))
+        chance = "chance" if self.settings.get("within") is None else "chance within classes"
+        judged = [each for each in nulls if each.p_value is not None and np.isfinite(each.p_value)]
+        if not judged:
+            return f"No index has a p-value for these rows (see the notes), so {chance} cannot be ruled out."
+        found = [each for each in judged if each.p_value is not None and each.p_value <= 0.05]
+        values = sorted(each.corrected for each in judged if each.corrected is not None and np.isfinite(each.corrected))
         spread = f"between {values[0]:.2f} and {values[-1]:.2f}" if values else "nowhere defined"
+        without = len(nulls) - len(judged)
         return (
-            f"{len(found)} of {count} indices find {self.names[0]} and {self.names[1]} closer than chance (p at most "
-            f"0.05 each); on a scale from chance (0) to a perfect match (1) they lie {spread}."
+            f"{len(found)} of {len(judged)} indices find {self.names[0]} and {self.names[1]} closer than {chance} (p "
+            f"at most 0.05 each); on a scale from {chance} (0) to a perfect match (1) they lie {spread}."
+            + (f" {without} more cannot tell these rows from shuffled ones (see the notes)." if without else "")
         )
 
     def __str__(self) -> str:
@@ -101,12 +111,13 @@ def indices(
     names: Sequence[str] | None = None,
     permutations: int = 200,
     groups: Any = None,
+    within: Any = None,
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> Similarities:
     """Every similarity index of two representations, with the same shuffled pairings as null for all.
 
-    What indices share is found once: the moments, the factored sides, and one cross product a permutation.
+    What indices share is found once: the moments, the factored sides, and one cross product per permutation.
 
     Parameters
     ----------
@@ -119,7 +130,10 @@ def indices(
     permutations : int
         Shuffled pairings; 0 for no null.
     groups : (n,) array, optional
-        Rows that belong together are shuffled together.
+        Rows that belong together are shuffled together: each group takes the rows of another one of about its size.
+    within : (n,) array, optional
+        Classes: rows (or groups) are shuffled inside their class only, so that chance includes what the classes alone
+        explain.
     random_state : int
         Seed of the permutations.
     progress : callable, optional
@@ -139,34 +153,34 @@ def indices(
         for each, name in ((X, "X"), (Y, "Y"))
     )
     pair = paired(a, b)
-    labels = checked_permutations(permutations, groups, pair.n, random_state)
+    pairings = plan(pair.n, permutations, groups, within, random_state)
     wanted, left_out = _wanted(names, pair.n)
     prepared = []
     for done, name in enumerate(wanted):
         report("indices", done, len(wanted))
         prepared.append(INDICES[name](pair))
     report("indices", len(wanted), len(wanted))
-    draws = None
-    if permutations:
-        draws = shuffled(
-            prepared, pair.n, permutations, labels, random_state, lambda done, of: report("permutations", done, of)
-        )
+    caveats: list[str] = list(pair.caveats)
     found = {}
+    if permutations:
+        pairings = pairings.keeping_copies([pair.x], [pair.y])
+        part = pairings.part(pair)
+        shuffled = prepared if part is pair else [INDICES[name](part) for name in wanted]
+        observed, draws = pairings.draw(shuffled, lambda done, of: report("permutations", done, of))
+        caveats += pairings.notes
     for place, (name, each) in enumerate(zip(wanted, prepared, strict=True)):
-        null = None if draws is None else null_of(each, draws[place], labels is None)
-        found[name] = Similarity(name, each.value, each.higher_is_closer, each.best, each.details, null, each.caveats)
-    caveats = list(dict.fromkeys([*pair.caveats, *(caveat for each in prepared for caveat in each.caveats), *left_out]))
+        null, why = None, None
+        if permutations:
+            null, why = pairings.null(shuffled[place], observed[place], draws[place], part.single)
+        found[name] = similarity_of(each, null, why, (), pairings.classes if permutations else None)
+    caveats += [caveat for each in found.values() for caveat in each.caveats]
     return Similarities(
         found,
         (pair.x.name, pair.y.name),
         pair.n,
         (a.shape[1], b.shape[1]),
-        {
-            "permutations": int(permutations),
-            "groups": None if labels is None else int(labels.max()) + 1,
-            "random_state": int(random_state),
-        },
-        tuple(caveats),
+        pairings.settings,
+        tuple(dict.fromkeys([*caveats, *left_out])),
     )
 
 
@@ -182,18 +196,18 @@ def _wanted(names: Sequence[str] | None, n: int) -> tuple[list[str], list[str]]:
     return [name for name in INDICES if name in wanted], []
 
 
-def _cells(each: Similarity) -> tuple[str, ...]:
+def _cells(each: Similarity, cut: bool) -> tuple[str, ...]:
     closer = "higher" if each.higher_is_closer else "lower"
     if each.null is None:
         return (each.name, f"{each.value:.4f}", "-", "-", "-", "-", closer)
     null = each.null
-    spread = f"{null.quantile(0.025):.4f} to {null.quantile(0.975):.4f}"
     return (
         each.name,
         f"{each.value:.4f}",
+        *([f"{null.observed:.4f}"] if cut else []),
         f"{null.mean:.4f}",
-        spread,
-        f"{each.corrected:.4f}",
-        f"{null.p_value:.3g}",
+        f"{null.quantile(0.025):.4f} to {null.quantile(0.975):.4f}",
+        shown(each.corrected),
+        null.p_text,
         closer,
     )

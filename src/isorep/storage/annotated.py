@@ -38,7 +38,7 @@ def load(tree: Tree, key: str | None, ids: str | None) -> Contents:
     row_ids = _index(tree) if ids is None else column(tree, ids)
     if len(row_ids) != values.shape[0]:
         raise InputError(f"{place} has {values.shape[0]} rows and obs has {len(row_ids)}")
-    return Contents(values, row_ids)
+    return Contents(values, row_ids, _others(tree, place) if key is None else {})
 
 
 def column(tree: Tree, name: str) -> Array:
@@ -68,6 +68,15 @@ def _existing_x(tree: Tree) -> str:
     if "X" not in tree.names("") or tree.attributes("X").get("encoding-type") == "null":
         raise InputError(f"there is no X: name an entry of obsm with FILE::KEY; {_choices(tree)}")
     return "X"
+
+
+def _others(tree: Tree, place: str) -> dict[str, str]:
+    """What could have been meant as well: entries of obsm, X."""
+    others = {f"obsm/{name}": "another embedding" for name in tree.names("obsm")}
+    if "X" in tree.names("") and tree.attributes("X").get("encoding-type") != "null":
+        others["X"] = "obsm has one entry"
+    others.pop(place, None)
+    return others
 
 
 def _choices(tree: Tree) -> str:

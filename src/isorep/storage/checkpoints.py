@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import zipfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +12,21 @@ import numpy as np
 
 from ..errors import InputError, missing_extra
 from ..representation import Array, BFloat16Matrix
-from .naming import choose_array, default_ids_name
+from .naming import choose_array, default_ids_name, other_arrays
 from .registry import Contents, RowStream
 
 _MOST_PICKLE = 2**22  # names and shapes only; the numbers lie in members of their own
 _ONLY = "the values"
 
 
-def load(path: Path, key: str | None, ids: str | None) -> Contents:
+def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
     """Map one tensor, and the integer tensor of row ids where there is one."""
     tensors = read_tensors(path)
     ids_name = default_ids_name(list(tensors)) if ids is None else ids
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items() if name != ids_name}
     name = choose_array(shapes, key, "tensor")
-    return Contents(_as_matrix(tensors[name], name), None if ids_name is None else _vector(tensors, ids_name))
+    row_ids = None if ids_name is None else _vector(tensors, ids_name)
+    return Contents(_as_matrix(tensors[name], name), row_ids, other_arrays(shapes, name, key))
 
 
 def column(path: Path, name: str) -> Array:

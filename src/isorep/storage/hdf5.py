@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from .registry import Contents, RowStream
 _BRIDGE = 2**16
 
 
-def load(path: Path, key: str | None, ids: str | None) -> Contents:
+def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
     """Open one dataset, and read the dataset of row ids where there is one."""
     return hierarchy.load(HDF5Tree(path), key, ids)
 
@@ -89,13 +89,13 @@ class HDF5Tree:
         chunks = self._dataset(name).chunks
         return None if chunks is None else tuple(int(size) for size in chunks)
 
-    def numeric_shapes(self) -> dict[str, tuple[int, ...]]:
-        """All datasets that hold numbers."""
-        found: dict[str, tuple[int, ...]] = {}
+    def arrays(self) -> dict[str, tuple[tuple[int, ...], str]]:
+        """The shapes of all datasets, and the kinds of their dtypes."""
+        found: dict[str, tuple[tuple[int, ...], str]] = {}
 
         def visit(name: str, node: Any) -> None:
-            if isinstance(node, self._h5py.Dataset) and node.dtype.kind in "fiub" and node.shape:
-                found[name] = tuple(node.shape)
+            if isinstance(node, self._h5py.Dataset):
+                found[name] = tuple(node.shape or ()), node.dtype.kind
 
         self._file.visititems(visit)
         return found

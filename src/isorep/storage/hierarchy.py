@@ -9,7 +9,7 @@ from ..errors import InputError
 from ..representation import Array
 from . import annotated
 from .lazy import LazyMatrix
-from .naming import choose_array, default_ids_name
+from .naming import choose_array, default_ids_name, other_arrays
 from .registry import Contents
 
 
@@ -19,7 +19,7 @@ class Tree(Protocol):
     def attributes(self, name: str) -> Mapping[str, Any]: ...  # noqa: D102
     def names(self, group: str) -> list[str]: ...  # noqa: D102
     def shape(self, name: str) -> tuple[int, ...] | None: ...  # noqa: D102  None for a group, or where nothing is
-    def numeric_shapes(self) -> dict[str, tuple[int, ...]]: ...  # noqa: D102
+    def arrays(self) -> dict[str, tuple[tuple[int, ...], str]]: ...  # noqa: D102  shapes and kinds of dtype
     def matrix(self, name: str) -> LazyMatrix: ...  # noqa: D102
     def vector(self, name: str) -> Array: ...  # noqa: D102
 
@@ -29,21 +29,24 @@ def load(tree: Tree, key: str | None, ids: str | None) -> Contents:
     if annotated.is_annotated(tree):
         return annotated.load(tree, key, ids)
     key = None if key is None else key.strip("/")
-    shapes = {name: shape for name, shape in tree.numeric_shapes().items() if name != ids}
+    arrays = {name: held for name, held in tree.arrays().items() if name != ids}
+    shapes = {name: shape for name, (shape, kind) in arrays.items() if kind in "fiub" and shape}
     if len(shapes) > 1:
         shapes = {name: shape for name, shape in shapes.items() if name == key or len(shape) > 1}
     name = choose_array(shapes, key, "array")
     values = tree.matrix(name)
+    left_out = other_arrays({other: shape for other, (shape, _) in arrays.items()}, name, key)
     if ids is None:
         folder = name.rpartition("/")[0]
         beside = default_ids_name([child for child in tree.names(folder) if child])
         ids = None if beside is None else f"{folder}/{beside}".strip("/")
         if ids is None or ids == name:
-            return Contents(values)
+            return Contents(values, left_out=left_out)
+        left_out.pop(ids, None)
     found = tree.shape(ids)
     if found is not None and found != values.shape[:1]:
         raise InputError(f"there are {values.shape[0]} rows and the ids {ids!r} have shape {found}")
-    return Contents(values, column(tree, ids))
+    return Contents(values, column(tree, ids), left_out)
 
 
 def column(tree: Tree, name: str) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
-from .naming import choose_array, default_ids_name, require_plausible
+from .naming import choose_array, default_ids_name, other_arrays, require_plausible
 from .npy import Header, map_array, read_header, write_array
 from .registry import Contents, RowStream
 from .scratch import spool
@@ -21,7 +21,7 @@ from .scratch import spool
 _BLOCK_BYTES = 2**24
 
 
-def load(path: Path, key: str | None, ids: str | None) -> Contents:
+def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
     """Read one array of an archive, and the array of row ids where there is one."""
     with _open(path) as archive:
         headers = {name: _header(archive, info) for name, info in _members(archive).items()}
@@ -32,7 +32,7 @@ def load(path: Path, key: str | None, ids: str | None) -> Contents:
             raise InputError(f"array {name!r} has shape {headers[name].shape} and its ids {headers[ids_name].shape}")
         row_ids = None if ids_name is None else _vector(path, archive, headers, ids_name)
         values = _read(path, archive, name, headers[name])
-    return Contents(values, row_ids)
+    return Contents(values, row_ids, other_arrays(shapes, name, key))
 
 
 def column(path: Path, name: str) -> Array:

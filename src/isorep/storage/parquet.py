@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ..errors import InputError, missing_extra
 from ..representation import Array
-from .naming import FEATURE_PREFIX, as_text, choose_columns, default_ids_name, require_plausible
+from .cells import EXACT, FLAG, NUMBER, TEXT, Tally, inexact, not_a_number
+from .naming import FEATURE_PREFIX, LIST, as_text, choose_columns, default_ids_name, require_plausible
 from .registry import Contents, Labels, RowStream
 from .scratch import spool
 
@@ -21,7 +23,7 @@ _LABELS_BATCH = 2**16
 _LONGEST_LIST = 2**20
 
 
-def load(path: Path, key: str | None, ids: str | None) -> Contents:
+def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
     """Read the representation's columns, and the column of row ids where there is one."""
     file = _open(path)
     schema = file.schema_arrow
@@ -30,28 +32,37 @@ def load(path: Path, key: str | None, ids: str | None) -> Contents:
     repeated = [name for name in schema.names if schema.names.count(name) > 1][:1]
     if repeated:
         raise InputError(f"two columns are called {repeated[0]!r}")
-    index = _saved_index(schema)
+    index = saved_index(schema)
     if ids is not None:
         ids_names = [ids]
     else:
         ids_names = index or [name for name in [default_ids_name(schema.names)] if name is not None]
-    numeric, lists = _numeric_and_list_columns(schema)
-    columns, list_column = choose_columns(schema.names, numeric, lists, key, [*ids_names, *index])
-    for name in columns:
-        if name not in numeric:
-            raise InputError(f"column {name!r} holds {schema.field(name).type}, not floating-point numbers")
+    kinds = column_kinds(schema)
+    choice = choose_columns(kinds, key, [*besides, *ids_names, *index])
+    for name in choice.columns:
+        if kinds[name] not in (NUMBER, FLAG):
+            _refuse(path, name, kinds[name], schema.field(name).type)
+    for name in choice.doubtful:
+        _tally(path, name).kind(typed=True)
+    choice.require()
     row_ids = _joined([_labels(path, name) for name in ids_names])
     rows = file.metadata.num_rows
     if rows == 0:
         raise InputError("there are no rows of data")
-    if list_column is not None:
-        _require_short_lists(file.metadata, list_column)
-        values = spool(_list_blocks(file, list_column), path.stat().st_size)
-    else:
-        dtype = _common_dtype([schema.field(name).type for name in columns])
-        size = rows * len(columns) * dtype.itemsize
-        values = spool(_column_blocks(file, columns, dtype), path.stat().st_size, expected_bytes=size)
-    return Contents(values, row_ids)
+    left_out = choice.left_out | {
+        name: "index of a data frame" for name in index if key is None and name not in (*ids_names, *besides)
+    }
+    if choice.list_column is not None:
+        _require_short_lists(file.metadata, choice.list_column)
+        values = spool(_list_blocks(file, choice.list_column), path.stat().st_size)
+        names = tuple(f"{choice.list_column}{place}" for place in range(values.shape[1]))
+        return Contents(values, row_ids, left_out, columns=names)
+    types = [_plain_type(schema.field(name).type) for name in choice.columns]
+    dtype = _common_dtype(types)
+    size = rows * len(choice.columns) * dtype.itemsize
+    values = spool(_column_blocks(file, choice.columns, dtype), path.stat().st_size, expected_bytes=size)
+    converted = {name: said for name, kind in zip(choice.columns, types, strict=True) if (said := _conversion(kind))}
+    return Contents(values, row_ids, left_out, converted, tuple(choice.columns))
 
 
 def column(path: Path, name: str) -> Array:
@@ -93,7 +104,7 @@ def _pyarrow() -> Any:
     return pyarrow
 
 
-def _saved_index(schema: Any) -> list[str]:
+def saved_index(schema: Any) -> list[str]:
     """The columns that pandas saved as a data frame's index."""
     saved = (schema.metadata or {}).get(b"pandas")
     index = json.loads(saved).get("index_columns", []) if saved else []
@@ -107,23 +118,78 @@ def _joined(labels: list[Array]) -> Array | None:
     return np.array(["/".join(map(str, parts)) for parts in zip(*labels, strict=True)])
 
 
-def _numeric_and_list_columns(schema: Any) -> tuple[list[str], list[str]]:
+def column_kinds(schema: Any) -> dict[str, str]:
+    """What each column holds: numbers, flags, lists of numbers, text, or its type in a word or two."""
+    return {field.name: _kind(field.type) for field in schema}
+
+
+def _kind(kind: Any) -> str:
     from pyarrow import types
 
-    numeric, lists = [], []
-    for field in schema:
-        if types.is_floating(field.type) or types.is_integer(field.type):
-            numeric.append(field.name)
-        elif types.is_list(field.type) or types.is_large_list(field.type) or types.is_fixed_size_list(field.type):
-            inner = field.type.value_type
-            if types.is_floating(inner) or types.is_integer(inner):
-                lists.append(field.name)
-    return numeric, lists
+    kind = _plain_type(kind)
+    if types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind) or types.is_null(kind):
+        return NUMBER
+    if types.is_boolean(kind):
+        return FLAG
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        inner = _kind(kind.value_type)
+        return LIST if inner == NUMBER and not types.is_null(kind.value_type) else f"list of {inner}"
+    if types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view":
+        return TEXT
+    word = re.match("[a-z_]+", str(kind))  # timestamp, date, duration, binary, struct, ...
+    return str(kind) if word is None else word[0]
+
+
+def _plain_type(kind: Any) -> Any:
+    """The type of a column's entries, also where it stores each different one once."""
+    from pyarrow import types
+
+    return kind.value_type if types.is_dictionary(kind) else kind
+
+
+def _conversion(kind: Any) -> str | None:
+    """How entries of a type become numbers, if they are not yet."""
+    from pyarrow import types
+
+    if types.is_boolean(kind):
+        return "true and false to 1 and 0"
+    return f"{kind} to float64" if types.is_decimal(kind) else None
+
+
+def _refuse(path: Path, name: str, kind: str, stored: Any) -> NoReturn:
+    """Refuse a column that was asked for and holds no numbers, with the first entry that is none."""
+    if kind == TEXT:
+        tally = _tally(path, name)
+        tally.kind(typed=True)
+        first = tally.first
+        if first is not None:
+            raise InputError(not_a_number(name, *first))
+    raise InputError(f"column {name!r} holds {stored}, not floating-point numbers")
+
+
+def _tally(path: Path, name: str) -> Tally:
+    """The counts of a column of text."""
+    tally = Tally(name)
+    rows = 0
+    for batch in _open(path, read_dictionary=[name]).iter_batches(batch_size=_LABELS_BATCH, columns=[name]):
+        cells = batch.column(0).dictionary_encode()  # where it is not yet
+        words = [*cells.dictionary.to_pylist(), ""]
+        codes = cells.indices.fill_null(len(words) - 1).to_numpy(zero_copy_only=False)
+        found, first, counts = np.unique(codes, return_index=True, return_counts=True)
+        for place in np.argsort(first):
+            tally.add(words[found[place]] or "", rows + int(first[place]), int(counts[place]))
+        rows += len(cells)
+    return tally
 
 
 def _common_dtype(types: list[Any]) -> np.dtype[Any]:
     """One dtype for all columns; integers become float64 beside floating-point columns and stay integers alone."""
-    dtypes = [np.dtype(kind.to_pandas_dtype()) for kind in types]
+    from pyarrow import types as arrow
+
+    dtypes = [
+        np.dtype(np.float64 if arrow.is_decimal(kind) or arrow.is_null(kind) else kind.to_pandas_dtype())
+        for kind in types
+    ]
     floating = [dtype for dtype in dtypes if dtype.kind == "f"]
     if floating and len(floating) < len(dtypes):
         return np.dtype(np.float64)
@@ -131,14 +197,47 @@ def _common_dtype(types: list[Any]) -> np.dtype[Any]:
 
 
 def _column_blocks(file: Any, columns: list[str], dtype: np.dtype[Any]) -> Iterator[Array]:
+    rows = 0
     for batch in file.iter_batches(batch_size=max(1, _BATCH_CELLS // len(columns)), columns=columns):
         block = np.empty((batch.num_rows, len(columns)), dtype)
         for place, name in enumerate(columns):
-            cells = batch.column(batch.schema.get_field_index(name))
+            cells = as_numbers(batch.column(batch.schema.get_field_index(name)))
             if cells.null_count and dtype.kind != "f":
-                raise InputError(f"column {name!r} has {cells.null_count} missing entries")
+                missing = int(np.argmax(cells.is_null().to_numpy(zero_copy_only=False)))
+                raise InputError(f"row {rows + missing}, column {name!r}: the entry is missing")
+            if dtype.kind == "f":
+                _refuse_inexact(cells, name, rows)
             block[:, place] = cells.to_numpy(zero_copy_only=False)
+        rows += len(block)
         yield block
+
+
+def as_numbers(cells: Any) -> Any:
+    """Entries that stand for numbers as numbers: dictionaries decoded, decimals as float64, flags as 0 and 1."""
+    from pyarrow import types
+
+    if types.is_dictionary(cells.type):
+        cells = cells.cast(cells.type.value_type)
+    if types.is_decimal(cells.type):
+        return cells.cast("string").cast("float64")  # the nearest one; a direct cast may miss it
+    if types.is_null(cells.type):
+        return cells.cast("float64")
+    return cells.cast("int8") if types.is_boolean(cells.type) else cells
+
+
+def _refuse_inexact(cells: Any, name: str, rows: int) -> None:
+    """Refuse whole numbers that float64 would round."""
+    import pyarrow.compute
+    from pyarrow import types
+
+    if not (types.is_int64(cells.type) or types.is_uint64(cells.type)):
+        return
+    ends = pyarrow.compute.min_max(cells).as_py()
+    if max(abs(ends["min"] or 0), abs(ends["max"] or 0)) <= EXACT:
+        return
+    for place, number in enumerate(cells.to_pylist()):
+        if number is not None and int(float(number)) != number:
+            raise inexact(name, rows + place, number)
 
 
 def _require_short_lists(metadata: Any, name: str) -> None:
@@ -170,7 +269,7 @@ def _list_blocks(file: Any, name: str) -> Iterator[Array]:
             )
         if width == 0:
             raise InputError(f"the lists of column {name!r} are empty")
-        flat = cells.flatten().to_numpy(zero_copy_only=False)
+        flat = as_numbers(cells.flatten()).to_numpy(zero_copy_only=False)
         row += len(cells)
         yield flat.reshape(len(cells), width)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -15,8 +15,8 @@ from ..errors import InputError, MissingFileError
 from ..representation import Array, Matrix, Representation
 from .lazy import release
 
-# Suffix -> module of this package. A module offers load(path, key, ids), save(path, rows, key) and, where files carry
-# more than values, column(path, name).
+# Suffix -> module of this package. A module offers load(path, key, ids, besides), save(path, rows, key) and, where
+# files carry more than values, column(path, name).
 _FAMILIES = {
     ".npy": "npy",
     ".npz": "npz",
@@ -40,10 +40,13 @@ _BLOCK_BYTES = 2**25
 
 @dataclass(frozen=True)
 class Contents:
-    """What a reader found in a file: values, and row ids where there are any."""
+    """What a reader found in a file: values, row ids where there are any, and what it did not take as it was."""
 
     values: Any
     ids: Array | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)  # columns or arrays that were not taken, and why
+    converted: Mapping[str, str] = field(default_factory=dict)  # columns that were taken as numbers, and from what
+    columns: tuple[str, ...] | None = None  # the names of a table's columns
 
 
 class Labels(Protocol):
@@ -93,7 +96,12 @@ class RowStream:
 
 
 def read(
-    path: str | Path, *, key: str | None = None, ids: str | None = None, name: str | None = None
+    path: str | Path,
+    *,
+    key: str | None = None,
+    ids: str | None = None,
+    name: str | None = None,
+    besides: Collection[str | None] = (),
 ) -> Representation:
     """Read a representation from a file, without loading what can be mapped.
 
@@ -113,12 +121,16 @@ def read(
         ``id`` where the file has one, or the index a data frame was saved with; in AnnData obs_names.
     name : str, optional
         By default the file's name.
+    besides : collection of str
+        Columns that are used otherwise, such as groups and labels: no features, and not counted as left out. What
+        comes before ``::`` in a name, and None, are ignored.
 
     Returns
     -------
     Representation
-        npy, uncompressed npz, safetensors and torch files are memory-mapped, HDF5 and zarr are sliced where they lie;
-        the other formats are parsed once, in blocks, into memory or (above 256 MiB) into a scratch file.
+        Its ``left_out`` and ``converted`` name the columns or arrays that were not taken, or not as they were. npy,
+        uncompressed npz, safetensors and torch files are memory-mapped, HDF5 and zarr are sliced where they lie; the
+        other formats are parsed once, in blocks, into memory or (above 256 MiB) into a scratch file.
 
     Examples
     --------
@@ -130,9 +142,12 @@ def read(
     """
     path, key = split_key(path, key)
     module = reader(path)
-    contents = guarded(path, lambda: module.load(path, key, ids))
+    used = {each.rpartition("::")[2] for each in besides if each is not None}
+    contents = guarded(path, lambda: module.load(path, key, ids, used))
+    left_out = {each: reason for each, reason in contents.left_out.items() if each not in used}
     representation: Representation = guarded(
-        path, lambda: Representation(contents.values, contents.ids, name or path.name)
+        path,
+        lambda: Representation(contents.values, contents.ids, name or path.name, left_out, dict(contents.converted)),
     )
     return representation
 

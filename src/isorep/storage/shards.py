@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array, Matrix
+from .cells import shown
 from .lazy import LazyMatrix, release
 from .registry import Contents, guarded, reader
 from .scratch import spool
@@ -20,14 +21,14 @@ _OPEN_AT_ONCE = 32
 _BLOCK_BYTES = 2**25
 
 
-def load(path: Path, key: str | None, ids: str | None) -> Contents:
+def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
     """Present the shards as one matrix; shards that cannot be mapped are parsed once, into memory or scratch."""
-    shards = _Shards(path, key, ids)
+    shards = _Shards(path, key, ids, besides)
     if not shards.parsed:
-        return Contents(shards.matrix(), shards.ids())
-    again = _Shards(path, key, ids, measure=False)
+        return Contents(shards.matrix(), shards.ids(), shards.left_out)
+    again = _Shards(path, key, ids, besides, measure=False)
     stored = sum(file.stat().st_size for file in again.files if file.is_file())
-    return Contents(spool(again.row_blocks(), stored), again.ids())
+    return Contents(spool(again.row_blocks(), stored), again.ids(), again.left_out, again.converted, again.columns)
 
 
 def column(path: Path, name: str) -> Array:
@@ -42,11 +43,17 @@ def column(path: Path, name: str) -> Array:
 class _Shards:
     """The files of a folder, met one by one, and what is known of them: lengths, dtype, ids."""
 
-    def __init__(self, path: Path, key: str | None, ids: str | None, *, measure: bool = True) -> None:
+    def __init__(
+        self, path: Path, key: str | None, ids: str | None, besides: Collection[str], *, measure: bool = True
+    ) -> None:
         self.files = shard_files(path)
         self.parsed = False
         self._key = key
         self._ids_name = ids
+        self._besides = besides
+        self.left_out: dict[str, str] = {}
+        self.converted: dict[str, str] = {}
+        self.columns: tuple[str, ...] | None = None
         self._lengths: list[int] = []
         self._width = 0
         self._dtypes: list[np.dtype[Any]] = []
@@ -83,7 +90,7 @@ class _Shards:
         return self._contents(file).values
 
     def _contents(self, file: Path) -> Contents:
-        contents: Contents = guarded(file, lambda: reader(file).load(file, self._key, self._ids_name))
+        contents: Contents = guarded(file, lambda: reader(file).load(file, self._key, self._ids_name, self._besides))
         return contents
 
     def _meet(self, file: Path) -> Any:
@@ -95,6 +102,13 @@ class _Shards:
         if self._lengths:
             if values.shape[1] != self._width:
                 raise InputError(f"{file.name} has {values.shape[1]} columns and {first} has {self._width}")
+            names = zip(contents.columns or (), self.columns or (), strict=True)
+            for place, (here, there) in enumerate(names):
+                if here != there:
+                    raise InputError(
+                        f"column {place} is {shown(here)} in {file.name} and {shown(there)} in {first}: shards need "
+                        "the same columns in the same order"
+                    )
             if values.dtype.kind != self._dtypes[0].kind:
                 raise InputError(f"{file.name} holds {values.dtype} and {first} holds {self._dtypes[0]}")
             if (contents.ids is None) != (self._ids[0] is None):
@@ -102,6 +116,9 @@ class _Shards:
                 raise InputError(f"{with_ids} has row ids and {without} has none")
         if contents.ids is not None and len(contents.ids) != values.shape[0]:
             raise InputError(f"{file.name} has {values.shape[0]} rows and {len(contents.ids)} ids")
+        self.columns = contents.columns
+        self.left_out |= contents.left_out
+        self.converted |= contents.converted
         self._width = int(values.shape[1])
         self._lengths.append(int(values.shape[0]))
         self._dtypes.append(values.dtype)

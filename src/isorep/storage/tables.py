@@ -5,7 +5,8 @@ A representation is floating point; what describes its rows (known factors, labe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from . import parquet, text
-from .naming import as_ids, as_text, choose_columns, default_ids_name, require_plausible
+from .cells import EXACT, FLAG, FLAGS, NUMBER, Tally, is_filled
+from .naming import as_ids, as_text, default_ids_name, require_plausible
 from .registry import column, guarded, read, reader, split_key
 
 _CELL_BYTES = 64
@@ -27,9 +29,13 @@ class NamedColumns:
     columns: dict[str, Array]
     name: str
     ids: Array | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)  # columns or arrays that were not taken, and why
+    converted: Mapping[str, str] = field(default_factory=dict)  # columns that were taken as numbers, and from what
 
 
-def read_table(path: str | Path, *, ids: str | None = None, features: bool = False) -> NamedColumns:
+def read_table(
+    path: str | Path, *, ids: str | None = None, features: bool = False, besides: Collection[str] = ()
+) -> NamedColumns:
     """Read columns of any kind.
 
     Parameters
@@ -41,11 +47,13 @@ def read_table(path: str | Path, *, ids: str | None = None, features: bool = Fal
         The column with row ids; by default as for :func:`isorep.read`.
     features : bool
         Of a table take only what :func:`isorep.read` would: ``feature_*`` columns, or the numeric ones.
+    besides : collection of str
+        Columns of a table that are used otherwise, such as groups: neither taken nor counted as left out.
     """
     place, key = split_key(path, None)
     module = reader(place)
     if module in (text, parquet):
-        return guarded(place, lambda: _table(module, place, key, ids, features))  # type: ignore[no-any-return]
+        return guarded(place, lambda: _table(module, place, key, ids, features, besides))  # type: ignore[no-any-return]
     if key is not None and not features and place.suffix.lower() == ".h5ad":
         wanted = _names(key)
         return NamedColumns({name: column(place, name) for name in wanted}, place.name, read(place, ids=ids).ids)
@@ -56,103 +64,115 @@ def read_table(path: str | Path, *, ids: str | None = None, features: bool = Fal
     if values.ndim != 2 or 0 in values.shape:
         raise InputError(f"{place.name} has shape {values.shape}: rows and columns are needed")
     letter = "z" if features else "s"
-    return NamedColumns(
-        {f"{letter}{number}": values[:, number] for number in range(values.shape[1])}, place.name, contents.ids
-    )
+    columns = {f"{letter}{number}": values[:, number] for number in range(values.shape[1])}
+    return NamedColumns(columns, place.name, contents.ids, contents.left_out)
 
 
-def _table(module: Any, path: Path, key: str | None, ids: str | None, features: bool) -> NamedColumns:
-    kinds, parse, index, lists = (_text_columns if module is text else _parquet_columns)(path)
-    if ids is not None and ids not in kinds:
-        raise InputError(f"there is no column {ids!r}; there are {', '.join(list(kinds)[:12])}")
-    ids_name = ids or next(iter(index), None) or default_ids_name(list(kinds))
-    names = [name for name in kinds if name != ids_name and name not in index]
+def _table(
+    module: Any, path: Path, key: str | None, ids: str | None, features: bool, besides: Collection[str]
+) -> NamedColumns:
     if features:
-        chosen, list_column = choose_columns(
-            list(kinds), [name for name in names if kinds[name]], lists, key, [ids_name] if ids_name else []
-        )
-        if list_column is not None:
-            found = read(path, key=key, ids=ids)
-            values = np.asarray(found.values[:])
-            return NamedColumns(
-                {f"{list_column}{place}": values[:, place] for place in range(values.shape[1])}, path.name, found.ids
-            )
-        names = chosen
-    elif key is not None:
-        wanted = _names(key)
-        unknown = [name for name in wanted if name not in kinds]
+        return _features(module, path, key, ids, besides)
+    names, parse, index, left_out = (_text_columns if module is text else _parquet_columns)(path)
+    if ids is not None and ids not in names:
+        raise InputError(f"there is no column {ids!r}; there are {', '.join(names[:12])}")
+    ids_name = ids or next(iter(index), None) or default_ids_name(names)
+    chosen = [name for name in names if name != ids_name and name not in (*index, *besides)]
+    if key is not None:
+        chosen, left_out = _names(key), {}
+        unknown = [name for name in chosen if name not in names]
         if unknown:
-            raise InputError(f"there is no column {unknown[0]!r}; there are {', '.join(list(kinds)[:12])}")
-        names = wanted
-    if not names:
+            raise InputError(f"there is no column {unknown[0]!r}; there are {', '.join(names[:12])}")
+    if not chosen:
         raise InputError("there is no column besides row ids")
-    found_columns = parse(names if ids_name is None else [*names, ids_name])
-    row_ids = None if ids_name is None else found_columns[ids_name]
-    return NamedColumns({name: found_columns[name] for name in names}, path.name, row_ids)
+    found = parse(chosen if ids_name is None else [*chosen, ids_name])
+    row_ids = None if ids_name is None else found[ids_name]
+    return NamedColumns({name: found[name] for name in chosen}, path.name, row_ids, left_out)
+
+
+def _features(module: Any, path: Path, key: str | None, ids: str | None, besides: Collection[str]) -> NamedColumns:
+    """What :func:`isorep.read` takes of a table, whole numbers too."""
+    whole: list[str] = []
+    if module is text:
+        contents, whole = text.load_columns(path, key, ids, besides)
+    else:
+        contents = parquet.load(path, key, ids, besides)
+    values = np.asarray(contents.values[:])
+    columns = {name: values[:, place] for place, name in enumerate(contents.columns or ())}
+    for name in whole:
+        if np.all(np.rint(columns[name]) == columns[name]) and np.all(np.abs(columns[name]) < EXACT):
+            columns[name] = columns[name].astype(np.int64)
+    return NamedColumns(columns, path.name, contents.ids, contents.left_out, contents.converted)
 
 
 def _names(key: str) -> list[str]:
     return [name.strip() for name in key.split(",") if name.strip()]
 
 
-def _text_columns(path: Path) -> tuple[dict[str, bool], Any, list[str], list[str]]:
-    """Which columns are numeric as far as can be told, and how to parse some."""
+def _text_columns(path: Path) -> tuple[list[str], Any, list[str], dict[str, str]]:
+    """The columns of a text file, and how to parse some."""
     with text._open(path) as table:
-        kinds = {name: name in table.numeric for name in table.names if name != text._NOTHING}
-        ids_name = default_ids_name(table.names)
+        names, comma = list(table.kinds), table.comma
+        ids_name = default_ids_name(names)
 
-    def parse(names: list[str]) -> dict[str, Array]:
+    def parse(wanted: list[str]) -> dict[str, Array]:
         with text._open(path) as table:
-            places = [table.names.index(name) for name in names]
-            cells: list[list[str]] = [[] for _ in names]
+            places = [table.names.index(name) for name in wanted]
+            cells: list[list[str]] = [[] for _ in wanted]
             for count, (_, row) in enumerate(table.rows):
                 if count % 4096 == 0:
-                    require_plausible(_CELL_BYTES * count * len(names), path.stat().st_size, "this table")
+                    require_plausible(_CELL_BYTES * count * len(wanted), path.stat().st_size, "this table")
                 for place, kept in zip(places, cells, strict=True):
                     kept.append(row[place])
         return {
-            name: as_ids(kept) if name == ids_name else _typed(kept) for name, kept in zip(names, cells, strict=True)
+            name: as_ids(kept) if name == ids_name else _typed(name, kept, comma)
+            for name, kept in zip(wanted, cells, strict=True)
         }
 
-    return kinds, parse, [], []
+    return names, parse, [], {}
 
 
-def _typed(cells: list[str]) -> Array:
-    """Whole numbers, numbers (NaN for what is missing) or text."""
-    if text._is_whole(cells) and all(map(text._is_filled, cells)) and max(map(len, cells)) < 19:
+def _typed(name: str, cells: list[str], comma: bool) -> Array:
+    """Whole numbers, numbers (NaN for what is missing), flags or text; numbers with mistakes in them are refused."""
+    if text.all_whole(cells) and all(map(is_filled, cells)) and max(map(len, cells)) < 19:
         return np.array([int(cell) for cell in cells], dtype=np.int64)
-    if text._is_whole(cells) and max(map(len, cells)) >= 19:
-        return np.array([cell.strip() if text._is_filled(cell) else "" for cell in cells], dtype=str)  # ids
-    if text._is_numeric(cells) and any(map(text._is_filled, cells)):
-        return np.array([float(cell) if text._is_filled(cell) else np.nan for cell in cells])
-    flags = {"true": True, "false": False}
-    if all(cell.strip().lower() in flags for cell in cells):
-        return np.array([flags[cell.strip().lower()] for cell in cells])
-    return np.array([cell.strip() if text._is_filled(cell) else "" for cell in cells], dtype=str)
+    if text.all_whole(cells) and max(map(len, cells)) >= 19:
+        return np.array([cell.strip() if is_filled(cell) else "" for cell in cells], dtype=str)  # ids
+    tally = Tally(name, comma)
+    for row, cell in enumerate(cells):
+        tally.add(cell, row)
+    kind = tally.kind(labels=True)
+    if kind == NUMBER and any(map(is_filled, cells)):
+        plain = (cell.replace(",", ".") if comma else cell for cell in cells)
+        return np.array([float(cell) if is_filled(cell) else np.nan for cell in plain])
+    if kind == FLAG and all(map(is_filled, cells)):
+        return np.array([FLAGS[cell.strip().lower()] == "1" for cell in cells])
+    return np.array([cell.strip() if is_filled(cell) else "" for cell in cells], dtype=str)
 
 
-def _parquet_columns(path: Path) -> tuple[dict[str, bool], Any, list[str], list[str]]:
+def _parquet_columns(path: Path) -> tuple[list[str], Any, list[str], dict[str, str]]:
     file = parquet._open(path)
     schema = file.schema_arrow
-    numeric, lists = parquet._numeric_and_list_columns(schema)
-    kinds = {name: name in numeric for name in schema.names if name not in lists}
+    left_out = {name: kind for name, kind in parquet.column_kinds(schema).items() if kind.startswith("list")}
+    names = [name for name in schema.names if name not in left_out]
 
-    def parse(names: list[str]) -> dict[str, Array]:
+    def parse(wanted: list[str]) -> dict[str, Array]:
         from pyarrow import types
 
         found: dict[str, Array] = {}
-        for name in names:
+        for name in wanted:
             cells = file.read(columns=[name]).column(0)
-            if types.is_temporal(cells.type):
-                raise InputError(f"column {name!r} holds {cells.type}, neither numbers nor labels")
-            if types.is_decimal(cells.type):
-                cells = cells.cast("float64")
-            if types.is_floating(cells.type) or types.is_integer(cells.type) or types.is_boolean(cells.type):
-                found[name] = np.asarray(cells.to_numpy())
+            kind = cells.type.value_type if types.is_dictionary(cells.type) else cells.type
+            if types.is_temporal(kind):
+                raise InputError(f"column {name!r} holds {kind}, neither numbers nor labels")
+            if types.is_boolean(kind):
+                found[name] = np.asarray(cells.cast(kind).to_numpy())
+            elif types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind):
+                found[name] = np.asarray(parquet.as_numbers(cells).to_numpy())
             else:
                 require_plausible(_CELL_BYTES * len(cells), path.stat().st_size, f"column {name!r}")
                 words = ["" if cell is None else cell for cell in cells.to_pylist()]
                 found[name] = as_text(words, path.stat().st_size, f"column {name!r}")
         return found
 
-    return kinds, parse, parquet._saved_index(schema), lists
+    return names, parse, parquet.saved_index(schema), left_out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array, BFloat16Matrix
-from .naming import choose_array, default_ids_name
+from .naming import choose_array, default_ids_name, other_arrays
 from .registry import Contents, RowStream
 
 _DTYPES = {
@@ -30,13 +31,14 @@ _DTYPES = {
 }
 
 
-def load(path: Path, key: str | None, ids: str | None) -> Contents:
+def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
     """Map one tensor, and the integer tensor of row ids where there is one."""
     entries = _entries(path)
     ids_name = default_ids_name(list(entries)) if ids is None else ids
     shapes = {name: tuple(entry["shape"]) for name, entry in entries.items() if name != ids_name}
     name = choose_array(shapes, key, "tensor")
-    return Contents(_map(path, entries[name]), None if ids_name is None else column(path, ids_name))
+    row_ids = None if ids_name is None else column(path, ids_name)
+    return Contents(_map(path, entries[name]), row_ids, other_arrays(shapes, name, key))
 
 
 def column(path: Path, name: str) -> Array:

@@ -6,10 +6,10 @@ import csv
 import gzip
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,6 +17,21 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
+from .cells import (
+    EXACT,
+    FLAG,
+    FLAGS,
+    NUMBER,
+    TEXT,
+    Tally,
+    inexact,
+    is_filled,
+    is_number,
+    is_whole,
+    may_be_thousands,
+    not_a_number,
+    shown,
+)
 from .naming import FEATURE_PREFIX, as_ids, choose_columns, default_ids_name, require_plausible
 from .registry import Contents, RowStream
 from .scratch import spool
@@ -27,26 +42,28 @@ _LONGEST_LINE = 2**24
 _MOST_COLUMNS = 2**20
 _SAMPLE_CHARACTERS = 2**25
 _NOTHING = "nothing after the last delimiter"
-_MISSING = {"", "na", "n/a", "null", "none"}
+_LONGEST_WHOLE = 400  # digits beyond which a whole number is infinite in float64
 
 
-def load(path: Path, key: str | None, ids: str | None) -> Contents:
+def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
     """Parse the numeric columns, and the column of row ids where there is one."""
-    with _open(path) as table:
-        if ids is not None and ids not in table.names:
-            raise InputError(f"there is no column {ids!r}; there are {_some(table.names)}")
-        ids_name = default_ids_name(table.names) if ids is None else ids
-        chosen, _ = choose_columns(table.names, table.numeric, [], key, [ids_name] if ids_name is not None else [])
-        if all(name in table.whole for name in chosen):
-            raise InputError(
-                f"the columns {_some(chosen, 3)} hold integers where floating-point values are needed; if these really "
-                "are activations and not labels, write them with a decimal point"
-            )
-        places = [table.names.index(name) for name in chosen]
-        ids_place = None if ids_name is None else table.names.index(ids_name)
-        row_ids = _Labels(path.stat().st_size, ids_name or "")
-        values = spool(_blocks(table, places, ids_place, row_ids), path.stat().st_size)
-    return Contents(values, None if ids_place is None else row_ids.array())
+    contents, whole = load_columns(path, key, ids, besides)
+    if contents.columns is not None and len(whole) == len(contents.columns):
+        raise InputError(
+            f"the columns {_some(whole, 3)} hold integers where floating-point values are needed; if these really "
+            "are activations and not labels, write them with a decimal point"
+        )
+    return contents
+
+
+def load_columns(
+    path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()
+) -> tuple[Contents, list[str]]:
+    """The contents of a table, and which of its columns hold whole numbers or flags as far as the first rows tell."""
+    try:
+        return _load(path, key, ids, besides, {})
+    except _Doubt as doubt:  # the first rows have deceived: look at all of them, and start again
+        return _load(path, key, ids, besides, _kinds(path, doubt.names))
 
 
 def column(path: Path, name: str) -> Array:
@@ -70,7 +87,7 @@ def save(path: Path, rows: RowStream, key: str | None) -> None:
         _compressed(raw, lowered) as binary,
         io.TextIOWrapper(binary, "utf-8", newline="") as file,
     ):
-        writer = csv.writer(file, delimiter="\t" if ".tsv" in lowered else ",", lineterminator="\n")
+        writer = csv.writer(file, delimiter="\t" if lowered.endswith((".tsv", ".tsv.gz")) else ",", lineterminator="\n")
         writer.writerow(names if rows.ids is None else ["id", *names])
         start = 0
         for block in rows.blocks():
@@ -87,47 +104,216 @@ def _compressed(raw: IO[bytes], lowered: str) -> Any:
     return gzip.GzipFile("", "wb", 6, raw, mtime=0) if lowered.endswith(".gz") else nullcontext(raw)
 
 
+class _Doubt(Exception):  # noqa: N818  (it is no error yet)
+    """A cell is not what the first rows of its column were."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+
+
+def _load(
+    path: Path, key: str | None, ids: str | None, besides: Collection[str], known: dict[str, str]
+) -> tuple[Contents, list[str]]:
+    size = path.stat().st_size
+    with _open(path) as table:
+        if ids is not None and ids not in table.names:
+            raise InputError(f"there is no column {ids!r}; there are {_some(table.names)}")
+        ids_name = default_ids_name(table.names) if ids is None else ids
+        kinds = {name: known.get(name) or kind for name, kind in table.kinds.items()}
+        choice = choose_columns(kinds, key, [*besides, *([] if ids_name is None else [ids_name])])
+        if not choice.columns:
+            _kinds(path, choice.doubtful)
+        choice.require()
+        chosen, left_out = choice.columns, choice.left_out
+        asked = key is not None or chosen[0].startswith(FEATURE_PREFIX)
+        row_ids = _Labels(size, ids_name or "")
+        parsing = _Parsing(table, chosen, choice.doubtful, doubts=not known, asked=asked)
+        parsing.flags = [place for place, name in enumerate(chosen) if kinds[name] == FLAG]
+        values = spool(parsing.blocks(None if ids_name is None else table.names.index(ids_name), row_ids), size)
+    for tally in parsing.tallies.values():
+        tally.kind()
+    if parsing.large:
+        _refuse_inexact(path, chosen)
+    if table.counts and key is None:
+        left_out = {"line 1": "a header that counts the columns", **left_out}
+    converted = dict.fromkeys(chosen, "decimal comma") if parsing.decimals.finished() else {}
+    converted |= {chosen[place]: "true and false to 1 and 0" for place in parsing.flags}
+    contents = Contents(
+        values, None if ids_name is None else row_ids.array(), left_out, converted, columns=tuple(chosen)
+    )
+    return contents, [name for name in chosen if name in table.whole or kinds[name] == FLAG]
+
+
+class _Parsing:
+    """Rows of text on their way to numbers, with what has to be known of all of them in the end."""
+
+    def __init__(self, table: _Table, chosen: list[str], texts: list[str], *, doubts: bool, asked: bool) -> None:
+        self._table = table
+        self._chosen = chosen
+        self._places = [table.names.index(name) for name in chosen]
+        self._doubts, self._asked = doubts, asked
+        self.tallies = {table.names.index(name): Tally(name, table.comma) for name in texts}
+        self.flags: list[int] = []
+        self.decimals = _Decimals()
+        self.large = False  # whether some number is so large that a whole one may have been rounded
+
+    def blocks(self, ids_place: int | None, row_ids: _Labels) -> Iterator[Array]:
+        """The chosen columns in blocks of rows; ids are collected on the way, and columns of text are counted."""
+        table, places, tallies = self._table, self._places, list(self.tallies.items())
+        step = max(1, _BLOCK_CELLS // max(1, len(places)))
+        everything = places == list(range(len(table.names)))
+        done = 0
+        while True:
+            values = np.empty((step, len(places)))
+            count = 0
+            for line, row in islice(table.rows, step):
+                cells = row if everything else [row[place] for place in places]
+                if self.flags or table.comma:
+                    cells = self._respelled(cells, line)
+                try:
+                    if table.lines.odd and not _is_plain("".join(cells)):
+                        raise ValueError("Python reads more as numbers than is one here")
+                    values[count] = list(map(float, cells))
+                except ValueError:
+                    values[count] = [self._parse(cell, i, (line, done + count)) for i, cell in enumerate(cells)]
+                if ids_place is not None:
+                    row_ids.append(row[ids_place])
+                for place, tally in tallies:
+                    tally.add(row[place], (line, done + count))
+                count += 1
+            self.large = self.large or bool((np.abs(values[:count]) >= EXACT).any())
+            done += count
+            if count < step:
+                if count:
+                    yield values[:count].copy()
+                return
+            yield values
+
+    def _respelled(self, cells: list[str], line: int) -> list[str]:
+        """Cells with flags as digits, and decimal commas as points where the file has them."""
+        cells = list(cells)
+        for place in self.flags:
+            cells[place] = FLAGS.get(cells[place].strip().lower(), cells[place])
+        return self.decimals.plain(cells, line) if self._table.comma else cells
+
+    def _parse(self, cell: str, place: int, where: tuple[int, int]) -> float:
+        if not is_filled(cell):
+            return math.nan
+        if is_number(cell):
+            return float(cell)
+        if self._doubts and (not self._asked or cell.strip().lower() in FLAGS):
+            raise _Doubt([*self._chosen, *(tally.name for tally in self.tallies.values())])
+        raise InputError(not_a_number(self._chosen[place], where, cell))
+
+
+class _Decimals:
+    """The decimal mark of a file that separates columns by semicolons: one for the whole file."""
+
+    def __init__(self) -> None:
+        self._mark = ""
+        self._unclear: str | None = None
+
+    def plain(self, cells: list[str], line: int) -> list[str]:
+        """The cells of a row with decimal points."""
+        for mark in ",.":
+            found = next((cell for cell in cells if mark in cell and is_number(cell, comma=True)), None)
+            if found is None:
+                continue
+            if self._mark not in ("", mark):
+                raise InputError(
+                    f"line {line}: {shown(found)} has another decimal mark than other numbers: use one mark"
+                )
+            if mark == "," and (self._mark == "" or self._unclear is not None):
+                sure = any("," in cell and is_filled(cell) and not may_be_thousands(cell) for cell in cells)
+                self._unclear = None if sure else found
+            self._mark = mark
+        return [cell.replace(",", ".") for cell in cells] if self._mark == "," else cells
+
+    def finished(self) -> bool:
+        """Whether the file has decimal commas; it is refused if they may as well separate thousands."""
+        if self._unclear is not None:
+            raise InputError(
+                f"{shown(self._unclear)} may have a decimal comma or a thousands separator: write numbers with a "
+                "decimal point and without separators"
+            )
+        return self._mark == ","
+
+
+def _kinds(path: Path, names: list[str]) -> dict[str, str]:
+    """What columns hold, by all of their cells."""
+    with _open(path) as table:
+        tallies = [(table.names.index(name), Tally(name, table.comma)) for name in names]
+        for number, (line, row) in enumerate(table.rows):
+            for place, tally in tallies:
+                tally.add(row[place], (line, number))
+        return {tally.name: tally.kind() for _, tally in tallies}
+
+
+def _refuse_inexact(path: Path, names: list[str]) -> None:
+    """Refuse whole numbers that have been rounded."""
+    with _open(path) as table:
+        places = [table.names.index(name) for name in names]
+        for number, (line, row) in enumerate(table.rows):
+            for place in places:
+                cell = row[place]
+                if 15 < len(cell) < _LONGEST_WHOLE and is_whole(cell) and int(cell) != int(float(cell)):
+                    raise inexact(table.names[place], (line, number), int(cell))
+
+
 @dataclass(frozen=True)
 class _Table:
     names: list[str]
-    numeric: list[str]
-    whole: list[str]  # those of them that hold nothing but integers, as far as can be told
+    kinds: dict[str, str]  # what the columns hold, as far as the first rows tell
+    whole: list[str]  # those of them that hold nothing but integers, as far as the first rows tell
+    comma: bool  # whether a comma may mark decimals: the columns are separated by semicolons
+    counts: bool  # whether the first line was taken for a header though it holds numbers alone: 0, 1, 2, ...
     rows: Iterator[tuple[int, list[str]]]  # line number and cells, every row as long as the header
+    lines: _Lines
 
 
 @contextmanager
 def _open(path: Path) -> Iterator[_Table]:
     lowered = path.name.lower()
     opener = gzip.open if lowered.endswith(".gz") else open
-    delimiter = "\t" if ".tsv" in lowered else ","
+    reader = None
     with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-        lines = _Lines(file, delimiter)
-        reader = csv.reader(lines, delimiter=delimiter)
         try:
+            lines = _Lines(file)
+            delimiter = "\t" if lowered.endswith((".tsv", ".tsv.gz")) else _comma_or_semicolon(lines.peek())
+            lines.delimiter, comma = delimiter, delimiter == ";"
+            reader = csv.reader(lines, delimiter=delimiter)
             numbered = _numbered(reader, lines)
             first = next(numbered, None)
             if first is None:
                 raise InputError("there are no rows of data")
-            has_header = _is_header(first[1])
+            has_header = _is_header(first[1], comma)
             names = [name.strip() for name in first[1]] if has_header else [f"column_{i}" for i in range(len(first[1]))]
             _check_names(names, delimiter)
-            body = numbered if has_header else chain([first], numbered)
-            rows = _rectangular(body, len(names))
+            lines.odd = lines.odd and not has_header
+            rows = _rectangular(numbered if has_header else chain([first], numbered), len(names))
             sample = list(islice(rows, max(1, min(_SAMPLE_ROWS, _SAMPLE_CHARACTERS // lines.longest))))
             if not sample:
                 raise InputError("there is a header and no row of data")
+            if not has_header:
+                _refuse_rising(first[1], [row for _, row in sample[1:]])
+            rows = chain(sample, rows)
             columns = {name: [row[place] for _, row in sample] for place, name in enumerate(names)}
-            if names[-1] == "" and len(names) > 1 and not any(map(_is_filled, columns[""])):
+            if names[-1] == "" and len(names) > 1 and not any(map(is_filled, columns[""])):
+                columns[_NOTHING] = columns.pop("")
                 names[-1] = _NOTHING  # every line ends with a delimiter
-                columns[_NOTHING] = [_NOTHING]
+                rows = _nothing_last(rows)
+            _require_names(names)
             yield _Table(
                 names,
-                numeric=[name for name in names if _is_numeric(columns[name])],
-                whole=[name for name in names if _is_whole(columns[name])],
-                rows=chain(sample, rows),
+                kinds={name: _kind(cells, comma) for name, cells in columns.items() if name != _NOTHING},
+                whole=[name for name in names if all_whole(columns[name])],
+                comma=comma,
+                counts=has_header and all(is_number(name) for name in names),
+                rows=rows,
+                lines=lines,
             )
         except csv.Error as error:
-            raise InputError(f"line {reader.line_num}: {error}") from error
+            raise InputError(f"line {reader.line_num if reader else 1}: {error}") from error
         except UnicodeDecodeError as error:
             raise InputError("this is not UTF-8 text") from error
 
@@ -135,57 +321,116 @@ def _open(path: Path) -> Iterator[_Table]:
 class _Lines:
     """The lines of a file, which may be hostile: none too long, not too many for one row, not too many cells."""
 
-    def __init__(self, file: IO[str], delimiter: str) -> None:
+    def __init__(self, file: IO[str]) -> None:
         self._file = file
-        self._delimiter = delimiter
+        self._peeked: str | None = None
+        self.delimiter = ","
         self.in_this_row = 0
         self.longest = 1
+        self.odd = False  # whether a line so far had underscores or signs beyond ASCII
+
+    def peek(self) -> str:
+        """The first line, which will still come."""
+        self._peeked = self._file.readline(_LONGEST_LINE)
+        return self._peeked
 
     def __iter__(self) -> _Lines:
         return self
 
     def __next__(self) -> str:
-        line = self._file.readline(_LONGEST_LINE)
+        if self._peeked is None:
+            line = self._file.readline(_LONGEST_LINE)
+        else:
+            line, self._peeked = self._peeked, None
         if not line:
             raise StopIteration
         self.in_this_row += len(line)
         self.longest = max(self.longest, self.in_this_row)
         if self.in_this_row >= _LONGEST_LINE:
             raise InputError(f"a line is longer than {_LONGEST_LINE} characters")
-        if line.count(self._delimiter) > _MOST_COLUMNS:
+        if line.count(self.delimiter) > _MOST_COLUMNS:
             raise InputError(f"a line has more than {_MOST_COLUMNS} cells")
+        if not _is_plain(line):
+            self.odd = True
         return line
 
 
+def _is_plain(text: str) -> bool:
+    """Whether text holds nothing that Python takes for a part of a number and this module does not."""
+    return "_" not in text and text.isascii()
+
+
+def _comma_or_semicolon(line: str) -> str:
+    """What separates the columns of a csv file: a semicolon if commas would make one cell or cut numbers."""
+    cells = line.strip().split(";")
+    if len(cells) < 2 or (len(next(csv.reader([line]), [])) > 1 and not all(is_number(each, True) for each in cells)):
+        return ","
+    return ";"
+
+
 def _numbered(reader: Any, lines: _Lines) -> Iterator[tuple[int, list[str]]]:
+    blank = 0
     for row in reader:
         lines.in_this_row = 0
-        if row:
+        if not row:
+            blank = blank or reader.line_num
+        elif blank:
+            raise InputError(f"line {blank} is blank and rows follow it: remove it, or write a row of missing values")
+        else:
             yield reader.line_num, row
 
 
-def _is_header(cells: list[str]) -> bool:
-    """Whether a first line names the columns: it holds a word, or just counts them as data frames do."""
-    filled = [cell.strip() for cell in cells if _is_filled(cell)]
-    if filled == [str(place) for place in range(len(filled))] and (
-        len(filled) == len(cells) or not _is_filled(cells[0])
-    ):
+def _is_header(cells: list[str], comma: bool) -> bool:
+    """Whether a first line names the columns: it holds words, or just counts them as data frames do."""
+    filled = [cell.strip() for cell in cells if is_filled(cell)]
+    counts = filled == [str(place) for place in range(len(filled))]
+    if counts and (len(filled) == len(cells) or not is_filled(cells[0])):
         return True
-    return not all(map(_is_number, filled))
+    words = [cell for cell in filled if not is_number(cell, comma)]
+    numbers = [cell for cell in filled if is_number(cell, comma) and any(map(str.isdigit, cell))]
+    if not words or not numbers:
+        return bool(words)
+    if _is_rising(numbers) and (len(numbers) > 2 or numbers in (["0"], ["1"], ["0", "1"], ["1", "2"])):
+        return True
+    raise InputError(
+        f"line 1 is neither a row nor a header: {shown(words[0])} is not a number, and {shown(numbers[0])} is not a "
+        "name; correct the row, or give every column a name that is not a number"
+    )
 
 
-def _is_filled(cell: str) -> bool:
-    return cell.strip().lower() not in _MISSING
+def _is_rising(cells: list[str]) -> bool:
+    """Whether cells are whole numbers without signs, each larger than the one before."""
+    if not all(cell.isascii() and cell.isdigit() and len(cell) < 19 for cell in cells):
+        return False
+    return all(a < b for a, b in pairwise(map(int, cells)))
+
+
+def _refuse_rising(first: list[str], others: list[list[str]]) -> None:
+    """Refuse a first line that would be a header of column numbers in all likelihood: 3, 17, 42 above decimals."""
+    filled = [cell.strip() for cell in first if is_filled(cell)]
+    if len(filled) > 2 and _is_rising(filled) and others and not any(all(map(is_whole, row)) for row in others):
+        raise InputError(
+            f"line 1 begins with {shown(filled[0])} and {shown(filled[1])} and may be a header or a row: give the "
+            "columns names that are not numbers, or write the row with decimal points"
+        )
 
 
 def _check_names(names: list[str], delimiter: str) -> None:
-    if len(names) == 1 and ";" in names[0]:
-        raise InputError(f"the columns seem to be separated by semicolons; this suffix means {delimiter!r}")
+    other = next((sign for sign in ";\t" if sign in names[0]), None)
+    if len(names) == 1 and other is not None:
+        what = "semicolons" if other == ";" else "tabs"
+        raise InputError(f"the columns seem to be separated by {what}; this suffix means {delimiter!r}")
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise InputError(f"two columns are called {name!r}")
+            raise InputError(f"two columns are called {shown(name)}")
         seen.add(name)
+
+
+def _require_names(names: list[str]) -> None:
+    """Refuse a column without a name, unless it is the first, where data frames write their index."""
+    if "" in names[1:]:
+        raise InputError(f"column {names.index('', 1)}, counted from 0, has no name in line 1")
 
 
 def _rectangular(numbered: Iterator[tuple[int, list[str]]], width: int) -> Iterator[tuple[int, list[str]]]:
@@ -195,27 +440,24 @@ def _rectangular(numbered: Iterator[tuple[int, list[str]]], width: int) -> Itera
         yield line, row
 
 
-def _blocks(table: _Table, places: list[int], ids_place: int | None, row_ids: _Labels) -> Iterator[Array]:
-    step = max(1, _BLOCK_CELLS // max(1, len(places)))
-    everything = places == list(range(len(table.names)))
-    while True:
-        values = np.empty((step, len(places)))
-        count = 0
-        for line, row in islice(table.rows, step):
-            cells = row if everything else [row[place] for place in places]
-            try:
-                values[count] = list(map(float, cells))
-            except ValueError:
-                parsed = [_parse(cell, line, table.names[place]) for cell, place in zip(cells, places, strict=True)]
-                values[count] = parsed
-            if ids_place is not None:
-                row_ids.append(row[ids_place])
-            count += 1
-        if count < step:
-            if count:
-                yield values[:count].copy()
-            return
-        yield values
+def _nothing_last(rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+    for line, row in rows:
+        if is_filled(row[-1]):
+            raise InputError(f"line {line} ends with {shown(row[-1])}, for which line 1 has no name")
+        yield line, row
+
+
+def _kind(cells: list[str], comma: bool) -> str:
+    filled = [cell for cell in cells if is_filled(cell)]
+    if all(is_number(cell, comma) for cell in filled):
+        return NUMBER
+    return FLAG if all(cell.strip().lower() in FLAGS for cell in filled) else TEXT
+
+
+def all_whole(cells: list[str]) -> bool:
+    """Whether all filled cells, of which there are some, are written as whole numbers."""
+    filled = [cell for cell in cells if is_filled(cell)]
+    return bool(filled) and all(map(is_whole, filled))
 
 
 class _Labels:
@@ -242,32 +484,6 @@ class _Labels:
     def _check(self) -> None:
         held = len(self._cells) * max(64, 4 * self._longest)  # as Python text, then as an array
         require_plausible(held, self._stored_bytes, f"column {self._name!r}")
-
-
-def _parse(cell: str, line: int, name: str) -> float:
-    if not _is_filled(cell):
-        return math.nan
-    try:
-        return float(cell)
-    except ValueError:
-        raise InputError(f"line {line}, column {name!r}: {cell[:40]!r} is not a number") from None
-
-
-def _is_numeric(cells: list[str]) -> bool:
-    return all(_is_number(cell) for cell in cells if _is_filled(cell))
-
-
-def _is_whole(cells: list[str]) -> bool:
-    filled = [cell.strip().lstrip("+-") for cell in cells if _is_filled(cell)]
-    return bool(filled) and all(cell.isascii() and cell.isdigit() for cell in filled)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return "_" not in cell  # Python reads 1_2 as twelve; here it is a name
 
 
 def _some(names: list[str], most: int = 12) -> str:

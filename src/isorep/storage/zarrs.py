@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ _CHUNK_LABELS = 2**16
 _MOST_METADATA = 2**26
 
 
-def load(path: Path, key: str | None, ids: str | None) -> Contents:
+def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
     """Open the array, or one array of the group, and read the array of row ids where there is one."""
     tree = ZarrTree(path)
     if tree.shape("") is None:
@@ -114,11 +114,11 @@ class ZarrTree:
         node = self._node(name)
         return tuple(node.shape) if isinstance(node, self._zarr.Array) else None
 
-    def numeric_shapes(self) -> dict[str, tuple[int, ...]]:
-        """All arrays that hold numbers."""
+    def arrays(self) -> dict[str, tuple[tuple[int, ...], str]]:
+        """The shapes of all arrays, and the kinds of their dtypes."""
         members = self._root.members(max_depth=None)
         arrays = [(name, node) for name, node in members if isinstance(node, self._zarr.Array)]
-        return {name: tuple(node.shape) for name, node in arrays if node.dtype.kind in "fiub" and node.shape}
+        return {name: (tuple(node.shape), node.dtype.kind) for name, node in arrays}
 
     def matrix(self, name: str) -> LazyMatrix:
         """An array that stays in the store; its first and last rows are read, to find damage early."""

@@ -1,5 +1,6 @@
 """Scores of latents against known factors: are the features the true factors?"""
 
+from ..resampling import Null
 from ..results import Verdict
 from .binned import MIG, Modularity, mig, modularity
 from .columns import Column, Columns
@@ -11,7 +12,6 @@ from .ladder import ladder
 from .matching import MCC, mcc
 from .readings import FactorReading, LatentReading
 from .regression import R2, kernel_r2, linear_r2
-from .resampling import Chance
 from .result import FactorScores, Information, Score
 from .scoring import score_factors
 from .separated import SAP, sap
@@ -29,7 +29,6 @@ __all__ = [
     "R2",
     "SAP",
     "THRESHOLDS",
-    "Chance",
     "Column",
     "Columns",
     "Explicitness",
@@ -39,6 +38,7 @@ __all__ = [
     "Information",
     "LatentReading",
     "Modularity",
+    "Null",
     "Perturbation",
     "Score",
     "SlotIdentifiability",

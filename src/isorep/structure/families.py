@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..representation import Array
-from ..resampling import Interval
 from .binned import measure_mig, measure_modularity
 from .dci import measure_dci
 from .explicitness import measure_explicitness
 from .infomec import measure_infomec
 from .matching import measure_mcc
 from .pairs import Pair
-from .regression import R2, kernel_fit, linear_fit, measure_r2
+from .regression import kernel_fit, linear_fit, measure_r2
 from .separated import measure_sap
 from .slots import measure_slots
-from .splits import KERNEL_ROWS, ROWS, held_out, looked_at, split
+from .splits import KERNEL_ROWS, ROWS, held_out, looked_at, parted
 
+NULL_ROWS = 10_000
+"""Chance levels and p-values look at so many random rows at most."""
+FEW_SHUFFLES = 20
+"""Slow families are measured on so many shuffles, unless many more are asked for."""
 _ROUGH = 1e-4  # tolerance of regressions that are repeated: far below how much replicates differ
 
 
 @dataclass(eq=False)
 class Task:
-    """What is measured: columns, groups, and the settings that families share. ``starts`` are kept between calls."""
+    """What is measured: columns, groups, and the settings that families share.
+
+    ``held`` says which rows are held out, where that was decided before; ``starts`` are kept between calls.
+    """
 
     pair: Pair
     groups: Array | None
@@ -36,35 +42,43 @@ class Task:
     importance: str
     slots: tuple[list[int], list[int]] | None
     starts: dict[str, Array] | None = None
+    held: Array | None = None
 
-    def on(self, pair: Pair, groups: Array | None, *, warm: bool) -> Task:
+    def on(self, pair: Pair, groups: Array | None, *, warm: bool = False, held: Array | None = None) -> Task:
         """The same of other rows; warm ones begin where this one ended."""
-        starts = dict(self.starts or {}) if warm else None
-        return Task(pair, groups, self.seed, self.threshold, self.n_neighbors, self.importance, self.slots, starts)
+        return replace(self, pair=pair, groups=groups, starts=dict(self.starts or {}) if warm else None, held=held)
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Values by name, the complete record, and intervals that the family knows itself."""
+    """Values by name, and the complete record."""
 
     values: dict[str, float]
     record: Any
-    intervals: dict[str, Interval]
 
 
 @dataclass(frozen=True)
 class Family:
-    """A family of scores; ``rows`` is the most that it looks at, and ``slow`` ones are measured again half as often."""
+    """A family of scores.
+
+    ``rows`` is the most that it looks at, ``null_rows`` the most that are shuffled; ``splits`` ones hold a fifth out,
+    and ``slow`` ones are measured again less often.
+    """
 
     outputs: tuple[str, ...]
     measure: Callable[[Task, bool], Measured]
     rows: int | None = None
-    own_interval: bool = False
+    null_rows: int = NULL_ROWS
+    splits: bool = False
     slow: bool = False
 
-    def draws(self, n: int) -> int:
-        """How often it is measured again where n is asked for."""
+    def halves(self, n: int) -> int:
+        """How many halves are measured where n are asked for."""
         return -(-n // 2) if self.slow else n
+
+    def shuffles(self, n: int) -> int:
+        """How many shuffles are measured where n are asked for."""
+        return min(n, max(FEW_SHUFFLES, n // 5)) if self.slow else n
 
 
 def _infomec(task: Task, again: bool) -> Measured:
@@ -78,7 +92,7 @@ def _infomec(task: Task, again: bool) -> Measured:
         tolerance=_ROUGH if again else 1e-5,
         starts=task.starts,
     )
-    return Measured({"infom": found.infom, "infoe": found.infoe, "infoc": found.infoc}, found, {})
+    return Measured({"infom": found.infom, "infoe": found.infoe, "infoc": found.infoc}, found)
 
 
 def _dci(task: Task, again: bool) -> Measured:
@@ -88,27 +102,27 @@ def _dci(task: Task, again: bool) -> Measured:
         "dci_completeness": found.completeness,
         "dci_informativeness": found.informativeness,
     }
-    return Measured(values, found, {})
+    return Measured(values, found)
 
 
 def _mig(task: Task, again: bool) -> Measured:
     found = measure_mig(task.pair)
-    return Measured({"mig": found.value}, found, {})
+    return Measured({"mig": found.value}, found)
 
 
 def _modularity(task: Task, again: bool) -> Measured:
     found = measure_modularity(task.pair)
-    return Measured({"modularity": found.value}, found, {})
+    return Measured({"modularity": found.value}, found)
 
 
 def _sap(task: Task, again: bool) -> Measured:
     found = measure_sap(*_split(task))
-    return Measured({"sap": found.value}, found, {})
+    return Measured({"sap": found.value}, found)
 
 
 def _explicitness(task: Task, again: bool) -> Measured:
     found = measure_explicitness(*_split(task))
-    return Measured({"explicitness": found.value}, found, {})
+    return Measured({"explicitness": found.value}, found)
 
 
 def _mcc(task: Task, again: bool) -> Measured:
@@ -117,47 +131,58 @@ def _mcc(task: Task, again: bool) -> Measured:
         for kind in ("pearson", "spearman")
     )
     values = {"mcc": pearson.value, "mcc_held_out": pearson.held_out, "mcc_spearman": spearman.value}
-    return Measured(values, pearson, {})
+    return Measured(values, pearson)
 
 
 def _linear_r2(task: Task, again: bool) -> Measured:
-    found = measure_r2(task.pair, linear_fit, groups=task.groups, random_state=task.seed, interval=not again)
-    return _with_interval("linear_r2", found)
+    found = measure_r2(task.pair, linear_fit, groups=task.groups, random_state=task.seed)
+    return Measured({"linear_r2": found.value}, found)
 
 
 def _kernel_r2(task: Task, again: bool) -> Measured:
     pair, groups = looked_at(task.pair, task.groups, KERNEL_ROWS, np.random.default_rng(task.seed))
-    found = measure_r2(pair, kernel_fit, groups=groups, random_state=task.seed, interval=not again)
-    return _with_interval("kernel_r2", found)
+    found = measure_r2(pair, kernel_fit, groups=groups, random_state=task.seed)
+    return Measured({"kernel_r2": found.value}, found)
 
 
 def _slots(task: Task, again: bool) -> Measured:
     true, inferred = task.slots or ([], [])
-    pair, groups = looked_at(task.pair, task.groups, KERNEL_ROWS, np.random.default_rng(task.seed))
-    held = held_out(pair.n, groups, np.random.default_rng(task.seed))
+    pair, held = roles(task, KERNEL_ROWS)
     found = measure_slots(pair.factors.matrix, pair.latents.matrix, true, inferred, held, rows=None)
-    return Measured({"sis": found.value}, found, {})
-
-
-def _with_interval(name: str, found: R2) -> Measured:
-    return Measured({name: found.value}, found, {} if found.interval is None else {name: found.interval})
+    return Measured({"sis": found.value}, found)
 
 
 def _split(task: Task) -> tuple[Pair, Pair]:
-    return split(task.pair, task.groups, ROWS, np.random.default_rng(task.seed))
+    return parted(*roles(task, ROWS))
+
+
+def roles(task: Task, rows: int | None) -> tuple[Pair, Array]:
+    """The rows that a family which holds rows out looks at, and which of them are held out."""
+    if task.held is not None:
+        return task.pair, task.held
+    rng = np.random.default_rng(task.seed)
+    pair, groups = looked_at(task.pair, task.groups, rows, rng)
+    return pair, held_out(pair.n, groups, rng)
 
 
 FAMILIES: dict[str, Family] = {
-    "infomec": Family(("infom", "infoe", "infoc"), _infomec),
-    "dci": Family(("dci_disentanglement", "dci_completeness", "dci_informativeness"), _dci, rows=ROWS, slow=True),
+    "infomec": Family(("infom", "infoe", "infoc"), _infomec, null_rows=ROWS),
+    "dci": Family(
+        ("dci_disentanglement", "dci_completeness", "dci_informativeness"),
+        _dci,
+        rows=ROWS,
+        null_rows=KERNEL_ROWS,
+        splits=True,
+        slow=True,
+    ),
     "mig": Family(("mig",), _mig),
-    "sap": Family(("sap",), _sap, rows=ROWS),
+    "sap": Family(("sap",), _sap, rows=ROWS, null_rows=KERNEL_ROWS, splits=True),
     "modularity": Family(("modularity",), _modularity),
-    "explicitness": Family(("explicitness",), _explicitness, rows=ROWS),
+    "explicitness": Family(("explicitness",), _explicitness, rows=ROWS, null_rows=KERNEL_ROWS, splits=True),
     "mcc": Family(("mcc", "mcc_held_out", "mcc_spearman"), _mcc),
-    "linear_r2": Family(("linear_r2",), _linear_r2, own_interval=True),
-    "kernel_r2": Family(("kernel_r2",), _kernel_r2, rows=KERNEL_ROWS, own_interval=True),
-    "slots": Family(("sis",), _slots, rows=KERNEL_ROWS),
+    "linear_r2": Family(("linear_r2",), _linear_r2),
+    "kernel_r2": Family(("kernel_r2",), _kernel_r2, rows=KERNEL_ROWS, null_rows=KERNEL_ROWS // 2),
+    "slots": Family(("sis",), _slots, rows=KERNEL_ROWS, null_rows=KERNEL_ROWS // 2, splits=True),
 }
 """Every family, in the order they are shown."""
 

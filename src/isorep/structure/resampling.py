@@ -1,109 +1,153 @@
 r"""How far a score would move on other rows, and what it is where latents and factors have nothing in common.
 
 Intervals come from random halves of the rows, or of the groups. The bootstrap draws rows twice, and a row that is its
-own nearest neighbour ruins every estimate from neighbours; halves hold no row twice. For a statistic with variance
-:math:`\sigma^2/n` a half drawn without replacement varies around the whole by
-:math:`\frac{\sigma^2}{n/2}\bigl(1-\frac{n/2}{n}\bigr)=\sigma^2/n`: as much as the whole itself varies around the truth,
-so the standard deviation of the halves needs no factor. They are compared with their own mean, so that a bias which
-depends on the number of rows drops out.
+own nearest neighbour ruins every estimate from neighbours; halves hold no row twice. They are compared with their own
+mean, so that a bias which depends on the number of rows drops out. Rows that are held out stay so in every half.
+
+Chance levels and p-values come from shuffled pairings (:class:`isorep.resampling.Shuffles`). The observed score that a
+p-value compares is measured as the shuffled ones are: on the same rows, with the same splits and tolerances.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import t as student
 
 from ..errors import InputError
-from ..groups import shuffled_partners
 from ..representation import Array
-from ..resampling import Interval
-from .families import FAMILIES, LEAST, Task
-from .splits import looked_at, recoded
+from ..resampling import Interval, Null, Shuffles, null_of
+from ..rows import Crew, blocks
+from .columns import Columns
+from .families import FAMILIES, LEAST, Family, Measured, Task, roles
+from .pairs import Pair
+from .splits import half, halves_interval, looked_at, recoded
 
-_LEVEL = 0.95
-Draws = dict[str, list[float]]
-
-
-@dataclass(frozen=True)
-class Chance:
-    """A score under shuffled rows: mean, 5 % and 95 % points, and the share of shuffles that score as high.
-
-    The real pairing is counted in, so that ``p_value`` is never 0.
-    """
-
-    mean: float
-    low: float
-    high: float
-    p_value: float
-    n: int
-
-    @classmethod
-    def of(cls, draws: Sequence[float], value: float) -> Chance:
-        """Summarise draws beside the real value."""
-        found = np.asarray(draws)
-        low, high = np.quantile(found, [0.05, 0.95])
-        p_value = (1 + int((found >= value - 1e-12).sum())) / (1 + len(found))
-        return cls(float(found.mean()), float(low), float(high), p_value, len(found))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
+_ENOUGH = 99  # shuffles from which on counting them says enough
+_FEWEST_FOR_A_TAIL = 20
+Tick = Callable[[], None]
 
 
-def halves(task: Task, families: Sequence[str], n: int, rng: np.random.Generator, tick: Callable[[], None]) -> Draws:
-    """Every score on random halves of the rows, or of the groups; families with intervals of their own are left out."""
-    draws: Draws = {}
-    wanted = [name for name in families if not FAMILIES[name].own_interval]
-    sizes = dict.fromkeys(FAMILIES[name].rows for name in wanted)
-    seen = {most: looked_at(task.pair, task.groups, most, np.random.default_rng(task.seed)) for most in sizes}
-    for turn in range(n):
-        parts = {most: _half(*given, rng) for most, given in seen.items()}
-        for name in wanted:
-            if turn < FAMILIES[name].draws(n):
-                pair, groups = parts[FAMILIES[name].rows]
-                with suppress(InputError):  # groups of very unequal size: a half may hold too few rows to hold any out
-                    _add(draws, FAMILIES[name].measure(task.on(pair, groups, warm=True), True).values)
-        tick()
-    return draws
+def intervals_by_halves(
+    task: Task, measured: dict[str, Measured], n: int, rng: np.random.Generator, tick: Tick
+) -> dict[str, Interval]:
+    """The interval of every score that can have one, from random halves of the rows that its family looked at."""
+    found: dict[str, Interval] = {}
+    for name, whole in measured.items():
+        family = FAMILIES[name]
+        pair, groups = looked_at(task.pair, task.groups, family.rows, np.random.default_rng(task.seed))
+        held = roles(task, family.rows)[1] if family.splits else None
+        parts = [half(pair.n, groups, held, rng) for _ in range(family.halves(n))]
+        draws = [each for each in _measured(family, _Halves(task, pair, groups, held, parts), tick) if each]
+        for score, value in whole.values.items():
+            values = [each.values[score] for each in draws]
+            span = halves_interval(value, values, pair.n, groups, held, least=LEAST.get(score, 0.0))
+            if span is not None:
+                found[score] = span
+    return found
 
 
-def shuffles(
-    task: Task, families: Sequence[str], n: int, rng: np.random.Generator, tick: Callable[[], None]
-) -> tuple[Draws, list[Array]]:
-    """Every score on shuffled rows, and the normalised mutual information where it was measured."""
-    draws: Draws = {}
-    tables = []
-    for turn in range(n):
-        pair = task.pair.shuffled(shuffled_partners(task.pair.n, task.groups, rng))
-        for name in (each for each in families if turn < FAMILIES[each].draws(n)):
-            found = FAMILIES[name].measure(task.on(pair, task.groups, warm=False), True)
-            _add(draws, found.values)
-            if name == "infomec":
-                tables.append(found.record.nmi)
-        tick()
-    return draws, tables
+@dataclass(frozen=True, eq=False)
+class Chances:
+    """The null of every score, the normalised mutual information of every shuffle, and what a reader should know."""
+
+    nulls: dict[str, Null]
+    tables: list[Array]
+    notes: list[str]
 
 
-def interval_of(name: str, value: float, draws: Sequence[float]) -> Interval:
-    """The value give or take Student's quantile times the spread of the halves, within the score's range."""
-    reach = float(student.ppf((1 + _LEVEL) / 2, len(draws) - 1) * np.std(draws, ddof=1))
-    least = LEAST.get(name, 0.0)
-    return Interval(max(value - reach, least), min(value + reach, 1.0), _LEVEL)
+def chances(task: Task, families: Sequence[str], n: int, rng: np.random.Generator, tick: Tick) -> Chances:
+    """Every score on shuffled pairings of the rows that take part, beside the same rows in their real pairing."""
+    nulls: dict[str, Null] = {}
+    tables: list[Array] = []
+    without: list[str] = []
+    fewer: dict[int, list[str]] = {}
+    shuffles = Shuffles(task.pair.n, task.groups)
+    for name in families:
+        family = FAMILIES[name]
+        some = shuffles.thinned(family.null_rows, rng)
+        latents = task.pair.latents.take(some.rows)
+        groups = None if task.groups is None else recoded(task.groups[some.rows])
+        partners = [some.rows, *(some.draw(rng) for _ in range(family.shuffles(n)))]
+        observed, *drawn = _measured(family, _Pairings(task, latents, groups, partners), tick)
+        draws = [each for each in drawn if each is not None]
+        if observed is None or len(draws) < len(drawn):
+            without.append(name)
+            continue
+        if len(some.rows) < len(shuffles.rows):
+            fewer.setdefault(len(some.rows), []).append(name)
+        for score, value in observed.values.items():
+            values = np.array([each.values[score] for each in draws])
+            tail = family.slow and _has_a_tail(values)
+            nulls[score] = null_of(values, value, higher_is_closer=True, distinct=some.distinct, tail=tail)
+        if name == "infomec":
+            tables = [each.record.nmi for each in draws]
+    notes = shuffles.notes(n)
+    notes += [f"chance and p of {', '.join(names)} are those of {rows} random rows" for rows, names in fewer.items()]
+    if without:
+        notes.append(f"{', '.join(without)} have no chance level: too few rows can change places")
+    return Chances(nulls, tables, notes)
 
 
-def _half(pair: Any, groups: Array | None, rng: np.random.Generator) -> tuple[Any, Array | None]:
-    units = pair.n if groups is None else int(groups.max()) + 1
-    chosen = np.zeros(units, dtype=bool)
-    chosen[rng.permutation(units)[: units // 2]] = True
-    rows = np.flatnonzero(chosen if groups is None else chosen[groups])
-    return pair.take(rows), None if groups is None else recoded(groups[rows])
+def _has_a_tail(draws: Array) -> bool:
+    """Whether few draws can be taken for a sample of a smooth distribution: no two are alike."""
+    return _FEWEST_FOR_A_TAIL <= len(draws) < _ENOUGH and len(np.unique(draws)) == len(draws)
 
 
-def _add(draws: Draws, values: dict[str, float]) -> None:
-    for name, value in values.items():
-        draws.setdefault(name, []).append(value)
+@dataclass(frozen=True, eq=False)
+class _Halves:
+    """Tasks of some of the rows, made when they are asked for."""
+
+    task: Task
+    pair: Pair
+    groups: Array | None
+    held: Array | None
+    parts: list[Array]
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __getitem__(self, place: int) -> Task:
+        rows = self.parts[place]
+        groups = None if self.groups is None else recoded(self.groups[rows])
+        return self.task.on(
+            self.pair.take(rows), groups, warm=True, held=None if self.held is None else self.held[rows]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairings:
+    """Tasks of the same latents with factors of other rows, made when they are asked for."""
+
+    task: Task
+    latents: Columns
+    groups: Array | None
+    partners: list[Array]
+
+    def __len__(self) -> int:
+        return len(self.partners)
+
+    def __getitem__(self, place: int) -> Task:
+        return self.task.on(Pair(self.task.pair.factors.take(self.partners[place]), self.latents), self.groups)
+
+
+def _measured(family: Family, tasks: _Halves | _Pairings, tick: Tick) -> Iterator[Measured | None]:
+    """What a family finds in each task, one thread a core; None where rows are too few to hold any out."""
+
+    def measure(place: slice) -> Measured | None:
+        with suppress(InputError):
+            return family.measure(tasks[place.start], True)
+        return None
+
+    turns = blocks(len(tasks), 1)
+    if tasks.task.importance == "lasso":  # it silences warnings, which threads cannot do apart from each other
+        for turn in turns:
+            yield measure(turn)
+            tick()
+        return
+    with Crew() as crew:
+        for found in crew.stream(measure, turns):
+            yield found
+            tick()

@@ -11,10 +11,9 @@ from .._version import __version__
 from ..comparison import Comparison
 from ..ica.summary import plain, versions
 from ..representation import Array
-from ..resampling import Interval
+from ..resampling import Interval, Null
 from ..results import Verdict, Written, aligned
 from .readings import FactorReading, LatentReading
-from .resampling import Chance
 
 SCHEMA = "isorep.structure/1"
 
@@ -23,20 +22,24 @@ SCHEMA = "isorep.structure/1"
 class Score:
     """One score: higher is better, 1 is best.
 
-    ``interval`` says how far it moves on other rows, ``chance`` what shuffled rows give.
+    ``value`` is that of all rows and ``interval`` says how far it moves on other rows. ``chance`` is what shuffled rows
+    give; ``chance.observed`` is the score of the very rows that were shuffled, which its p-value compares with them.
     """
 
     name: str
     value: float
     interval: Interval | None = None
-    chance: Chance | None = None
+    chance: Null | None = None
 
     @property
     def corrected(self) -> float | None:
-        """The value on a scale from chance (0) to the best (1); None without a null or where chance is the best."""
+        """The score on a scale from chance (0) to the best (1), both of the rows that were shuffled.
+
+        None without a null or where chance is the best.
+        """
         if self.chance is None or not self.chance.mean < 1 - 1e-12:
             return None
-        return (self.value - self.chance.mean) / (1 - self.chance.mean)
+        return (self.chance.observed - self.chance.mean) / (1 - self.chance.mean)
 
     def __float__(self) -> float:
         return self.value
@@ -115,7 +118,7 @@ class FactorScores(Written):
         return self.scores[name]
 
     def table(self) -> str:
-        """One line a score: its value, interval, what chance gives, and the value corrected for chance."""
+        """One line per score: its value, interval, what chance gives, and the score corrected for chance."""
         rows = [("score", "value", "95 % interval", "chance", "95 % of chance", "corrected", "p")]
         for score in self.scores.values():
             span = "-" if score.interval is None else f"{score.interval.low:.3f} to {score.interval.high:.3f}"
@@ -123,7 +126,7 @@ class FactorScores(Written):
             null = ("-", "-", "-", "-")
             if chance is not None:
                 corrected = "-" if score.corrected is None else f"{score.corrected:.3f}"
-                null = (f"{chance.mean:.3f}", f"{chance.high:.3f}", corrected, f"{chance.p_value:.3g}")
+                null = (f"{chance.mean:.3f}", f"{chance.high:.3f}", corrected, chance.p_text)
             rows.append((score.name, f"{score.value:.4f}", span, *null))
         return aligned(rows)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ import numpy as np
 from ..comparison import Comparison
 from ..comparison.settings import check_counts, check_seed
 from ..errors import InputError
+from ..representation import Array
+from ..resampling import FEW_GROUPS, Interval
 from ..results import Verdict
 from ..rows import Progress, no_progress
 from .dci import IMPORTANCES
@@ -21,12 +24,11 @@ from .information import NEIGHBORS
 from .ladder import measure_ladder
 from .pairs import Pair, paired
 from .readings import FactorReading, LatentReading, chance_levels, judge, read_factors, read_latents
-from .resampling import Chance, halves, interval_of, shuffles
+from .regression import R2
+from .resampling import Chances, chances, intervals_by_halves
 from .result import FactorScores, Information, Score, finite
 from .slots import checked_sizes
-from .splits import KERNEL_ROWS, ROWS
-
-_FEWEST = 20  # rows from which on halves and held-out parts mean anything
+from .splits import FEWEST, HALVES, KERNEL_ROWS, ROWS
 
 
 def score_factors(
@@ -43,8 +45,8 @@ def score_factors(
     discrete_factors: Any = None,
     discrete_latents: Any = None,
     groups: Any = None,
-    n_resamples: int = 10,
-    n_null: int = 10,
+    n_resamples: int = HALVES,
+    n_null: int = 100,
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> FactorScores:
@@ -75,7 +77,8 @@ def score_factors(
     n_resamples : int
         Random halves of the rows for intervals, half as many for DCI; 0 for none.
     n_null : int
-        Shuffles of the rows for chance levels, half as many for DCI; 0 for none.
+        Shuffled pairings for chance levels and p-values; 0 for none. DCI, which is slow, is measured on a fifth as
+        many, on 20 at least; below 99 its p-values come from a Pearson III distribution fitted to them.
     random_state : int
         Seed of splits, halves and shuffles.
     progress : callable, optional
@@ -117,22 +120,22 @@ def score_factors(
         measured[name] = FAMILIES[name].measure(task, False)
         seconds[name] = time.perf_counter() - began
     report("scores", len(families), len(families))
-    resamples = n_resamples if pair.n >= _FEWEST else 0
+    resamples = n_resamples if pair.n >= FEWEST else 0
     began = time.perf_counter()
-    drawn = halves(task, families, resamples, for_halves, _Ticks(report, "intervals", resamples)) if resamples else {}
+    ticks = _Ticks(report, "intervals", sum(FAMILIES[name].halves(resamples) for name in families))
+    spans = intervals_by_halves(task, measured, resamples, for_halves, ticks) if resamples else {}
     seconds["intervals"] = time.perf_counter() - began
     began = time.perf_counter()
-    null, tables = shuffles(task, families, n_null, for_null, _Ticks(report, "chance", n_null))
+    ticks = _Ticks(report, "chance", sum(1 + FAMILIES[name].shuffles(n_null) for name in families))
+    null = chances(task, families, n_null, for_null, ticks) if n_null else Chances({}, [], [])
     seconds["chance"] = time.perf_counter() - began
-    found = {}
-    for each in measured.values():
-        for name, value in each.values.items():
-            span = each.intervals.get(name)
-            if name in drawn and len(drawn[name]) > 1:
-                span = interval_of(name, value, drawn[name])
-            chance = Chance.of(null[name], value) if name in null else None
-            found[name] = Score(name, finite(value), span, chance)
-    information, by_factor, by_latent, verdict = _readings(pair, measured, tables)
+    found = {
+        name: Score(name, finite(value), spans.get(name), null.nulls.get(name))
+        for each in measured.values()
+        for name, value in each.values.items()
+    }
+    records = {name: _record(each.record, spans.get(name)) for name, each in measured.items()}
+    information, by_factor, by_latent, verdict = _readings(pair, measured, null.tables)
     climbed, said = _climb(pair, labels, random_state, report) if ladder else (None, [])
     return FactorScores(
         scores=found,
@@ -157,10 +160,20 @@ def score_factors(
             "random_state": int(random_state),
         },
         ladder=climbed,
-        records={name: each.record for name, each in measured.items()},
+        records=records,
         seconds=seconds,
-        caveats=(*pair.caveats, *constant_caveats(pair), *_caveats(pair, families, measured, resamples, found), *said),
+        caveats=(
+            *pair.caveats,
+            *constant_caveats(pair),
+            *_caveats(pair, labels, families, measured, resamples, found),
+            *null.notes,
+            *said,
+        ),
     )
+
+
+def _record(record: Any, span: Interval | None) -> Any:
+    return replace(record, interval=span) if isinstance(record, R2) else record
 
 
 class _Ticks:
@@ -218,7 +231,7 @@ def _readings(
 def _climb(pair: Pair, groups: Any, seed: int, report: Progress) -> tuple[Comparison | None, list[str]]:
     varies = [place for place, factor in enumerate(pair.factors) if not factor.constant]
     moves = [place for place, latent in enumerate(pair.latents) if not latent.constant]
-    if not varies or not moves or pair.n < _FEWEST or (groups is not None and groups.max() < 4):
+    if not varies or not moves or pair.n < FEWEST or (groups is not None and groups.max() < 4):
         return None, ["the ladder was left out: it needs a factor and a latent that vary, and rows to hold out"]
     kept = Pair(pair.factors.only(varies), pair.latents.only(moves))
     with warnings.catch_warnings():
@@ -229,6 +242,7 @@ def _climb(pair: Pair, groups: Any, seed: int, report: Progress) -> tuple[Compar
 
 def _caveats(
     pair: Pair,
+    groups: Array | None,
     families: Sequence[str],
     measured: dict[str, Measured],
     resamples: int,
@@ -244,6 +258,8 @@ def _caveats(
     elif resamples > 1 and any(score.interval is None for score in found.values()):
         without = [name for name, score in found.items() if score.interval is None]
         said.append(f"{', '.join(without)} have no interval: halves hold too few rows or groups")
+    if resamples and groups is not None and groups.max() + 1 < FEW_GROUPS:
+        said.append(f"intervals rest on {int(groups.max()) + 1} groups: below {FEW_GROUPS} they are only approximate")
     numbered = [each.name for each in pair.factors if each.why.startswith("whole") and len(set(each.values)) == pair.n]
     if numbered:
         said.append(f"{', '.join(numbered[:8])} differs in every row: row numbers and ids are no factors")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from ..comparison.settings import check_counts, check_seed
 from ..errors import InputError
 from ..representation import Array
-from ..resampling import assign_folds
+from ..resampling import Interval, assign_folds, t_interval
 from .columns import as_columns, with_common_labels
 from .pairs import Pair, paired
 
@@ -20,6 +21,10 @@ ROWS = 2500
 KERNEL_ROWS = 1000
 """Kernel regressions look at so many: their work grows with the cube."""
 SHARE = 0.2
+HALVES = 10
+"""Random halves of the rows that an interval is taken from."""
+FEWEST = 20
+"""Rows from which on halves and held-out parts mean anything."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +68,11 @@ def split_pair(asked: Given) -> tuple[Pair, Pair]:
 def split(pair: Pair, groups: Array | None, rows: int | None, rng: np.random.Generator) -> tuple[Pair, Pair]:
     """A random fifth of the rows, or of the groups, is held out; at most so many rows are looked at."""
     pair, groups = looked_at(pair, groups, rows, rng)
-    held = held_out(pair.n, groups, rng)
+    return parted(pair, held_out(pair.n, groups, rng))
+
+
+def parted(pair: Pair, held: Array) -> tuple[Pair, Pair]:
+    """The rows to learn from, and those held out."""
     return pair.take(np.flatnonzero(~held)), pair.take(np.flatnonzero(held))
 
 
@@ -90,6 +99,57 @@ def held_out(n: int, groups: Array | None, rng: np.random.Generator) -> Array:
     chosen = np.zeros(units, dtype=bool)
     chosen[rng.permutation(units)[: max(1, round(SHARE * units))]] = True
     return chosen if groups is None else chosen[groups]
+
+
+def half(n: int, groups: Array | None, held: Array | None, rng: np.random.Generator) -> Array:
+    """A random half of the rows, or of the groups; of those held out and of the others alike."""
+    codes = np.arange(n) if groups is None else groups
+    judged = _judged(codes, held)
+    chosen = np.zeros(len(judged), dtype=bool)
+    for side in (judged, ~judged):
+        members = np.flatnonzero(side)
+        chosen[rng.permutation(members)[: len(members) // 2]] = True
+    return np.flatnonzero(chosen[codes])
+
+
+def halves_interval(
+    value: float, draws: Sequence[float], n: int, groups: Array | None, held: Array | None = None, *, least: float = 0.0
+) -> Interval | None:
+    r"""The interval of a score from its values on random halves; None where there are too few.
+
+    A statistic of variance :math:`\sigma^2/n` varies by :math:`\sigma^2(1/m-1/n)` over samples of m of the n units, so
+    that the spread of the halves is that of the statistic times :math:`\sqrt{m/(n-m)}`. Two estimates of a variance
+    meet: the halves', and the units' own; the degrees of freedom of Student's quantile account for both. A score that
+    is judged on held-out units varies with those first of all, and they are the units that count.
+    """
+    judged = _judged(np.arange(n) if groups is None else groups, held)
+    units = int(judged.sum()) if held is not None else len(judged)
+    if len(draws) < 2 or units < 2:
+        return None
+    drawn = units // 2
+    spread = float(np.std(draws, ddof=1)) * np.sqrt(drawn / (units - drawn))
+    degrees = 1 / (1 / (len(draws) - 1) + 1 / (units - 1))
+    return t_interval(value, spread, 1 + max(1, int(degrees)), least=least, most=1.0)
+
+
+def interval_by_halves(
+    measure: Callable[[Array], float], value: float, n: int, groups: Array | None, rng: np.random.Generator
+) -> Interval | None:
+    """The interval of a score that is measured on given rows."""
+    draws: list[float] = []
+    if n >= FEWEST:
+        for _ in range(HALVES):
+            with suppress(InputError):  # groups of very unequal size: a half may hold too few rows to hold any out
+                draws.append(measure(half(n, groups, None, rng)))
+    return halves_interval(value, draws, n, groups)
+
+
+def _judged(codes: Array, held: Array | None) -> Array:
+    """Which units are held out."""
+    judged = np.zeros(int(codes.max()) + 1, dtype=bool)
+    if held is not None:
+        judged[codes[held]] = True
+    return judged
 
 
 def some(rows: Array, most: int, rng: np.random.Generator) -> Array:

@@ -174,7 +174,7 @@ def translate(
 
 def _about_rows(pair: Pair, best: MapRecord, repeats: Repeats | None, seed: int) -> list[str]:
     """Rows that repeat, and a pairing that looks broken."""
-    said = [] if repeats is None else repeats.notes(pair.names, pair.n)
+    said = [*([] if repeats is None else repeats.notes(pair.names, pair.n)), *pair.reading]
     if unrelated(best):
         broken = broken_pairing(pair.x, pair.y, pair.names, seed)
         said = [*([] if broken is None else [broken]), *said]

@@ -162,7 +162,7 @@ class Work:
             rms_radius(name, total.n, total.mean[total.columns(run)], total.block(run, run))
             for run, name in enumerate(names)
         ]
-        factors, again = factor_runs(total, values, self.fold_of, self.n_folds, names)
+        self.factors, again = factor_runs(total, values, self.fold_of, self.n_folds, names)
         self.again = [names[run] for run in (again.place if again else ())]
         if "ica" in self.rungs:
             self._unmix()
@@ -184,7 +184,7 @@ class Work:
         outliers = find_outliers(matrices, names)
         verdicts = pair_rungs(matrices, tolerance)
         return Ensemble(
-            runs=tuple(map(describe_side, names, values, factors, radii, distant.half_shares())),
+            runs=tuple(map(describe_side, names, values, self.factors, radii, distant.half_shares())),
             rungs=matrices,
             verdict=judge_ensemble(matrices, verdicts, names, outliers),
             verdicts=verdicts,

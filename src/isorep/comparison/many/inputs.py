@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
-from ...representation import Array, Matrix, Representation, match_rows
+from ...representation import Array, Matrix, Representation, match_rows, reading_notes
 from ...rows import select
 from ..settings import common_codes, loaded
 
@@ -26,6 +26,7 @@ class Runs:
     labels: Array | None
     joined: bool
     within: Array | None
+    reading: tuple[str, ...]  # what was left out of the files, or converted
     half_identified: bool  # some runs have ids and others have none to confirm them
 
     @property
@@ -48,7 +49,10 @@ def gather(runs: Any, names: Sequence[str] | None, groups: Any, join: bool, with
     codes = common_codes(groups, len(named[0]), rows[0], "groups")
     classes = common_codes(within, len(named[0]), rows[0], "within")
     values = tuple(select(run.values, mine) for run, mine in zip(named, rows, strict=True))
-    found = Runs(tuple(str(run.name) for run in named), values, dropped, codes, rows[0] is not None, classes, half)
+    notes = tuple(reading_notes(*named))
+    found = Runs(
+        tuple(str(run.name) for run in named), values, dropped, codes, rows[0] is not None, classes, notes, half
+    )
     if found.n < 3:
         raise InputError(f"the runs have {found.n} rows in common: at least 3 are needed")
     return found

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError, missing_extra
-from ...representation import Array, Matrix
+from ...representation import Array, Matrix, notes_on
 from ...storage.lazy import release
 from ...storage.npy import load as load_npy
 from ...storage.npz import load as load_npz
@@ -29,6 +29,7 @@ class Rows(ABC):
     count: int
     paths: tuple[Path, ...] = ()
     told: str = ""  # what tells other data from these, besides the files
+    notes: tuple[str, ...] = ()  # what was left out or converted in reading
     has_groups = False
 
     @abstractmethod
@@ -140,6 +141,7 @@ def stored_rows(path: Path, key: str | None, kind: str, pixels: dict[str, Any]) 
     contents = guarded(path, lambda: load(path, key, None))
     found = ArrayRows(contents.values, path.name, kind=kind, ids=contents.ids, pixels=pixels)
     found.paths = (path,)
+    found.notes = tuple(notes_on(path.name, contents.left_out, contents.converted))
     return found
 
 

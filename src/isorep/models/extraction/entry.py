@@ -222,6 +222,7 @@ def extract(
         time.monotonic() - began,
         journal.resumed,
         (
+            *(() if isinstance(examples, Documents) else examples.notes),
             *unmasking,
             *_caveats(source, done, layers_found, _context(source, context), truncate),
             *trial.notes,
