@@ -11,7 +11,7 @@ from isorep.resampling import assign_folds
 
 from ..data import mixing, noisy_pair, rotation, signed_permutation, sources
 
-FAST = {"n_null": 8, "n_boot": 200}
+FAST = {"n_null": 8, "n_boot": 200, "worst_case": False}
 LINEAR_RUNGS = ("identity", "signed_permutation", "rigid", "linear")
 
 
@@ -39,18 +39,21 @@ def test_the_verdict_is_the_smallest_group_that_relates_the_two(group, rung):
     y = y + 0.01 * y.std() * rng.normal(size=y.shape)
     result = compare(x, y)
     assert result.verdict.rung == rung
-    assert result.rungs[rung].held_out.mean < 0.01
+    assert result.rungs[rung].held_out.mean < 0.02
+    assert result.rungs[rung].in_diameters.held_out.mean < 0.01
     if rung in ("signed_permutation", "rigid", "linear"):
         assert result.reverse.verdict.rung == rung
 
 
 def test_without_noise_every_rung_from_its_group_on_is_exact():
     x = sources(800, 4)
-    found = errors(compare(x, 2 * x @ rotation(4, 0) + 1))
+    result = compare(x, 2 * x @ rotation(4, 0) + 1)
+    found = errors(result)
     assert found["rigid"] < 1e-9
     assert found["linear"] < 1e-9
-    assert found["ica"] < 1e-6
-    assert found["signed_permutation"] > 0.01
+    assert found["signed_permutation"] > 0.05
+    assert errors(result, "in_sample")["ica"] < 1e-6
+    assert 0.01 < found["ica"] < 0.3, "its two sides are unmixed on rows of their own, and 800 determine so much"
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -87,18 +90,22 @@ def test_held_out_errors_from_moments_equal_refits(rng, shift, widths):
             for fold in range(5):
                 test = folds == fold
                 norms[test] = aligner.fit(source[~test], target[~test]).residuals(source[test], target[test])
-            unit = direction.diameter.value
+            unit = np.linalg.norm(target - target.mean(axis=0), axis=1).mean()
+            assert direction.rungs[name].unit == pytest.approx(unit)
+            assert direction.baseline == pytest.approx(unit / direction.diameter.value)
             tolerance = 1e-9 if shift == 0 else 1e-6
             assert direction.rungs[name].held_out.mean == pytest.approx(norms.mean() / unit, rel=tolerance)
             assert direction.rungs[name].held_out.sup == pytest.approx(norms.max() / unit, rel=tolerance)
             median = direction.rungs[name].held_out.quantiles["0.5"]
             assert median == pytest.approx(np.median(norms) / unit, rel=tolerance)
+            in_diameters = direction.rungs[name].in_diameters.held_out.mean
+            assert in_diameters == pytest.approx(norms.mean() / direction.diameter.value, rel=tolerance)
 
 
 def test_in_sample_errors_equal_the_aligners_own():
     x, y = noisy_pair(500, 4, 0.3)
     result = compare(x, y, n_null=0)
-    unit = result.diameter.value
+    unit = np.linalg.norm(y - y.mean(axis=0), axis=1).mean()
     for name, aligner in (("rigid", isorep.Rigid()), ("linear", isorep.Linear()), ("ica", isorep.ICAAlignment())):
         expected = aligner.fit(x, y).residuals(x, y)
         assert result.rungs[name].in_sample.mean == pytest.approx(expected.mean() / unit, rel=1e-6)
@@ -106,14 +113,16 @@ def test_in_sample_errors_equal_the_aligners_own():
 
 def test_dtype_and_block_size_do_not_matter(monkeypatch):
     x, y = noisy_pair(500, 4, 0.3)
-    exact = errors(compare(x, y, rungs=LINEAR_RUNGS, n_null=0))
+    whole = compare(x, y, rungs=LINEAR_RUNGS, n_null=0)
+    exact = errors(whole)
     single = errors(compare(x.astype(np.float32), y.astype(np.float32), rungs=LINEAR_RUNGS, n_null=0))
     half = errors(compare(x.astype(np.float16), y.astype(np.float32), rungs=LINEAR_RUNGS, n_null=0))
-    for module in ("moments", "comparison.residuals", "comparison.diameters", "comparison.null"):
-        monkeypatch.setattr(f"isorep.{module}.block_rows", lambda *widths: 37)
-    blocked = errors(compare(x, y, rungs=LINEAR_RUNGS, n_null=0))
+    for module in ("moments", "comparison.residuals", "comparison.diameters", "comparison.influence"):
+        monkeypatch.setattr(f"isorep.{module}.block_rows", lambda *widths, cells=0: 37)
+    blocked = compare(x, y, rungs=LINEAR_RUNGS, n_null=0)
     for name in LINEAR_RUNGS:
-        assert blocked[name] == pytest.approx(exact[name], rel=1e-10)
+        assert errors(blocked)[name] == pytest.approx(exact[name], rel=1e-10)
+        assert blocked.rungs[name].interval.high == pytest.approx(whole.rungs[name].interval.high, rel=1e-9)
         assert single[name] == pytest.approx(exact[name], rel=1e-5)
         assert half[name] == pytest.approx(exact[name], rel=1e-3)
 
@@ -127,26 +136,32 @@ def test_pure_noise_is_at_the_null_held_out_on_every_rung_and_in_sample_linear_i
     x, y = rng.normal(size=(200, 50)), rng.normal(size=(200, 50))
     with pytest.warns(UserWarning, match="overfitted"):
         result = compare(x, y, n_null=20)
-    for name in RUNGS:
+    for name in LINEAR_RUNGS:
         rung = result.rungs[name]
-        assert rung.null.low - 0.01 <= rung.held_out.mean <= rung.null.high + 0.01, name
-        assert not rung.below_null
+        assert rung.null.low - 0.03 <= rung.held_out.mean <= rung.null.high + 0.03, name
+    assert not any(rung.below_null for rung in result.rungs.values())
+    assert not any(rung.below_mean for rung in result.rungs.values())
     linear = result.rungs["linear"]
-    assert linear.in_sample.mean < linear.null.low - 0.02
+    assert linear.in_sample.mean < linear.null.low - 0.05
     assert result.verdict.rung is None
-    assert "not explained by any rung" in str(result.verdict)
+    assert "source and target are not explained by any rung: the best one, " in str(result.verdict)
+    assert "is no better than chance" in str(result.verdict)
 
 
-def test_the_null_of_a_large_sample_is_the_one_of_all_rows(rng, monkeypatch):
+def test_the_null_of_a_large_sample_is_the_one_of_all_rows(monkeypatch):
     x, y = noisy_pair(3000, 4, 0.5)
-    full = compare(x, y, n_null=3)
-    monkeypatch.setattr("isorep.comparison.null.ROWS_PER_FOLD", 100)
-    sampled = compare(x, y, n_null=3)
+    full = compare(x, y, rungs=LINEAR_RUNGS, n_boot=0)
+    monkeypatch.setattr("isorep.comparison.null.LEAST_ROWS", 500)
+    sampled = compare(x, y, rungs=LINEAR_RUNGS, n_boot=0)
     for name in LINEAR_RUNGS[1:]:
-        assert sampled.rungs[name].null.mean == pytest.approx(full.rungs[name].null.mean, rel=5e-3)
+        null = sampled.rungs[name].null
+        assert null.mean == pytest.approx(full.rungs[name].null.mean, rel=2e-2)
+        assert null.mean != full.rungs[name].null.mean, "other rows were shuffled"
+        assert null.observed == pytest.approx(sampled.rungs[name].held_out.mean, rel=0.1)
+        assert full.rungs[name].null.observed == pytest.approx(full.rungs[name].held_out.mean, rel=1e-9)
 
 
-def test_duplicated_rows_leak_without_groups_and_not_with_them(rng):
+def test_near_copies_leak_without_groups_and_not_with_them(rng):
     x, y = rng.normal(size=(60, 40)), rng.normal(size=(60, 40))
     groups = np.repeat(np.arange(60), 8)
     x, y = x[groups] + 0.01 * rng.normal(size=(480, 40)), y[groups] + 0.01 * rng.normal(size=(480, 40))
@@ -192,13 +207,14 @@ def test_the_published_efficiencies_follow_from_the_published_errors():
 def test_efficiency_of_shared_sources_is_near_one_and_none_for_a_wider_source():
     x, y = noisy_pair(4000, 6, 0.05)
     result = compare(x, y, n_null=0, n_boot=0)
-    assert result.ica_efficiency == pytest.approx(1, abs=0.05)
+    assert 0.85 < result.ica_efficiency < 1
+    assert result.forward.ica_efficiency_in_sample == pytest.approx(1, abs=0.05)
     wider = compare(np.column_stack([x, sources(4000, 1, 9)]), y, n_null=0, n_boot=0)
     assert wider.ica_efficiency is None
     assert wider.reverse.ica_efficiency is not None
 
 
-def test_both_units_and_all_parts_are_in_the_json(tmp_path):
+def test_all_units_and_all_parts_are_in_the_json(tmp_path):
     x, y = noisy_pair(300, 3, 0.3)
     result = compare(x, y)
     path = tmp_path / "result.json"
@@ -206,8 +222,15 @@ def test_both_units_and_all_parts_are_in_the_json(tmp_path):
     data = json.loads(path.read_text())
     assert data["schema"] == "isorep.compare/2"
     rung = data["forward"]["rungs"]["rigid"]
-    unit = data["forward"]["diameter"]["value"]
-    assert rung["raw"]["held_out"]["mean"] == pytest.approx(rung["held_out"]["mean"] * unit)
+    diameter = data["forward"]["diameter"]["value"]
+    unit = np.linalg.norm(y - y.mean(axis=0), axis=1).mean()
+    assert rung["raw"]["held_out"]["mean"] == pytest.approx(rung["held_out"]["mean"] * unit, rel=1e-5)
+    for part in ("held_out", "in_sample"):
+        for quantity in ("mean", "rms", "sup"):
+            raw, in_diameters = rung["raw"][part][quantity], rung["diameters"][part][quantity]
+            assert raw == pytest.approx(in_diameters * diameter, rel=1e-5)
+    assert rung["diameters"]["null"]["mean"] == pytest.approx(rung["null"]["mean"] * unit / diameter, rel=1e-5)
+    assert data["forward"]["baseline"] == pytest.approx(unit / diameter, rel=1e-5)
     assert set(rung["held_out"]["quantiles"]) >= {"0.05", "0.5", "0.95"}
     assert set(data["reverse"]["rungs"]) == set(RUNGS)
     assert data["source"]["rank"] == 3
@@ -292,7 +315,7 @@ def test_switched_off_parts_are_absent_and_no_verdict_is_made_up():
         ({"folds": 500}, "100 rows and 500 folds"),
         ({"folds": 2, "groups": [0] * 99 + [1]}, "1 row is left to fit on"),
         ({"groups": np.arange(100) % 3}, "3 groups and 5 folds"),
-        ({"groups": np.arange(7)}, "one label a row"),
+        ({"groups": np.arange(7)}, "one label per row"),
         ({"groups": [None] + ["a"] * 99}, "missing for 1 rows, the first at row 0"),
         ({"rungs": ("affine",)}, "choose from identity"),
         ({"rungs": ()}, "is empty"),
@@ -325,7 +348,7 @@ def test_fewer_than_three_rows_are_refused(rng):
 
 
 def test_ica_resolves_shared_sources_as_far_as_noise_allows():
-    """8 Laplace sources, two rotations, scale 1.7: without noise ICA is exact, with noise 0.5 nearly as good as rigid.
+    """8 Laplace sources, two rotations, scale 1.7: in sample ICA is exact, and with noise 0.5 nearly as good as rigid.
 
     The error of ICA over that of rigid (0.146/0.139) and the efficiency (0.86) are those of an independent
     implementation on the same model.

@@ -10,7 +10,7 @@ import isorep
 
 from ..data import mixing, noisy_pair, rotation, sources
 
-FAST = {"n_null": 5, "n_boot": 50}
+FAST = {"n_null": 5, "n_boot": 50, "worst_case": False}
 
 
 def save_bfloat16(path, values):
@@ -25,7 +25,8 @@ def test_the_rounding_of_bfloat16_is_not_taken_for_dimensions(rng, tmp_path):
     save_bfloat16(tmp_path / "z.safetensors", values)
     result = isorep.compare(tmp_path / "z.safetensors", values.astype(np.float32), **FAST)
     assert result.source.rank == 4
-    assert result.rungs["ica"].held_out.mean < 0.03
+    assert result.rungs["ica"].in_sample.mean < 0.1
+    assert result.rungs["ica"].held_out.mean < 0.2
     torch = pytest.importorskip("torch")
     tensor = torch.tensor(values).to(torch.bfloat16)
     assert isorep.compare(tensor, values, **FAST).source.rank == 4
@@ -48,7 +49,8 @@ def test_ica_and_linear_follow_to_condition_numbers_beyond_the_reach_of_a_covari
     result = isorep.compare(shared @ mixing(5, 0, condition), shared @ rotation(5, 3), **FAST)
     assert result.source.rank == 5
     assert result.rungs["linear"].held_out.mean < 1e-3
-    assert result.rungs["ica"].held_out.mean < 2e-3
+    assert result.rungs["ica"].in_sample.mean < 5e-3
+    assert result.rungs["ica"].held_out.mean < 0.1
 
 
 @pytest.mark.parametrize(
@@ -87,12 +89,12 @@ def test_an_efficiency_of_rounding_errors_is_none():
     assert isorep.compare(x.astype(np.float16), x, **FAST).ica_efficiency is None
 
 
-def test_a_weak_relation_is_called_weak():
+def test_a_weak_relation_is_called_one_in_part():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(5000, 4))
     verdict = isorep.compare(x, 0.3 * x + rng.normal(size=x.shape), **FAST).verdict
     assert verdict.rung is not None
-    assert "only weakly related" in verdict.sentence
+    assert verdict.sentence.startswith("source and target agree in part only, ")
 
 
 def test_a_side_that_is_constant_outside_one_fold_is_compared():

@@ -11,6 +11,7 @@ from isorep.comparison.many.joint import joint_moments
 from isorep.comparison.many.judgement import pair_rungs
 from isorep.comparison.many.records import RungMatrix
 from isorep.comparison.many.recurrence import _families
+from isorep.comparison.verdict import WITHOUT_LINEAR, WITHOUT_NULL
 
 from ..data import mixing, rotation, sources
 from .test_many import LADDER, seeds
@@ -192,25 +193,36 @@ def test_the_verdict_is_the_smallest_group_that_relates_all_runs(group, rung):
     assert {result.agreed_rung(i, j) for i in range(3) for j in range(i)} == {rung}
 
 
-def rung(name, by_fold, null):
-    """Two runs whose errors in both directions are these, fold by fold."""
-    by_fold = np.array(by_fold)[:, None, None] * (1 - np.eye(2))
-    full = np.full((2, 2), null)
-    se = by_fold.std(axis=0, ddof=1) / np.sqrt(len(by_fold))
-    return RungMatrix(name, by_fold.mean(axis=0), se, by_fold.mean(axis=0), by_fold, full, np.zeros((2, 2)))
+def rung(name, upper, excess, null):
+    """Two runs with these upper ends of error and excess in both directions, and this 5 % point of chance."""
+    blank = np.zeros((2, 2))
+    return RungMatrix(
+        name,
+        error=np.full((2, 2), upper - 0.01),
+        se=blank,
+        upper=np.full((2, 2), upper),
+        excess=np.full((2, 2), excess),
+        in_sample=blank,
+        rms=blank,
+        rms_in_sample=blank,
+        left_out=np.zeros((5, 2, 2)),
+        null=np.full((2, 2), null + 0.01),
+        null_low=np.full((2, 2), null),
+    )
 
 
 @pytest.mark.parametrize(
     ("rigid", "linear", "null", "found"),
     [
-        ([0.30, 0.32, 0.31], [0.29, 0.31, 0.30], 1.0, "rigid"),  # 0.01 more than linear in every fold
-        ([0.36, 0.38, 0.37], [0.29, 0.31, 0.30], 1.0, "linear"),  # 0.07 more
-        ([0.27, 0.35, 0.31], [0.31, 0.29, 0.30], 1.0, "linear"),  # 0.01 more, but not for sure
-        ([0.30, 0.32, 0.31], [0.29, 0.31, 0.30], 0.31, None),  # as good as chance
+        ((0.33, 0.02), (0.32, 0.0), 0.98, "rigid"),  # at most 0.02 more than the best
+        ((0.33, 0.03), (0.32, 0.0), 0.98, "rigid"),  # just within tolerance
+        ((0.40, 0.08), (0.32, 0.0), 0.98, "linear"),  # 0.08 more
+        ((0.33, 0.02), (0.32, 0.0), 0.32, None),  # chance may be as good
+        ((1.01, 0.02), (1.00, 0.0), 1.20, None),  # below chance, but no better than the mean
     ],
 )
-def test_a_pair_is_explained_by_the_smallest_rung_within_two_standard_errors(rigid, linear, null, found):
-    rungs = {"rigid": rung("rigid", rigid, null), "linear": rung("linear", linear, null)}
+def test_a_pair_is_explained_by_the_smallest_rung_whose_upper_ends_are_low_enough(rigid, linear, null, found):
+    rungs = {"rigid": rung("rigid", *rigid, null), "linear": rung("linear", *linear, null)}
     assert pair_rungs(rungs, 0.03) == ((None, found), (found, None))
 
 
@@ -224,25 +236,27 @@ def test_the_verdict_counts_the_pairs_that_need_less_than_the_others():
     assert "2 of the 6 ordered pairs need no more than the rigid rung" in verdict.sentence
 
 
-def test_weak_relations_are_called_weak_and_what_is_left_out_leaves_no_verdict():
+def test_relations_in_part_are_called_that_and_what_is_left_out_leaves_no_verdict():
     rng = np.random.default_rng(0)
     shared = rng.normal(size=(4000, 4))
     runs = [0.6 * shared + rng.normal(size=shared.shape) for _ in range(3)]
     weak = isorep.compare_many(runs, rungs=("rigid", "linear")).verdict
     assert weak.rung == "rigid"
-    assert "only weakly related, and linear maps find no more than the rigid rung." in weak.sentence
-    nearer = [0.8 * shared + 0.6 * rng.normal(size=shared.shape) for _ in range(3)]
+    assert weak.sentence.startswith("All 3 runs agree in part only, up to a rigid motion")
+    nearer = [0.9 * shared + 0.2 * rng.normal(size=shared.shape) for _ in range(3)]
     stretched = [run * np.roll([1, 3, 6, 10], place) for place, run in enumerate(nearer)]
-    sentence = isorep.compare_many(stretched, rungs=("rigid", "linear")).verdict.sentence
-    assert "only weakly related, even up to a linear map." in sentence
-    assert "null was switched off" in isorep.compare_many(runs, rungs=("rigid", "linear"), n_null=0).verdict.sentence
-    assert "linear one, which was left out" in isorep.compare_many(runs, rungs=("rigid",)).verdict.sentence
+    near = isorep.compare_many(stretched, rungs=("rigid", "linear")).verdict
+    assert near.sentence.startswith("All 3 runs agree up to a linear map. What is left is a mean held-out error of 0.")
+    without = isorep.compare_many(runs, rungs=("rigid", "linear"), n_null=0).verdict
+    assert (without.rung, without.sentence) == (None, WITHOUT_NULL)
+    without = isorep.compare_many(runs, rungs=("rigid",)).verdict
+    assert (without.rung, without.sentence) == (None, WITHOUT_LINEAR)
 
 
 def test_the_result_prints_tabulates_and_serialises(tmp_path):
     result = isorep.compare_many(seeds(4, 300, 3), names=["a", "b", "c", "d"])
     said = str(result)
-    assert "lower is closer, 1 is as bad as predicting the mean" in said
+    assert "mean distances of the target to its mean; lower is closer, 1 is no better than the mean" in said
     assert "All 4 runs agree up to a rigid motion" in said
     assert "All 4 runs" in repr(result)
     assert len(result.table("linear").splitlines()) == 5
@@ -254,9 +268,9 @@ def test_the_result_prints_tabulates_and_serialises(tmp_path):
     assert data["rungs"]["rigid"]["null"][0][0] is None
     assert sorted(data["clustering"]["order"]) == [0, 1, 2, 3]
     assert "agree up to a rigid motion" in result._repr_html_()
-    assert result.rungs["rigid"].mean == pytest.approx(result.rungs["rigid"].rms[~np.eye(4, dtype=bool)].mean())
+    assert result.rungs["rigid"].mean == pytest.approx(result.rungs["rigid"].error[~np.eye(4, dtype=bool)].mean())
     i, j = result.rungs["rigid"].worst
-    assert result.rungs["rigid"].rms[i, j] == result.rungs["rigid"].max
+    assert result.rungs["rigid"].error[i, j] == result.rungs["rigid"].max
     assert 0.5 < result.ica_efficiency < 1.1
 
 
