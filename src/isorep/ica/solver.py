@@ -167,7 +167,7 @@ def change_sides(finish: Finish, tol: float, inner_tol: float, *, early: bool) -
 
 
 def other_sides(signs: Array, lost: Array, early: bool) -> Array | None:
-    """Signs for another try, if any: that of nearly all weak components for every one, or the opposite for lost ones."""
+    """Signs for another try, if any: that of nearly all weak components for all, or the opposite for lost ones."""
     prevailing = float(np.mean(signs[~lost]))
     side = np.sign(prevailing)
     if abs(prevailing) >= _PREVAILING and (signs[lost] != side).any():
