@@ -28,6 +28,7 @@ from .statistics import summarise, told_efficiency
 from .verdict import judge
 from .worst_case import certify, row_ids, sample_claim
 
+_JACKKNIFED = 5  # sets of rows that are left out with all maps refitted
 _SHORT_WORST_CASE = 2e9  # rows x width^2 up to which the worst case is bracketed unasked
 
 
@@ -301,28 +302,29 @@ class Work:
         return max(float(jackknife_se(self._without_folds(name)[place], 0.0)) ** 2 - plain, 0.0) / 2
 
     def _without_folds(self, name: str) -> Array:
-        """The error of a rung without each fold, refitted: (direction, fold); from moments, at the ratio of mean to RMS."""
+        """The error of a rung without each fold, refitted, by direction and fold; of more than five folds, of five sets.
+
+        From moments: root mean squares at the ratio that means have to them.
+        """
         if name not in self._refitted:
-            count = self.n_folds
+            count = min(self.n_folds, _JACKKNIFED)
+            folds = [merged(self.folds[at::count]) for at in range(count)]
             held = np.zeros((2, count, count))  # of fold k by maps that have seen neither k nor j
             pairs = [(j, k) for j in range(count) for k in range(j)]
             training = [
-                merged([fold for at, fold in enumerate(self.folds) if at not in pair])
-                if count > 2
-                else self.folds[pair[0]]
-                for pair in pairs
+                merged([fold for at, fold in enumerate(folds) if count == 2 or at not in pair]) for pair in pairs
             ]
             sets = [replace(self.training[0], moments=each, second=(None, None)) for each in training]
             for (j, k), maps in zip(pairs, fit_all([name], sets), strict=True):
                 for left, scored in ((j, k), (k, j)):
-                    rows = self.folds[scored]
+                    rows = folds[scored]
                     for place, one in enumerate((rows, rows.swapped())):
                         held[place, left, scored] = np.sqrt(rows.n * maps[name][place].squared_error(one))
             found = np.empty((2, count))
             for place in range(2):
                 errors, radii = self.residuals.rungs[name][place, 1], self.residuals.radii[1 - place]
                 ratio = float(errors.mean() / max(np.sqrt((errors**2).mean()), 1e-300))
-                sizes = np.bincount(self.fold_of, radii, count)
+                sizes = np.bincount(self.fold_of % count, radii, count)
                 found[place] = ratio * held[place].sum(axis=1) / np.maximum(sizes.sum() - sizes, 1e-300)
             self._refitted[name] = found
         return self._refitted[name]
