@@ -302,7 +302,7 @@ class Work:
         return max(float(jackknife_se(self._without_folds(name)[place], 0.0)) ** 2 - plain, 0.0) / 2
 
     def _without_folds(self, name: str) -> Array:
-        """The error of a rung without each fold, refitted, by direction and fold; of more than five folds, of five sets.
+        """The error of a rung without each fold, refitted, by direction and fold (of many folds, of five sets).
 
         From moments: root mean squares at the ratio that means have to them.
         """
