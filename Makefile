@@ -3,13 +3,14 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --quiet --constraint constraints.txt
 
-.PHONY: install demo test lint docs bench chromium clean
+.PHONY: install demo test test-kernels lint docs bench chromium clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make install   create .venv with isorep in it"
 	@echo "make demo      two seeds of a small autoencoder, trained, compared and explained"
 	@echo "make test      linters, types, layers and all tests"
+	@echo "make test-kernels  numeric tests under every processor kernel of BLAS, numpy and torch"
 	@echo "make docs      the documentation, in docs/_build/html"
 	@echo "make bench     speed and memory beside the usual ways"
 
@@ -21,6 +22,10 @@ demo: .venv/isorep.stamp
 
 test: .venv/dev.stamp lint chromium
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(BIN)/python tests/kernels.py --one
+
+test-kernels: .venv/dev.stamp
+	$(BIN)/python tests/kernels.py
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .

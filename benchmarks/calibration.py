@@ -3,8 +3,8 @@
     python benchmarks/calibration.py [--replicates 400] [--part coverage null verdicts ica similarity structure]
 
 Every line is a promise of docs/guide/promises.md with its measured figure. A cell fails if the 99 % binomial interval
-of its share lies outside the promised range. Two thousand replicates take hours on two cores; the figures of the page say
-how many they are from.
+of its share lies outside the promised range. Two thousand replicates take hours on two cores; the page says how many
+its figures are from.
 """
 
 from __future__ import annotations

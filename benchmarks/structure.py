@@ -154,7 +154,7 @@ def everything_part(scale: float) -> dict[str, Any]:
     n = int(10_000 * scale)
     s, z = world(n)
     seconds, found = timed(lambda: isorep.score_factors(z, s))
-    print(f"  score_factors, {n:,} x {LATENTS}, 6 factors, 10 halves, 10 shuffles, ladder: {seconds:.1f} s")
+    print(f"  score_factors, {n:,} x {LATENTS}, 6 factors, 10 halves, 100 shuffles, ladder: {seconds:.1f} s")
     total = sum(found.seconds.values())
     shares = {name: part / total for name, part in found.seconds.items()}
     for name, share in shares.items():

@@ -24,18 +24,22 @@ from ..data import mixing, sources
 COMMAND = Path(sys.executable).with_name("isorep")
 VALUES = (sources(800, 6) @ mixing(6, 0)).astype(np.float32)
 
-# The command with a checkpoint before every sweep, and sweeps that leave time to be killed in.
-SLOW = """
+# The command with a checkpoint before every sweep; it waits after the third one, to be killed.
+WAITING = """
 import signal, sys, time
 from isorep.cli.main import run
 from isorep.ica.checkpoint import Checkpoint
 from isorep.ica.white import ArrayRows
 Checkpoint.__init__.__defaults__ = (0.0,)
-sweep = ArrayRows.sweep
-def slow(rows, *arguments):
-    time.sleep(0.3)
+save, sweep, saved = Checkpoint.save, ArrayRows.sweep, []
+def counted(checkpoint, kept):
+    save(checkpoint, kept)
+    saved.append(kept.stage)
+def waiting(rows, *arguments):
+    while len(saved) >= 3:
+        time.sleep(60)
     return sweep(rows, *arguments)
-ArrayRows.sweep = slow
+Checkpoint.save, ArrayRows.sweep = counted, waiting
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have had it ignored
 run()
 """
@@ -370,10 +374,10 @@ def test_a_file_that_is_no_checkpoint_is_never_removed(isorep_command, folder):
         assert mine.read_text() == "my notes"
 
 
-def slow_fit(data, out):
+def waiting_fit(data, out):
     """The real process, until its first checkpoint is there."""
     running = subprocess.Popen(
-        [sys.executable, "-c", SLOW, "ica", "fit", data, "-o", out],
+        [sys.executable, "-c", WAITING, "ica", "fit", data, "-o", out],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -388,8 +392,7 @@ def slow_fit(data, out):
 
 def test_a_killed_process_goes_on_to_the_same_model_bit_by_bit(wide):
     whole, out = wide.with_name("whole.safetensors"), wide.with_name("m.safetensors")
-    running = slow_fit(wide, out)
-    time.sleep(1.0)
+    running = waiting_fit(wide, out)
     running.kill()
     running.communicate()
     assert running.returncode == -signal.SIGKILL
@@ -405,7 +408,7 @@ def test_a_killed_process_goes_on_to_the_same_model_bit_by_bit(wide):
 
 def test_control_c_exits_130_with_one_sentence_and_leaves_the_checkpoint(wide):
     out = wide.with_name("m.safetensors")
-    running = slow_fit(wide, out)
+    running = waiting_fit(wide, out)
     running.send_signal(signal.SIGINT)
     printed, said = running.communicate(timeout=60)
     assert (running.returncode, printed) == (130, "")
@@ -515,7 +518,7 @@ def test_wrong_calls_of_stability_exit_2(isorep_command, folder):
 
 def test_the_bar_is_drawn_on_a_terminal_and_the_table_stays_on_stdout(wide):
     main, terminal = pty.openpty()
-    code = SLOW.replace("0.3", "0.03")
+    code = WAITING.replace("while len(saved) >= 3:", "if saved:").replace("sleep(60)", "sleep(0.03)")
     arguments = [sys.executable, "-c", code, "ica", "fit", wide, "-o", wide.with_name("m.safetensors")]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "140"}
     done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=terminal, env=environment, check=True)

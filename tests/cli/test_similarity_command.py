@@ -45,6 +45,35 @@ def test_two_files_give_every_index_with_its_chance(isorep_command, folder):
     assert "<html" in (folder / "s.html").read_text()
 
 
+def test_chance_within_classes(isorep_command, folder):
+    np.save(folder / "kind.npy", np.repeat(["a", "b", "c"], 100))
+    files = ("similarity", folder / "a.npy", folder / "b.npy", "--within", folder / "kind.npy", "--permutations", 19)
+    done = isorep_command(*files, "--json", folder / "w.json", "--html", folder / "w.html")
+    assert (done.code, done.err) == (0, "")
+    assert "closer than chance within classes" in done.out
+    assert "<= 0.05" in done.out
+    assert json.loads((folder / "w.json").read_text())["settings"]["within"] == 3
+    page = (folder / "w.html").read_text()
+    assert "of rows within 3 classes" in page
+    assert "inside their class" in page
+    done = isorep_command(
+        "similarity", folder / "one.npz", folder / "two.npz", "--layers", "layer0", "--within", folder / "kind.npy",
+        "--permutations", 19,
+    )  # fmt: skip
+    assert "closer than chance within classes" in done.out
+
+
+def test_a_limit_on_an_index_that_cannot_tell_is_not_met(isorep_command, folder):
+    rng = np.random.default_rng(0)
+    for name in ("wide1", "wide2"):
+        np.save(folder / f"{name}.npy", rng.normal(size=(20, 30)))
+    done = isorep_command(
+        "similarity", folder / "wide1.npy", folder / "wide2.npy", "--indices", "cca", "--fail-below", "cca=0.5"
+    )
+    assert done.code == 1
+    assert "cca has no corrected value for these rows" in done.err
+
+
 def test_chosen_indices_and_no_null(isorep_command, folder):
     done = isorep_command("similarity", folder / "a.npy", folder / "b.npy", "--indices", "mcc,cca", "--permutations", 0)
     assert done.code == 0
@@ -92,6 +121,7 @@ def test_a_limit_decides_the_exit_code(isorep_command, folder):
         (["--permutations", "-3"], "permutations is -3"),
         (["--json", "{folder}/a.npy"], "is an input"),
         (["--groups", "nothing.npy"], "nothing.npy"),
+        (["--within", "nothing.npy"], "nothing.npy"),
     ],
 )
 def test_wrong_calls_end_with_one_sentence(isorep_command, folder, more, words):

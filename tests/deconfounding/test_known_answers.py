@@ -149,6 +149,8 @@ def test_sign_flips_and_holm_by_hand():
     assert paired_p(np.zeros(4), "wilcoxon", rng) == 1
     assert paired_p(np.arange(1.0, 7), "wilcoxon", rng) == pytest.approx(2 / 64)
     assert paired_p(np.full(20, 0.1), "sign_flip", rng) < 0.001
+    assert paired_p(np.full(40, 0.1), "sign_flip", rng) >= least_p(40) == 1 / 20_001  # drawn signs, this one among them
+    assert least_p(40, "wilcoxon") == 2.0**-39
     assert holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
     found = interval_of(np.array([0.1, 0.2, 0.3]), 0.25)

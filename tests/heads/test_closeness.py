@@ -116,6 +116,23 @@ def test_the_svd_distance_is_that_of_pls():
     assert svd_distance(isorep.Moments.from_rows(x, x @ np.linalg.qr(rng.normal(size=(3, 3)))[0])) == pytest.approx(0)
 
 
+def test_estimates_lie_inside_their_intervals_and_few_units_are_said():
+    rng = np.random.default_rng(3)
+    f, g = rng.normal(size=(120, 20)), rng.normal(size=(8, 20))
+    h = 2 * f + rng.normal(size=f.shape)  # 120 rows for 20 columns: repeats would inflate R² and CCA beyond themselves
+    found = closeness(f, h, g, g)
+    each = found.representations
+    for name in ("linear_r2", "linear_r2_reverse", "cca", "svd_distance"):
+        span = getattr(each, f"{name}_interval")
+        assert span.low <= getattr(each, name) <= span.high, name
+    for part in (found.kl, found.kl_reverse, found.total_variation, found.agreement):
+        assert part.interval.low <= part.mean <= part.interval.high
+    assert any("intervals rest on 120 rows" in caveat for caveat in found.caveats)
+    grouped = closeness(f, h, g, g, groups=np.arange(120) % 12)
+    assert any("intervals rest on 12 groups" in caveat for caveat in grouped.caveats)
+    assert not closeness(f, h, g, g, intervals=False).caveats
+
+
 def test_groups_widen_intervals():
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(30), 10)

@@ -9,7 +9,7 @@ from isorep import ICA
 from isorep.ica import checkpoint, finish, ledger
 from isorep.ica.contrasts import CONTRASTS, column_squares, column_sums
 from isorep.ica.search import orthonormal
-from isorep.ica.solver import rotate, uncertainty
+from isorep.ica.solver import other_sides, rotate, uncertainty
 from isorep.ica.white import ArrayRows, Portrait
 from isorep.rows import Crew
 
@@ -291,4 +291,36 @@ def test_weak_components_rise_out_of_the_noise():
     turn = np.linalg.qr(rng.standard_normal((d, d)))[0].astype(np.float32)
     x = sources @ turn
     found, known = ICA().fit(x), ICA().fit(x, start=turn)
-    assert np.abs(found.contrast_).sum() > 0.97 * np.abs(known.contrast_).sum()
+    # One source that is missed costs 1.2%; how far the fit goes on towards the optimum, well below 0.1%.
+    assert np.abs(found.contrast_).sum() > 0.995 * np.abs(known.contrast_).sum()
+    assert (found.contrast_ < 0).all()
+
+
+@pytest.mark.filterwarnings("ignore::isorep.GaussianityWarning")
+@pytest.mark.parametrize("start", range(3))
+def test_weak_components_are_found_whatever_the_last_digits_are(start, crew):
+    """Starts a ten-millionth of a radian apart end in the same optimum, with sources on both sides of Gaussian."""
+    rng = np.random.default_rng(1)
+    n, d = 20_000, 40
+    strange = np.hstack([rng.laplace(size=(n, d - 2)) / np.sqrt(2), rng.uniform(-1, 1, size=(n, 2)) * np.sqrt(3)])
+    share = np.array([0.4] * (d - 2) + [0.63] * 2)
+    sources = np.sqrt(1 - share) * rng.standard_normal((n, d)) + np.sqrt(share) * strange
+    rows = ArrayRows(isorep.Whitening(kind="zca").fit_transform(sources).astype(np.float32), crew)
+    contrast = CONTRASTS["logcosh"]
+    turn = 1e-7 * np.random.default_rng(start).standard_normal((d, d))
+    found = rotate(rows, contrast, start_rotation=finish.cayley(turn - turn.T))
+    known = rotate(rows, contrast, start=np.eye(d))
+    reached, best = (np.abs(each.portrait.value - contrast.normal_value).sum() for each in (found, known))
+    assert found.converged
+    assert reached > 0.995 * best  # a missed source costs 2%
+
+
+def test_components_no_better_than_noise_try_the_other_side():
+    signs = np.array([1.0, 1, 1, 1, 1, 1, 1, 1, 1, -1])
+    lost = np.arange(10) == 9
+    np.testing.assert_array_equal(other_sides(signs, lost, early=True), np.ones(10))
+    assert other_sides(np.ones(10), lost, early=True) is None
+    np.testing.assert_array_equal(other_sides(np.ones(10), lost, early=False), signs)
+    mixed = np.where(np.arange(10) % 2, 1.0, -1.0)
+    assert other_sides(mixed, lost, early=True) is None
+    np.testing.assert_array_equal(other_sides(mixed, lost, early=False), np.where(lost, -mixed, mixed))

@@ -44,7 +44,8 @@ def test_the_planes_of_gaussian_components_are_named_and_turn_further_than_the_o
     assert named == {(i, j) for i in range(4, 12) for j in range(i + 1, 12)}
     assert mixed.n_weak_planes == len(named)
     assert all(plane.expected > 0 and plane.error > 0 for plane in mixed.planes)
-    assert min(plane.observed for plane in mixed.planes) > mixed.observed[:4].max()
+    # The median: how far the firmest of 28 free planes turns in 8 refits is chance.
+    assert np.median([plane.observed for plane in mixed.planes]) > 1.5 * mixed.observed[:4].max()
 
 
 def test_what_sampling_allows_is_what_refits_show():

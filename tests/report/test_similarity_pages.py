@@ -49,3 +49,22 @@ def test_without_a_null_the_plain_values_are_shown():
     x = rng.normal(size=(50, 4))
     assert "No null was drawn" in render(json.loads(similarity.indices(x, x[:, :2], permutations=0).to_json()))
     assert "Plain values" in render(json.loads(similarity.layers([x], [x, x[:, :3]], permutations=0).to_json()))
+
+
+def test_the_smallest_p_value_is_a_bound_and_one_that_is_not_there_a_dash():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 29))
+    page = render(json.loads(similarity.indices(x, x.copy(), names=["cca", "cka"], permutations=19).to_json()))
+    assert "≤ 0.05" in page
+    row = next(line for line in page.split("<tr") if "mean CCA" in line and "</td>" in line)
+    assert row.count("–") >= 2
+    assert "≤ 0.05" in render(json.loads(similarity.layers([x], [x, x[:, :3]], permutations=19).to_json()))
+
+
+def test_the_value_of_the_rows_that_are_shuffled_stands_beside_that_of_all():
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(20), np.arange(1, 21))
+    x = rng.normal(size=(len(groups), 3))
+    page = render(json.loads(similarity.indices(x, x[:, :2], permutations=19, groups=groups).to_json()))
+    assert "of rows used" in page
+    assert "of 20 groups" in page

@@ -132,6 +132,43 @@ def test_groups_of_very_unequal_size_leave_out_halves_that_are_too_small(rng):
     assert all(np.isfinite(score.value) for score in found.scores.values())
 
 
+def test_p_values_compare_the_rows_that_take_part(rng):
+    groups = np.repeat(np.arange(12), [30] * 6 + [27] * 6)
+    s, z = rng.normal(size=(len(groups), 2)), rng.normal(size=(len(groups), 2))
+    found = isorep.score_factors(z, s, groups=groups, scores=["mcc", "dci"], ladder=False, n_resamples=0, n_null=5)
+    first = np.concatenate([np.flatnonzero(groups == group)[:27] for group in range(12)])
+    assert found["mcc"].chance.observed == structure.mcc(s[first], z[first]).value
+    assert found["mcc"].value == structure.mcc(s, z).value != found["mcc"].chance.observed
+    corrected = (found["mcc"].chance.observed - found["mcc"].chance.mean) / (1 - found["mcc"].chance.mean)
+    assert found["mcc"].corrected == corrected
+    assert any("p-values compare 324 of 342 rows" in caveat for caveat in found.caveats)
+    assert found["dci_completeness"].chance.n == 5
+
+
+def test_the_smallest_p_is_a_bound_and_few_groups_are_said(rng):
+    groups = np.repeat(np.arange(4), 10)
+    s = rng.normal(size=(40, 2))
+    options = {"scores": "mcc", "ladder": False, "n_resamples": 3}
+    alone = isorep.score_factors(s, s, n_null=19, **options)
+    assert alone["mcc"].chance.p_value == alone["mcc"].chance.smallest_p == 1 / 20
+    assert "<= 0.05" in alone.table()
+    together = isorep.score_factors(s, s, n_null=99, groups=groups, **options)
+    assert together["mcc"].chance.smallest_p == pytest.approx(1 / 24)
+    assert together["mcc"].chance.p_value >= 1 / 24
+    assert any("only 24 different ways" in caveat for caveat in together.caveats)
+    assert any("intervals rest on 4 groups" in caveat for caveat in together.caveats)
+    assert not any("intervals rest" in caveat for caveat in alone.caveats)
+
+
+def test_slow_scores_have_a_fitted_tail_and_say_so(rng):
+    s = rng.normal(size=(60, 2))
+    found = isorep.score_factors(s, s, scores="dci", ladder=False, n_resamples=0, n_null=21)
+    assert found["dci_disentanglement"].chance.n == 20
+    assert found["dci_disentanglement"].chance.method.startswith("Pearson III")
+    assert found["dci_disentanglement"].chance.p_value < 1 / 21
+    assert found["dci_disentanglement"].to_dict()["chance"]["method"].startswith("Pearson III")
+
+
 def test_degenerate_inputs_have_a_whole_result(rng):
     s, z = rng.integers(3, size=(40, 2)), rng.normal(size=(40, 2))
     for factors, latents in (

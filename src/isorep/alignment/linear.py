@@ -40,9 +40,10 @@ class Linear(Aligner):
     --------
     >>> import numpy as np, isorep
     >>> X = np.random.default_rng(0).normal(size=(50, 2))
-    >>> isorep.Linear().fit(X, X @ [[1.0, 2.0], [0.0, 1.0]] + 3).coef_.round(6)
+    >>> A = [[1.0, 2.0], [3.0, 1.0]]
+    >>> isorep.Linear().fit(X, X @ A + 3).coef_.round(6)
     array([[1., 2.],
-           [0., 1.]])
+           [3., 1.]])
     """
 
     def fit_moments(self, moments: Moments) -> Self:

@@ -96,7 +96,7 @@ def _recurring(result: Ensemble) -> list[str]:
         return []
     runs = len(result.runs)
     counted = recurring_words(found.recurring(runs), len(found.families), runs)
-    said = [f"components: {counted} (correlation at least {found.threshold:g})"]
+    said = [f"components: {counted} (correlation at least {found.threshold:g}, in sample)"]
     if result.ica_efficiency is not None:
         said.append(efficiency_sentence(result.ica_efficiency))
     return said

@@ -47,7 +47,7 @@ def command(
         bool, typer.Option("--ladder/--no-ladder", help="Fit the ladder from latents to factors.")
     ] = True,
     resamples: Annotated[int, typer.Option(help="Halves of the rows for intervals; 0 for none.")] = 10,
-    null: Annotated[int, typer.Option(help="Shuffles of the rows for chance levels; 0 for none.")] = 10,
+    null: Annotated[int, typer.Option(help="Shuffles for chance levels and p-values; 0 for none.")] = 100,
     groups: Annotated[
         str | None,
         typer.Option(help="Rows that belong together: a column of LATENTS, or FILE::COLUMN, or an npy file."),
@@ -111,7 +111,7 @@ def _print(result: FactorScores) -> None:
             if number
         )
         print(f"{noun}  {name}: {result.rows} rows, {kinds}")
-    print("\nhigher is better; chance is what shuffled rows give")
+    print("\nhigher is better; chance is what shuffled rows give; intervals come from random halves of the rows")
     print(result)
 
 

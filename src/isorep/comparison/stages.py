@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..ica import ICA
 from ..moments import fold_moments, leave_one_out, merged
 from ..representation import Array, Matrix, Representation, RowMatch, match_rows, reading_notes, rounding_of
-from ..resampling import Interval, Shuffles, assign_blocks, assign_folds
+from ..resampling import Interval, Shuffles, assign_blocks, assign_folds, jackknife_se
 from ..resolution import resolve_source
 from ..rows import Progress, select
 from . import figures
@@ -28,6 +28,7 @@ from .statistics import summarise, told_efficiency
 from .verdict import judge
 from .worst_case import certify, row_ids, sample_claim
 
+_JACKKNIFED = 5  # sets of rows that are left out with all maps refitted
 _SHORT_WORST_CASE = 2e9  # rows x width^2 up to which the worst case is bracketed unasked
 
 
@@ -83,6 +84,7 @@ class Work:
         self.names, self.report, self.within, self.scored = names, report, within, scored
         self.unmixed: tuple[UnmixedSide, UnmixedSide] | None = None
         self._ica: FittedRung | None = None
+        self._refitted: dict[str, Array] = {}
 
     def measure(self) -> None:
         """One pass: the moments of every fold; a second only for an ill-conditioned side."""
@@ -256,32 +258,77 @@ class Work:
             moved = {name: each[place] / size for name, each in through.items()}
             best = min(told, key=lambda name: told[name][0])
 
+            extra = {
+                name: self._fit_variance(name, place, error_variance(told[name][1], None, blocks)) for name in told
+            }
+
             def beyond(
-                name: str, other: str, told: Any = told, moved: dict[str, Array] = moved, place: int = place
+                name: str,
+                other: str,
+                told: Any = told,
+                moved: dict[str, Array] = moved,
+                extra: dict[str, float] = extra,
             ) -> Interval:
                 (ratio, own), (base, its) = told[name], told[other]
                 both = None
                 if name in moved or other in moved:
                     both = np.subtract(moved.get(name, 0.0), moved.get(other, 0.0))
-                fits = self._fit_variance(name, place) + self._fit_variance(other, place) if name != other else 0.0
-                variance = error_variance(own - its, both, blocks, rows) + fits
+                variance = error_variance(own - its, both, blocks, rows)
+                variance += extra[name] + extra[other] if name != other else 0.0
                 return interval_of(ratio - base, variance, blocks, least=-np.inf)
 
-            ends = {}
-            for name, (ratio, own) in told.items():
-                variance = error_variance(own, moved.get(name), blocks, rows) + self._fit_variance(name, place)
-                ends[name] = Ends(
-                    interval_of(ratio, variance, blocks),
+            ends = {
+                name: Ends(
+                    interval_of(ratio, error_variance(own, moved.get(name), blocks, rows) + extra[name], blocks),
                     beyond(name, best),
                     beyond(name, "linear") if "linear" in told else None,
                 )
+                for name, (ratio, own) in told.items()
+            }
             found.append(ends)
         return found
 
-    def _fit_variance(self, name: str, place: int) -> float:
-        """What other fits of a rung would add: known where a part is scored by several, as for ICA."""
+    def _fit_variance(self, name: str, place: int, plain: float) -> float:
+        """What other fits of a rung would add to the variance ``plain`` of its rows, where maps have no derivative.
+
+        ICA scores every part with two pairs of fits, whose errors differ. For other rungs, such as the signed
+        permutation, whose matching may change with the rows, the jackknife over folds is taken with refitted maps; as
+        it counts interactions of rows twice, its mean with ``plain`` is what the error varies by.
+        """
         spread = self.residuals.spread_by_fit.get(name)
-        return 0.0 if spread is None else float(spread[place]) / PARTS / self._unit(place) ** 2
+        if spread is not None:
+            return float(spread[place]) / PARTS / self._unit(place) ** 2
+        if name == "identity" or name in self.residuals.pulls:
+            return 0.0
+        return max(float(jackknife_se(self._without_folds(name)[place], 0.0)) ** 2 - plain, 0.0) / 2
+
+    def _without_folds(self, name: str) -> Array:
+        """The error of a rung without each fold, refitted, by direction and fold (of many folds, of five sets).
+
+        From moments: root mean squares at the ratio that means have to them.
+        """
+        if name not in self._refitted:
+            count = min(self.n_folds, _JACKKNIFED)
+            folds = [merged(self.folds[at::count]) for at in range(count)]
+            held = np.zeros((2, count, count))  # of fold k by maps that have seen neither k nor j
+            pairs = [(j, k) for j in range(count) for k in range(j)]
+            training = [
+                merged([fold for at, fold in enumerate(folds) if count == 2 or at not in pair]) for pair in pairs
+            ]
+            sets = [replace(self.training[0], moments=each, second=(None, None)) for each in training]
+            for (j, k), maps in zip(pairs, fit_all([name], sets), strict=True):
+                for left, scored in ((j, k), (k, j)):
+                    rows = folds[scored]
+                    for place, one in enumerate((rows, rows.swapped())):
+                        held[place, left, scored] = np.sqrt(rows.n * maps[name][place].squared_error(one))
+            found = np.empty((2, count))
+            for place in range(2):
+                errors, radii = self.residuals.rungs[name][place, 1], self.residuals.radii[1 - place]
+                ratio = float(errors.mean() / max(np.sqrt((errors**2).mean()), 1e-300))
+                sizes = np.bincount(self.fold_of % count, radii, count)
+                found[place] = ratio * held[place].sum(axis=1) / np.maximum(sizes.sum() - sizes, 1e-300)
+            self._refitted[name] = found
+        return self._refitted[name]
 
     def _through_maps(self, name: str, rows: Array | None) -> Array:
         return map_influence(

@@ -9,10 +9,9 @@ from scipy import stats
 
 from ..errors import InputError
 from ..representation import Array
-from ..resampling import Interval
+from ..resampling import Interval, t_interval
 
 TESTS = ("sign_flip", "wilcoxon")
-LEVEL = 0.95
 _EXACT_PAIRS = 14  # up to which all sign patterns are counted: 16,384
 _DRAWS = 20_000
 
@@ -32,9 +31,12 @@ def paired_p(differences: Array, test: str, rng: np.random.Generator) -> float:
     return _sign_flip(found, rng)
 
 
-def least_p(pairs: int) -> float:
-    """The smallest p-value that so many pairs can give: all differences of one sign."""
-    return float(2.0 ** (1 - pairs)) if pairs else float("nan")
+def least_p(pairs: int, test: str = "sign_flip") -> float:
+    """The smallest p-value that so many pairs can give: all differences of one sign, or no drawn signs as far out."""
+    if not pairs:
+        return float("nan")
+    drawn = test == "sign_flip" and pairs > _EXACT_PAIRS
+    return 1 / (1 + _DRAWS) if drawn else float(2.0 ** (1 - pairs))
 
 
 def interval_of(differences: Array, test_over_train: float) -> Interval | None:
@@ -46,9 +48,7 @@ def interval_of(differences: Array, test_over_train: float) -> Interval | None:
     if len(found) < 2:
         return None
     spread = float(found.std(ddof=1) * np.sqrt(1 / len(found) + test_over_train))
-    reach = float(stats.t.ppf((1 + LEVEL) / 2, len(found) - 1)) * spread
-    middle = float(found.mean())
-    return Interval(middle - reach, middle + reach, LEVEL)
+    return t_interval(float(found.mean()), spread, len(found))
 
 
 def holm(p_values: list[float]) -> list[float]:

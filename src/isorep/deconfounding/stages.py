@@ -161,7 +161,7 @@ class Work:
                 p_value,
                 corrected,
                 len(differences),
-                least_p(len(differences)),
+                least_p(len(differences), test),
             )
             for (mine, other), differences, p_value, corrected in zip(
                 pairs, found, p_values, holm(p_values), strict=True

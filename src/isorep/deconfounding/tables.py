@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ..resampling import p_text
 from ..results import aligned
+from .pairing import least_p
 from .result import Deconfounding, Mean
 
 NAMES = {
@@ -50,7 +52,7 @@ def tests_table(result: Deconfounding) -> str:
                 words,
                 f"{test.difference:+.4f}",
                 interval,
-                f"{test.p_value:.3g}",
+                p_text(test.p_value, test.least_p),
                 f"{test.corrected:.3g}",
                 str(test.pairs),
             ]
@@ -72,9 +74,10 @@ def as_text(result: Deconfounding) -> str:
         parts.append(said)
     if result.filtered is not None:
         found = result.filtered
+        p = p_text(found.p_value, least_p(found.pairs, result.settings["test"]))
         parts.append(
             f"without batch-driven components ({found.dropped.value:.1f} a fold) AUROC is {found.auroc.value:.4f} "
-            f"({found.difference:+.4f}, p {found.p_value:.3g} from {found.pairs} pairs)"
+            f"({found.difference:+.4f}, p {p} from {found.pairs} pairs)"
         )
     parts += [f"note: {caveat}" for caveat in result.caveats]
     return "\n".join(parts)

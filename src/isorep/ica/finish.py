@@ -50,11 +50,12 @@ class Outlook:
         return np.asarray(np.linalg.norm(self.gradient / self.curvature, axis=1))
 
 
-def look(matrix: Array, sweep: Sweep, contrast: Contrast, n: int) -> Outlook:
-    """Gradient, curvature and contrast from a sweep over ``n`` rows."""
+def look(matrix: Array, sweep: Sweep, contrast: Contrast, n: int, signs: Array | None = None) -> Outlook:
+    """Gradient, curvature and contrast from a sweep over ``n`` rows; signs follow the components if none are given."""
     products = sweep.cross @ matrix.T
     alpha = sweep.slope - np.diagonal(products)
-    signs = np.where(alpha >= 0, 1.0, -1.0)
+    if signs is None:
+        signs = np.where(alpha >= 0, 1.0, -1.0)
     signed = signs[:, None] * products
     size = np.abs(alpha)
     curvature = size[:, None] + size[None, :]
@@ -104,10 +105,16 @@ def distance(outlook: Outlook, tol: float) -> float:
 
 
 class Finish:
-    """Quasi-Newton steps until the gain still promised is negligible."""
+    """Quasi-Newton steps until the gain still promised is negligible.
 
-    def __init__(self, rows: WhiteRows, matrix: Array, contrast: Contrast, ledger: Ledger) -> None:
+    With ``held`` signs each component is sought on one side of Gaussian, whichever side it is on at the moment.
+    """
+
+    def __init__(
+        self, rows: WhiteRows, matrix: Array, contrast: Contrast, ledger: Ledger, held: Array | None = None
+    ) -> None:
         self.rows, self.matrix, self.contrast, self.ledger = rows, matrix, contrast, ledger
+        self._held = held
         self._outlook: Outlook | None = None  # of the matrix, once it has been swept
         self._memory = Memory()
         self._step: Array | None = None  # the step just taken, and what was there before it
@@ -135,7 +142,7 @@ class Finish:
                 if self._has_lost(sweep) and not self.ledger.exhausted:
                     self._shorten()
                     continue
-                self._outlook = look(self.matrix, sweep, self.contrast, self.rows.n)
+                self._outlook = look(self.matrix, sweep, self.contrast, self.rows.n, self._held)
                 self._learn(self._outlook)
                 far = distance(self._outlook, tol)
                 if sweeps is None:
@@ -187,7 +194,8 @@ class Finish:
     def _excursion(self, few: Array, gain: float) -> bool:
         """Finish a few components among themselves; whether that moved them."""
         begun = np.eye(len(few))
-        inside = Finish(self.rows.project(self.matrix[few]), begun, self.contrast, self.ledger)
+        held = None if self._held is None else self._held[few]
+        inside = Finish(self.rows.project(self.matrix[few]), begun, self.contrast, self.ledger, held)
         inside.run(0.0, goal=_EXCURSION_GOAL * gain, sweeps=_EXCURSION_SWEEPS)
         if inside.matrix is begun:
             return False

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..representation import Array
 from .contrasts import Contrast
-from .finish import Finish, Outlook, converged
+from .finish import Finish, Outlook, converged, look
 from .ledger import Keeper, Ledger, Report
 from .planes import conditioning
 from .search import PATIENCE, fixed_point, orthonormal, search
@@ -35,6 +35,10 @@ _RESTARTS = 3
 _ESCAPES = 5  # times that a saddle is left
 _SADDLE = 3.0  # standard errors of a Gaussian component's curvature below zero that make a saddle
 _BETTER = 1e-3  # relative gain in contrast that makes another optimum better
+_CHANGES = 4  # times that components no better than noise change sides
+_CHANGING_SHARE = 1 / 3  # of the weak components that may: where most are no better than noise, they are noise
+_PREVAILING = 0.8  # mean sign of the other weak components that makes nearly all of them one-sided
+_CHANGE_SWEEPS = 100  # over the weak components, that a change of sides may take
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +86,15 @@ def rotate(
         finish = Finish(rows, kept.arrays["matrix"], contrast, ledger)
         finish.restore(kept)
     if stage != "last" and start is None:
-        outlook = finish.run(_ROUGH * tol, keeper=keeper, stage="rough")
+        finish.run(_ROUGH * tol, keeper=keeper, stage="rough")
+        finish, outlook = change_sides(finish, _ROUGH * tol, tol, early=True)
         if not ledger.exhausted:
             better = reconsider(rows, finish.matrix, outlook, contrast, ledger, np.random.default_rng(seed))
             if better is not None:
                 finish = Finish(rows, better, contrast, ledger)
     outlook = finish.run(tol, keeper=keeper, stage="last")
+    if start is None:
+        finish, outlook = change_sides(finish, tol, tol, early=False)
     for escape in range(_ESCAPES + 1):
         matrix = finish.last_step(outlook) if converged(outlook, tol) and rows.width > 1 else finish.matrix
         portrait = rows.portrait(matrix, contrast)
@@ -119,6 +126,53 @@ def leave_saddle(matrix: Array, portrait: Portrait, contrast: Contrast, n: int) 
             matrix[i], matrix[j] = (matrix[i] + matrix[j]) / np.sqrt(2), (matrix[j] - matrix[i]) / np.sqrt(2)
             free[i] = free[j] = False
     return matrix
+
+
+def change_sides(finish: Finish, tol: float, inner_tol: float, *, early: bool) -> tuple[Finish, Outlook]:
+    """Seek components that are no better than noise on the other side of Gaussian, as long as that finds better ones.
+
+    Where all sources are weak, a direction that has not found its source yet follows the noise, and the noise decides
+    on which side of Gaussian. On the wrong side it stays for good, with its source spread over the other weak
+    components. Held on the other side, all weak components together gather the source again. Early, before the
+    contrast has settled, that is only worth trying where nearly all weak components are on one side.
+    """
+    rows, contrast, ledger = finish.rows, finish.contrast, finish.ledger
+    outlook = finish.run(tol)
+    for _ in range(_CHANGES):
+        size = np.abs(outlook.alpha)
+        noise = np.sqrt(contrast.noise / rows.n)
+        weak = np.flatnonzero(size <= contrast.reach * noise * np.sqrt(rows.width))
+        lost = size <= noise * np.sqrt(len(weak))  # most directions of pure noise in as many dimensions get further
+        if ledger.exhausted or not 0 < lost.sum() <= _CHANGING_SHARE * len(weak):
+            break
+        signs = other_sides(outlook.signs[weak], lost[weak], early)
+        if signs is None:
+            break
+        inside, inner = rows.project(finish.matrix[weak]), np.eye(len(weak))
+        before = look(inner, inside.sweep(inner, contrast), contrast, rows.n)
+        ledger.pay(inside, len(weak))
+        path, ledger.path = ledger.path, []  # what is only tried is not on the way
+        held = Finish(inside, inner, contrast, ledger, signs)
+        held.run(inner_tol, sweeps=_CHANGE_SWEEPS)
+        freed = Finish(inside, held.matrix, contrast, ledger)
+        after = freed.run(inner_tol, sweeps=_CHANGE_SWEEPS)
+        ledger.path = path
+        if after.contrast <= before.contrast + _BETTER * abs(outlook.contrast):
+            break
+        matrix = finish.matrix.copy()
+        matrix[weak] = freed.matrix @ matrix[weak]
+        finish = Finish(rows, matrix, contrast, ledger)
+        outlook = finish.run(tol)
+    return finish, outlook
+
+
+def other_sides(signs: Array, lost: Array, early: bool) -> Array | None:
+    """Signs for another try, if any: that of nearly all weak components for all, or the opposite for lost ones."""
+    prevailing = float(np.mean(signs[~lost]))
+    side = np.sign(prevailing)
+    if abs(prevailing) >= _PREVAILING and (signs[lost] != side).any():
+        return np.full(len(signs), side)
+    return None if early else np.where(lost, -signs, signs)
 
 
 def reconsider(

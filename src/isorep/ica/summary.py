@@ -183,7 +183,7 @@ def _caveats(ica: ICA, name: str, rows: int, planes: dict[str, Any] | None) -> l
     left_out = columns_left_out(ica, name)
     if left_out is not None:
         said.append(left_out)
-    if ica.rank_ < d - int((ica.left_out_spreads_ > 0).sum()):
+    if ica.rank_ < d - int((getattr(ica, "left_out_spreads_", np.zeros(0)) > 0).sum()):
         said.append(f"only {ica.rank_} of {d} directions vary")
     if k < ica.rank_:
         said.append(f"components are of the {k} directions of largest variance, among {ica.rank_} that vary")

@@ -138,7 +138,12 @@ class Whitening(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
 
 def columns_left_out(fitted: Any, name: str) -> str | None:
-    """A sentence on the columns that vary, but too little to count for a fitted estimator; None without any."""
+    """A sentence on the columns that vary, but too little to count for a fitted estimator; None without any.
+
+    Estimators pickled by earlier versions do not list them.
+    """
+    if not hasattr(fitted, "left_out_columns_"):
+        return None
     varies = fitted.left_out_spreads_ > 0
     titles = getattr(fitted, "feature_names_in_", None)
     said = sentence_on_columns(fitted.left_out_columns_[varies], fitted.left_out_spreads_[varies], name, titles)

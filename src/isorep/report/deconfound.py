@@ -16,7 +16,7 @@ from .closing import closing, made_by
 from .figures import IntervalRow, intervals
 from .parts import Cell, Column, Definitions, Figure, Key, Page, Prose, Section, Table, Verdict
 from .rungs import on_both
-from .values import MISSING, Node, compact, count, fixed
+from .values import MISSING, Node, compact, count, fixed, p_value
 
 ANSWERS = {"helps": True, "hurts": False, "not shown": None}
 STEPS = (("helps", "ICA helps"), ("not shown", "not shown"), ("hurts", "ICA hurts"))
@@ -157,7 +157,7 @@ def _tests(result: Node) -> Section | None:
                 Cell(condition_name(node["against"].text())),
                 number_cell(node["difference"]),
                 Cell(span, low),
-                Cell(compact(p, 3), p),
+                Cell(p_value(p, node["least_p"].number()), p),
                 Cell(compact(corrected, 3), corrected, strong=corrected is not None and corrected <= 0.05),
                 Cell(count(node["pairs"].number()), node["pairs"].number()),
             )

@@ -9,6 +9,10 @@ from .values import Node, compact
 
 MOST_CLASSES = 200
 LARGEST = 1e9
+_HOW = (
+    "Intervals leave out a block of rows, or of whole groups, at a time and take everything again without it "
+    "(delete-block jackknife); no row is repeated."
+)
 
 
 def closeness_section(node: Node, verdict: str) -> Section | None:
@@ -22,6 +26,8 @@ def closeness_section(node: Node, verdict: str) -> Section | None:
         "counts in it. The log-odds of every class count alike in the log-odds distance, and that one carries over.",
     )
     parts: list[object] = [Prose(tuple(text for text in said if text)), _table(node)]
+    if node["kl"]["interval"]["low"].number() is not None:
+        parts.append(Prose((_HOW,)))
     figure = _by_class(node["log_odds"])
     if figure is not None:
         parts.append(figure)

@@ -131,7 +131,7 @@ def _explanation(result: Node, entries: list[tuple[str, Node]]) -> str:
     if _cut(entries):
         said += (
             " Not all rows can change places: chance, corrected value and p-value are those of the rows that can, "
-            'whose own value is in the column "of the shuffled rows".'
+            'whose own value is in the column "of rows used".'
         )
     if inexact:
         said += f" The null of {', '.join(inexact)} is a sketch with the exact mean and variance; the others are exact."
@@ -177,7 +177,7 @@ def _cut(entries: list[tuple[str, Node]]) -> bool:
 
 def _table(entries: list[tuple[str, Node]]) -> Table:
     cut = _cut(entries)
-    own = ("of the shuffled rows",) if cut else ()
+    own = ("of rows used",) if cut else ()
     titles = ("index", "value", *own, "closer is", "chance", "5 to 95 % of chance", "corrected", "p")
     rows = []
     for name, node in entries:

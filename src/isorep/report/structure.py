@@ -16,7 +16,7 @@ from .structure_readings import (
     span,
     titled,
 )
-from .values import Node, count, fixed
+from .values import Node, count, fixed, p_value
 
 ANSWERS = {"recovered": True, "partly": None, "not recovered": False}
 STEPS = (("not recovered", "not recovered"), ("partly", "partly"), ("recovered", "recovered"))
@@ -124,16 +124,23 @@ def _scores(result: Node) -> Section | None:
                 Cell(fixed(mean, 3), mean),
                 Cell(fixed(high, 3), high),
                 Cell(fixed(corrected, 3), corrected),
-                Cell(fixed(p, 3), p),
+                Cell(p_value(p, node["chance"]["smallest_p"].number()), p),
             )
         )
     titles = ("score", "value", "95 % interval", "chance", "95 % point", "corrected", "p")
     table = Table("scores", "All scores, higher is better", titled(titles, ("score",)), tuple(rows))
     said = (
         "Chance is what the same latents score against the factors of other rows; a score near it shows nothing, "
-        "however high it is. Intervals come from random halves of the rows (R²: from resampled unseen rows). Corrected "
-        "values run from chance (0) to the best (1)."
+        "however high it is. A p-value is the share of pairings, the real one among them, that score as high on the "
+        "rows that were shuffled; ≤ marks the smallest that the number of shuffles allows. Corrected values run from "
+        "chance (0) to the best (1), on those rows. Intervals come from random halves of the rows, or of the groups."
     )
+    fitted = [NAMES.get(name, name) for name, node in entries if node["chance"]["method"].text().startswith("Pearson")]
+    if fitted:
+        said += (
+            f" Of {', '.join(fitted)} few shuffles were measured: p is the tail of a Pearson III distribution that was "
+            "fitted to them."
+        )
     meanings = tuple((NAMES[name], MEANING[name], "") for name, _ in entries if name in MEANING)
     parts = (_figure(entries), table, Prose((said,)), Definitions(meanings) if meanings else None)
     return Section("scores", "Scores", tuple(part for part in parts if part is not None))

@@ -81,6 +81,12 @@ def compact(value: float | None, digits: int = 4) -> str:
     return MISSING if value is None else f"{value:.{digits}g}".replace("-", "−")
 
 
+def p_value(p: float | None, smallest: float | None) -> str:
+    """A p-value; the smallest that could be found as a bound."""
+    bound = p is not None and smallest is not None and p <= smallest * (1 + 1e-9)
+    return f"≤ {compact(p, 2)}" if bound else compact(p, 2)
+
+
 def count(value: float | None) -> str:
     """A whole number with thousands apart."""
     return MISSING if value is None else f"{int(value):,}".replace("-", "−")

@@ -172,7 +172,7 @@ def layers(
     >>> import numpy as np, isorep
     >>> rng = np.random.default_rng(0)
     >>> A = {"early": rng.normal(size=(200, 5)), "late": rng.normal(size=(200, 5))}
-    >>> found = isorep.similarity.layers(A, {"one": 2 * A["late"]}, permutations=50)
+    >>> found = isorep.similarity.layers(A, {"one": 2 * A["late"]}, permutations=100)
     >>> found.overall.source, round(found.overall.corrected, 6)
     ('late', 1.0)
     """

@@ -196,7 +196,10 @@ class Pairings:
         said = list(self.copies)
         if self.groups is not None and self.groups < FEW_GROUPS:
             said.append(f"chance rests on {self.groups} groups, which are shuffled as wholes")
-        return [*said, *self.shuffles.notes(self.permutations)]
+        said += self.shuffles.notes(self.permutations)
+        if not self.shuffles.complete:
+            said.append("chance and corrected values are those of the same rows; the plain value is that of all rows")
+        return said
 
     def keeping_copies(self, xs: Sequence[Side], ys: Sequence[Side]) -> Pairings:
         """The same, with rows that are copies of each other on both sides shuffled together, if no groups are given."""

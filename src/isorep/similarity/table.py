@@ -60,10 +60,10 @@ class Similarities(Written):
     def table(self) -> str:
         """One line per index: its value, what chance gives, the corrected value and the p-value.
 
-        Where a part of the rows is shuffled, "of these" is the value of these rows, which chance is compared with.
+        Where a part of the rows is shuffled, "of rows used" is the value of these rows, which is set against chance.
         """
         cut = any(each.null is not None and each.null.observed != each.value for each in self.indices.values())
-        head = ("index", "value", *(["of these"] if cut else []), "chance", "95 % of chance", "corrected", "p")
+        head = ("index", "value", *(["of rows used"] if cut else []), "chance", "95 % of chance", "corrected", "p")
         lines = [(*head, "closer is"), *(_cells(each, cut) for each in self.indices.values())]
         return aligned(lines, left=(0, len(head)))
 
@@ -143,7 +143,7 @@ def indices(
     --------
     >>> import numpy as np, isorep
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
-    >>> found = isorep.similarity.indices(X, X @ [[1.0, 2, 0], [0, 1, 0], [1, 0, 3]], permutations=50)
+    >>> found = isorep.similarity.indices(X, X @ [[1.0, 2, 0], [0, 1, 0], [1, 0, 3]], permutations=100)
     >>> round(found["cca"].corrected, 6)
     1.0
     """
