@@ -26,7 +26,7 @@ def test_matrices_consensus_components_outliers_and_verdict_are_printed_in_that_
     assert (done.code, done.err) == (0, "")
     words = [
         "e.npy: 200 rows x 4 columns",
-        "lower is closer, 1 is as bad as predicting the mean",
+        "lower is closer, 1 is no better than the mean",
         "over pairs",
         "rigid, row mapped onto column",
         "consensus:",
@@ -58,7 +58,7 @@ def test_a_limit_is_for_the_worst_pair(isorep_command, runs, limit, code):
     done = isorep_command("compare", *runs[:4], "--rungs", "identity,rigid,linear", "--fail-above", limit)
     assert done.code == code
     assert "verdict:" in done.out
-    assert ("RMS radii for" in done.err and "exceeds the limit" in done.err) == (code == 1)
+    assert ("mean distances to the mean for" in done.err and "exceeds the limit" in done.err) == (code == 1)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def large(runs=40, d=1000, families=2000):
     result["names"] = [f"a rather long name of run {i}.npy" for i in range(runs)]
     result["runs"] = [result["runs"][0] | {"name": name} for name in result["names"]]
     for rung in RUNGS:
-        result["rungs"][rung] |= {"rms": square, "null": square, "in_sample": square, "se": square}
+        result["rungs"][rung] |= {"error": square, "rms": square, "null": square, "in_sample": square, "se": square}
     result["verdicts"] = [["rigid"] * runs] * runs
     result["clustering"] = {"rung": "rigid", "order": list(range(runs)), "linkage": []}
     result["consensus"] |= {"shares": [0.5] * runs, "spectrum": [0.1] * d, "agreement": [0.5] * d}
@@ -75,7 +75,7 @@ def test_the_matrix_is_drawn_in_the_order_of_the_tree_with_its_numbers():
     rows = [html.index(f'"source {name}"') for name in names]
     assert rows == sorted(rows)
     i, j = order[0], order[1]
-    assert f'"target {result["names"][j]}: {result["rungs"]["rigid"]["rms"][i][j]:.3f}"' in html
+    assert f'"target {result["names"][j]}: {result["rungs"]["rigid"]["error"][i][j]:.3f}"' in html
     assert html.count('class="branch"') == 2  # the leading matrix, on a wide page and on a narrow one
     for rung in RUNGS:
         assert f'id="pairs-{rung.replace("_", "-")}-figure"' in html
@@ -85,9 +85,19 @@ def test_numbers_of_the_result_are_in_the_tables():
     result = small()
     html = render(result)
     assert f">{result['rungs']['linear']['mean']:.4f}</td>" in html
-    assert f">{result['rungs']['linear']['rms'][1][3]:.4f}</td>" in html
+    assert f">{result['rungs']['linear']['error'][1][3]:.4f}</td>" in html
+    core = [(i, j) for i in range(4) for j in range(4) if i != j]  # the fifth stands apart
+    explained = np.mean([1 - result["rungs"]["rigid"]["rms"][i][j] ** 2 for i, j in core])
+    assert f"{100 * explained:.0f} % of the variance is explained, held out" in html
     assert f">{result['components']['families'][0]['score']:.3f}</td>" in html
     assert "seed1.npy → seed3.npy" in html
+
+
+def test_runs_that_agree_in_part_only_are_not_shown_as_a_success():
+    result = small()
+    assert '<div class="verdict yes">' in render(result)
+    result["verdict"]["sentence"] = "All 5 runs agree in part only, up to a rigid motion. What is left is much."
+    assert '<div class="verdict open">' in render(result)
 
 
 def test_forty_runs_of_a_thousand_dimensions_stay_below_a_megabyte_and_a_half():
@@ -126,6 +136,7 @@ BLOCKS = [
     ("verdicts",),
     ("rungs",),
     ("rungs", "rigid"),
+    ("rungs", "rigid", "error"),
     ("rungs", "rigid", "rms"),
     ("rungs", "rigid", "null"),
     ("rungs", "rigid", "mean"),

@@ -178,31 +178,37 @@ def test_without_null_and_interval_the_ladder_is_still_drawn():
     result = isorep.compare(*noisy_pair(80, 3, 0.1), n_null=0, n_boot=0)
     html = render(json.loads(result.to_json()))
     assert "<h1>No verdict.</h1>" in html
-    assert "The null was switched off" in html
+    assert "No shuffled pairings were drawn, so that chance cannot be ruled out." in html
     assert '<div class="verdict open">' in html
     assert 'id="ladder-figure"' in html
 
 
-def test_a_rung_reached_near_chance_is_not_shown_as_a_success():
+def test_a_rung_reached_in_part_only_is_not_shown_as_a_success():
     result = small_result()
-    weak = (
-        "a and b are only weakly related, and a linear map finds no more than the rigid rung: it leaves 0.9 of chance."
-    )
-    result["verdict"]["sentence"] = weak
     assert '<div class="verdict yes">' in render(result)
-    rung = result["forward"]["rungs"]["rigid"]
-    rung["held_out"]["mean"] = 0.9 * rung["null"]["mean"]
+    result["verdict"]["sentence"] = "a and b agree in part only, up to a rigid motion. What is left is 0.9."
+    result["forward"]["rungs"]["rigid"]["held_out"]["mean"] = 0.9
     html = render(result)
     assert '<div class="verdict open">' in html
-    assert "linear map finds no more than the rigid rung.</h1>" in html
-    assert "It leaves 0.9 of chance." in html
+    assert "<h1>a and b agree in part only, up to a rigid motion.</h1>" in html
+    assert "What is left is 0.9." in html
+
+
+def test_a_qualified_verdict_is_not_shown_as_a_success():
+    result = small_result()
+    result["verdict"]["qualified"] = "Few rows decide this."
+    result["verdict"]["sentence"] += " Few rows decide this."
+    html = render(result)
+    assert '<div class="verdict open">' in html
+    assert "Few rows decide this." in html
 
 
 def test_an_unexplained_pair_says_so_in_its_heading():
     rng = np.random.default_rng(0)
     result = isorep.compare(rng.normal(size=(200, 3)), rng.normal(size=(200, 3)), n_null=10, n_boot=50)
     html = render(json.loads(result.to_json()))
-    assert "<h1>source and target are not explained by any rung.</h1>" in html
+    assert "<h1>source and target are not explained by any rung: the best one, " in html
+    assert "is no better than chance.</h1>" in html
     assert '<div class="verdict no">' in html
 
 
@@ -276,7 +282,7 @@ def test_the_page_calls_weak_what_the_verdict_calls_weak():
     from isorep.comparison import verdict
     from isorep.report import compare
 
-    assert compare.WEAK == verdict.WEAK
+    assert compare.WEAK == verdict.PARTLY
 
 
 def test_a_tile_says_what_is_explained_and_what_an_efficiency_beyond_one_means():
@@ -286,7 +292,7 @@ def test_a_tile_says_what_is_explained_and_what_an_efficiency_beyond_one_means()
     result = small_result()
     explained = result["forward"]["rungs"]["rigid"]["explained"]
     assert f"{100 * explained:.0f} % of the variance is explained, held out" in render(result)
-    for efficiency, said in ((0.5, "ICA gains without pairs"), (1.7, "no share: ICA"), (-0.2, "gains nothing")):
+    for efficiency, said in ((0.5, "ICA gains as well"), (1.7, "no share: ICA"), (-0.2, "gains nothing")):
         result["forward"]["ica_efficiency"] = efficiency
         assert said in render(result)
     assert compare.BEYOND == statistics.BEYOND

@@ -33,7 +33,7 @@ def collect_caveats(result: Comparison, work: Work, match: RowMatch, repeats: Re
         *_about_rows(result, match),
         *work.pair.reading,
         *repeats.notes(work.pair.names, work.pair.n),
-        *about_copies(work.pair.names, (work.pair.x, work.pair.y), sides, result.settings["random_state"]),
+        *about_copies(work.pair.names, (work.pair.x, work.pair.y), sides, result.settings["random_state"], work.labels),
         *about_units(work.labels, work.shuffles, result.settings["n_null"], result.settings["groups"] is not None),
         *about_classes(result.settings["within"]),
         *about_offset([result.forward.identity_offset], [_identity_in_radii(result)]),
@@ -58,11 +58,13 @@ def about_pairing(result: Comparison, work: Work) -> list[str]:
     return [] if said is None else [said]
 
 
-def about_copies(names: Sequence[str], values: Sequence[Matrix], sides: Sequence[Side], seed: int) -> list[str]:
+def about_copies(
+    names: Sequence[str], values: Sequence[Matrix], sides: Sequence[Side], seed: int, labels: Array | None
+) -> list[str]:
     """Rows that are nearly equal: they are in no fold together, unless groups say so."""
     said = []
     for name, each, side in zip(names, values, sides, strict=True):
-        share = near_copies(each, float(side.directions_for_most or 1), np.random.default_rng([seed, 79]))
+        share = near_copies(each, float(side.directions_for_most or 1), np.random.default_rng([seed, 79]), labels)
         if share is not None:
             said.append(
                 f"about {share:.0%} of the rows of {name} have a near-copy (a neighbour within a tenth of the median "

@@ -54,15 +54,17 @@ def shuffled_errors(
     seed: np.random.SeedSequence,
     *,
     units: int | None = None,
+    scored: Array | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ShuffledErrors:
     """Refit and score every rung on shuffled pairings and, by the same steps, on the real one.
 
     The statistic of a pairing is the summed error of held-out rows over their summed distance to the mean. Where
     rows are many, one fold is held out per pairing. ``training`` lends its roundings and ICAs, which see no pairs.
-    ``units`` is the number of groups, where there are any.
+    ``units`` is the number of groups, where there are any; ``scored`` marks the rows whose errors count.
     """
-    scene = _Scene(x, y, shuffles, fold_of, centre, training, names, _folds_scored(units or x.shape[0], n_folds))
+    folds = range(n_folds) if scored is not None else _folds_scored(units or x.shape[0], n_folds)
+    scene = _Scene(x, y, shuffles, fold_of, centre, training, names, folds, scored)
     observed = scene.errors(shuffles.rows)
     seeds = seed.spawn(n_null)
     draws = {name: np.empty((2, n_null)) for name in names}
@@ -96,6 +98,7 @@ class _Scene:
         training: TrainingSet,
         names: Sequence[str],
         folds: range,
+        scored: Array | None,
     ) -> None:
         self._rows, self._centre, self._training, self._names = shuffles.rows, centre, training, names
         self._x = centre.shift(read_rows(x, shuffles.rows), 0)
@@ -105,8 +108,15 @@ class _Scene:
         self._place[shuffles.rows] = np.arange(len(shuffles.rows))
         here = fold_of[shuffles.rows]
         held = [np.flatnonzero(here == fold) for fold in folds]
-        self._splits = [(rows, np.setdiff1d(np.arange(len(here)), rows)) for rows in held if 0 < len(rows) < len(here)]
-        self._sources = [_own_moments(self._x[train]) for _, train in self._splits]
+        counts = None if scored is None else scored[shuffles.rows]
+        if counts is None or not counts.any():
+            counts = np.ones(len(here), dtype=bool)
+        self._splits = [
+            (rows, np.setdiff1d(np.arange(len(here)), rows), rows[counts[rows]])
+            for rows in held
+            if counts[rows].any() and len(rows) < len(here)
+        ]
+        self._sources = [_own_moments(self._x[train]) for _, train, _ in self._splits]
         self._yy, self._y_sum = _products(self._y, self._y), self._y.sum(axis=0, dtype=np.float64)
 
     def errors(self, partners: Array) -> dict[str, Array]:
@@ -115,9 +125,9 @@ class _Scene:
         y = self._y[target]
         found = {name: np.zeros(2) for name in self._names}
         size = np.zeros(2)
-        for (held, train), (n, x_mean, xx) in zip(self._splits, self._sources, strict=True):
-            x_held, y_held = self._x[held], y[held]
-            size += self._radii[1][target[held]].sum(), self._radii[0][held].sum()
+        for (held, train, counted), (n, x_mean, xx) in zip(self._splits, self._sources, strict=True):
+            x_held, y_held = self._x[counted], y[counted]
+            size += self._radii[1][target[counted]].sum(), self._radii[0][counted].sum()
             moments = self._shuffled_moments(y, held, train, n, x_mean, xx)
             maps = self._fitted(moments)
             if "identity" in found:

@@ -13,7 +13,9 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from ..errors import InputError
 from ..representation import Array, Matrix
+from ..resampling import equal_rows
 from ..rows import read_rows
 
 LEAST_UNITS = 20  # sets of equal rows that folds, shuffles and intervals need to be made of
@@ -41,6 +43,11 @@ class Repeats:
     counts: tuple[int, ...]
     groups: Array | None = None
     scored: Array | None = None
+
+    @property
+    def count_scored(self) -> int | None:
+        """How many rows are scored; None for all."""
+        return None if self.scored is None else int(self.scored.sum())
 
     def notes(self, names: Sequence[str], n: int) -> list[str]:
         """What a reader should know."""
@@ -85,6 +92,11 @@ def repeats_across_folds(codes: Sequence[Array], fold_of: Array) -> Repeats:
         np.minimum.at(first, side, fold_of)
         np.maximum.at(last, side, fold_of)
         again |= (first != last)[side]
+    if again.all():
+        raise InputError(
+            "no row can be scored: each occurs again, as an equal row, in a group of another fold. Without groups, "
+            "equal rows are held out together"
+        )
     return Repeats(_counts(codes), scored=~again if again.any() else None)
 
 
@@ -103,11 +115,14 @@ def _joined(codes: Sequence[Array]) -> Array:
     return np.asarray(np.unique(parts, return_inverse=True)[1])
 
 
-def near_copies(values: Matrix, directions: float, rng: np.random.Generator) -> float | None:
+def near_copies(
+    values: Matrix, directions: float, rng: np.random.Generator, labels: Array | None = None
+) -> float | None:
     """The share of rows whose nearest neighbour is a near-copy, where it is more than data of this kind explain.
 
     A near-copy lies within a tenth of the median distance, and four times nearer than the tenth neighbour. Rows that
-    fill a space of ``directions`` dimensions have such neighbours by chance, which is taken off.
+    fill a space of ``directions`` dimensions have such neighbours by chance, which is taken off. Equal rows and rows
+    of one group are no neighbours here: they are never fitted to and scored.
     """
     n = values.shape[0]
     if n < 50:
@@ -117,7 +132,11 @@ def near_copies(values: Matrix, directions: float, rng: np.random.Generator) -> 
     probed = rows[: min(_PROBED, len(rows))]
     squares = np.einsum("ij,ij->i", rows, rows)
     apart = squares[: len(probed), None] - 2 * probed @ rows.T + squares
-    np.fill_diagonal(apart, np.inf)
+    for codes in (equal_rows(rows), None if labels is None else labels[among]):
+        if codes is not None:
+            apart[codes[: len(probed), None] == codes] = np.inf
+    if np.isfinite(apart).sum(axis=1).min() < 10:
+        return None
     floor = 1e-12 * float(squares.max())
     nearest = np.sqrt(np.maximum(np.partition(apart, (0, 9), axis=1)[:, [0, 9]], floor))
     typical = float(np.sqrt(np.median(apart[np.isfinite(apart)])))

@@ -190,6 +190,7 @@ class Work:
             n_null,
             draw,
             units=None if self.labels is None else int(self.labels.max()) + 1,
+            scored=self.scored,
             progress=self._stage("null"),
         )
 

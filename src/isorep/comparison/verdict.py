@@ -40,11 +40,7 @@ def judge(rungs: dict[str, Rung], tolerance: float, source: str, target: str, sc
     if linear.null is None:
         return Verdict(None, WITHOUT_NULL)
     if scored is not None and scored < LEAST_SCORED:
-        return Verdict(
-            None,
-            f"No verdict: only {scored} rows could be scored, because the others occur again, as equal rows, among "
-            "those that maps are fitted to.",
-        )
+        return Verdict(None, too_few_scored(scored))
     best = best_rung(rungs)
     for name, rung in rungs.items():
         if rung.null is not None and suffices(rung.upper, rung.null.low, _excess(rung, rungs[best]), tolerance):
@@ -53,6 +49,14 @@ def judge(rungs: dict[str, Rung], tolerance: float, source: str, target: str, sc
 
 
 LEAST_SCORED = 20
+
+
+def too_few_scored(scored: int) -> str:
+    """Why there is no verdict where most rows occur again in other folds."""
+    return (
+        f"No verdict: only {scored} row{'' if scored == 1 else 's'} could be scored, because the others occur again, "
+        "as equal rows, among those that maps are fitted to."
+    )
 
 
 def best_rung(rungs: dict[str, Rung]) -> str:

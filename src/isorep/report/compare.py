@@ -45,7 +45,9 @@ def _opening(result: Node, target: str) -> tuple[Verdict | Definitions, ...]:
     sentence = result["verdict"]["sentence"].text("This result holds no verdict.")
     rung = result["verdict"]["rung"].text()
     head, rest = _in_two(sentence)
-    open_ = _is_weak(result["forward"]["rungs"][rung]) if rung else sentence.startswith(("No verdict", "This result"))
+    qualified = bool(result["verdict"]["qualified"].text())
+    weak = qualified or _is_weak(result["forward"]["rungs"][rung])
+    open_ = weak if rung else sentence.startswith(("No verdict", "This result"))
     rungs = [name for name, _ in result["forward"]["rungs"].items()]
     steps = tuple((rung_name(name), name == rung) for name in rungs)
     verdict = Verdict(head, rest, None if open_ else bool(rung), steps)

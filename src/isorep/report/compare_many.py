@@ -66,7 +66,7 @@ def _opening(result: Node, names: list[str]) -> tuple[Verdict | Definitions, ...
         head, rest = (answer, rest[:1].upper() + rest[1:]) if stop else (sentence.removesuffix("."), "")
     rung = result["verdict"]["rung"].text()
     rungs = [name for name, _ in result["rungs"].items()]
-    unsure = "weakly" in head or (not rung and head.startswith(("No verdict", "This result")))
+    unsure = " in part only, " in head or (not rung and head.startswith(("No verdict", "This result")))
     steps = tuple((rung_name(name), name == rung) for name in rungs)
     verdict = Verdict(f"{head}.", rest, None if unsure else bool(rung), steps)
     tiles = _tiles(result, rung or ("linear" if "linear" in rungs else ""), names)
@@ -76,7 +76,7 @@ def _opening(result: Node, names: list[str]) -> tuple[Verdict | Definitions, ...
 def _tiles(result: Node, rung: str, names: list[str]) -> tuple[tuple[str, str, str], ...]:
     node = result["rungs"][rung]
     apart = {outlier["run"].text() for outlier in result["outliers"].nodes(MOST_RUNS)}
-    errors, nulls = (_among(square(node[key], len(names)), names, apart) for key in ("error", "null"))
+    errors, nulls, rms = (_among(square(node[key], len(names)), names, apart) for key in ("error", "null", "rms"))
     tiles = []
     if errors:
         mean, aside = sum(errors) / len(errors), ", outliers aside" if apart else ""
@@ -84,8 +84,8 @@ def _tiles(result: Node, rung: str, names: list[str]) -> tuple[tuple[str, str, s
         tiles.append((f"held-out error, {rung_name(rung)}", fixed(mean, 3), said))
         if sum(nulls) > 0:
             chance = sum(nulls) / len(nulls)
-            explained = sum(1 - error * error for error in errors) / len(errors)
-            said = f"shuffled rows give {fixed(chance, 3)}; {percent(explained)} of the variance is explained, held out"
+            explained = f"; {percent(sum(1 - r * r for r in rms) / len(rms))} of the variance is explained, held out"
+            said = f"shuffled rows give {fixed(chance, 3)}{explained if rms else ''}"
             tiles.append(("share of chance", percent(mean / chance), said))
     share = result["consensus"]["share"].number()
     if share is not None:

@@ -42,7 +42,7 @@ def collect_caveats(result: Ensemble, work: Work) -> list[str]:
         *_about_rows(runs, len(work.rows), work.repeats.scored is not None),
         *runs.reading,
         *work.repeats.notes(runs.names, runs.n),
-        *about_copies(runs.names, runs.values, sides, seed),
+        *about_copies(runs.names, runs.values, sides, seed, work.labels),
         *about_units(work.labels, work.shuffles, result.settings["n_null"], runs.labels is not None),
         *about_classes(result.settings["within"]),
         *_about_offset(result),

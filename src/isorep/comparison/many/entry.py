@@ -182,11 +182,11 @@ class Work:
         matrices = rung_matrices(self.rungs, scored.found, len(names), known, total.n, np.array(radii), nulls)
         matrices = {name: replace(matrix, **distances.get(name, {})) for name, matrix in matrices.items()}
         outliers = find_outliers(matrices, names)
-        verdicts = pair_rungs(matrices, tolerance)
+        verdicts = pair_rungs(matrices, tolerance, self.repeats.count_scored)
         return Ensemble(
             runs=tuple(map(describe_side, names, values, self.factors, radii, distant.half_shares())),
             rungs=matrices,
-            verdict=judge_ensemble(matrices, verdicts, names, outliers),
+            verdict=judge_ensemble(matrices, verdicts, names, outliers, self.repeats.count_scored),
             verdicts=verdicts,
             outliers=outliers,
             clustering=cluster(matrices),
@@ -247,6 +247,7 @@ class Work:
                 n_null,
                 draw,
                 units=None if self.labels is None else int(self.labels.max()) + 1,
+                scored=self.repeats.scored,
             )
             for place, pair in enumerate(((i, j), (j, i))):
                 found[pair] = {name: drawn.null(name, place, tail=n_null < FEW_DRAWS) for name in self.rungs}

@@ -11,7 +11,7 @@ from scipy.spatial.distance import squareform
 
 from ...representation import Array
 from ..result import Verdict
-from ..verdict import PARTLY, PHRASES, WITHOUT_LINEAR, WITHOUT_NULL, suffices
+from ..verdict import LEAST_SCORED, PARTLY, PHRASES, WITHOUT_LINEAR, WITHOUT_NULL, suffices, too_few_scored
 from .records import RungMatrix
 
 OUTLIES, BEYOND = 3.5, 0.2  # robust standard deviations and share of the ensemble's median; both must be exceeded
@@ -80,11 +80,13 @@ def find_outliers(rungs: dict[str, RungMatrix], names: Sequence[str]) -> tuple[O
     )
 
 
-def pair_rungs(rungs: dict[str, RungMatrix], tolerance: float) -> tuple[tuple[str | None, ...], ...]:
+def pair_rungs(
+    rungs: dict[str, RungMatrix], tolerance: float, scored: int | None = None
+) -> tuple[tuple[str | None, ...], ...]:
     """For every ordered pair the smallest rung that suffices, by the rule of :mod:`isorep.comparison.verdict`."""
     count = len(next(iter(rungs.values())).error)
     found: list[list[str | None]] = [[None] * count for _ in range(count)]
-    if "linear" not in rungs or rungs["linear"].null is None:
+    if "linear" not in rungs or rungs["linear"].null is None or (scored is not None and scored < LEAST_SCORED):
         return tuple(map(tuple, found))
     for name, rung in reversed(list(rungs.items())):
         chance = rung.null_low
@@ -102,12 +104,15 @@ def judge_ensemble(
     pairs: tuple[tuple[str | None, ...], ...],
     names: Sequence[str],
     outliers: Sequence[Outlier],
+    scored: int | None = None,
 ) -> Verdict:
     """The smallest rung that explains every pair of runs, outliers aside, and a sentence."""
     if "linear" not in rungs:
         return Verdict(None, WITHOUT_LINEAR)
     if rungs["linear"].null is None:
         return Verdict(None, WITHOUT_NULL)
+    if scored is not None and scored < LEAST_SCORED:
+        return Verdict(None, too_few_scored(scored))
     apart = {outlier.run for outlier in outliers}
     core = [run for run, name in enumerate(names) if name not in apart]
     ordered = [(i, j) for i in core for j in core if i != j]

@@ -168,7 +168,8 @@ def rung_matrices(
         rest = found.sizes.sum() - found.sizes
         ratios = {name: each.sum() / found.sizes.sum() for name, each in found.held_out.items()}
         best = min(ratios, key=lambda name: ratios[name])
-        partial = {name: (each.sum() - each) / rest for name, each in found.held_out.items()}
+        with np.errstate(invalid="ignore"):  # all rows that are scored lie in one fold
+            partial = {name: (each.sum() - each) / rest for name, each in found.held_out.items()}
         for name in names:
             table = tables[name]
             table["error"][i, j] = ratios[name]
