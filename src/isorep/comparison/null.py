@@ -64,6 +64,11 @@ def shuffled_errors(
     ``units`` is the number of groups, where there are any; ``scored`` marks the rows whose errors count.
     """
     folds = range(n_folds) if scored is not None else _folds_scored(units or x.shape[0], n_folds)
+    turned = x.shape[1] > y.shape[1]  # the narrower side is the source, whose rotation costs less
+    if turned:
+        x, y, centre = y, x, Centre(centre.target, centre.source, centre.dtype)
+        icas = None if training.icas is None else training.icas[::-1]
+        training = replace(training, roundings=training.roundings[::-1], icas=icas)
     scene = _Scene(x, y, shuffles, fold_of, centre, training, names, folds, scored)
     observed = scene.errors(shuffles.rows)
     seeds = seed.spawn(n_null)
@@ -78,6 +83,9 @@ def shuffled_errors(
                 draws[name][:, done] = found[name]
             if progress:
                 progress(done + 1, n_null)
+    if turned:
+        draws = {name: each[::-1] for name, each in draws.items()}
+        observed = {name: each[::-1] for name, each in observed.items()}
     return ShuffledErrors(draws, observed, shuffles.distinct)
 
 
@@ -139,7 +147,7 @@ class _Scene:
 
     def _fitted(self, moments: Moments) -> dict[str, Maps]:
         wanted = [name for name in self._names if name != "identity"]
-        return fit(wanted, replace(self._training, moments=moments, second=(None, None), well_conditioned=True))
+        return fit(wanted, replace(self._training, moments=moments, second=(None, None), quick=True))
 
     def _shuffled_moments(self, y: Array, held: Array, train: Array, n: int, x_mean: Array, xx: Array) -> Moments:
         """The moments of the training rows: those of the target without the held-out rows, not summed again."""

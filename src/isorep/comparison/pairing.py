@@ -36,7 +36,7 @@ def broken_pairing(x: Matrix, y: Matrix, names: tuple[str, str], seed: int) -> s
     def height(left: Array, right: Array) -> float:
         """Minus the decimal logarithm of how often chance is as high: a gamma tail, as sums of squares have."""
         overlap = _overlap(left, right) * (len(a) / len(left))
-        return -float(stats.gamma.logsf(overlap, mean**2 / variance, scale=variance / mean)) / np.log(10)
+        return -float(stats.gamma.logsf(overlap, mean**2 / variance, scale=variance / mean) / np.log(10))
 
     clear = -np.log10(_CLEAR)
     given = height(a, b)
@@ -78,11 +78,11 @@ def _same_rows(x: Matrix, y: Matrix) -> bool:
     Invertible linear maps leave leverages as they are, so that only another order can part those of equal rows.
     Independent samples of one distribution differ by about the root of two over the number of rows (Kolmogorov).
     """
-    leverages = [_leverages(np.asarray(values[:], dtype=np.float64)) for values in (x, y)]
-    if any(each is None for each in leverages):
+    first, second = (_leverages(np.asarray(values[:], dtype=np.float64)) for values in (x, y))
+    if first is None or second is None:
         return False
-    apart = float(stats.ks_2samp(*leverages, method="asymp").statistic)
-    return apart < _SAME * np.sqrt(2 / x.shape[0])
+    apart = float(stats.ks_2samp(first, second, method="asymp").statistic)
+    return bool(apart < _SAME * np.sqrt(2 / x.shape[0]))
 
 
 def _leverages(rows: Array) -> Array | None:

@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from ..alignment import AffineMap, ICAAlignment, Identity, Rigid, SignedPermutation
 from ..alignment.linear import solve
+from ..alignment.rigid import quick_maps
 from ..ica import ICA
 from ..moments import Moments, merged_without
 from ..representation import Array, Matrix, rounding_of
@@ -31,7 +32,7 @@ class TrainingSet:
     roundings: tuple[float, float]
     second: tuple[tuple[SecondPass, Moments] | None, tuple[SecondPass, Moments] | None] = (None, None)
     icas: tuple[ICA, ICA] | None = None
-    well_conditioned: bool = False  # the cross-moments, as far as known
+    quick: bool = False  # for errors of rows alone: rigid maps need not be complete rotations
 
 
 def fit_all(
@@ -57,7 +58,10 @@ def _signed_permutation(training: TrainingSet) -> Maps:
 
 
 def _rigid(training: TrainingSet) -> Maps:
-    forward = Rigid().fit_moments(training.moments, well_conditioned=training.well_conditioned)
+    quick = quick_maps(training.moments) if training.quick else None
+    if quick is not None:
+        return quick
+    forward = Rigid().fit_moments(training.moments)
     return forward.map_, forward.reversed(training.moments).map_
 
 
