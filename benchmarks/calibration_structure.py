@@ -32,7 +32,7 @@ from scipy.stats import binom
 from isorep.heads import closeness, head_map
 from isorep.structure.families import FAMILIES, Task
 from isorep.structure.pairs import paired
-from isorep.structure.resampling import chances, intervals_by_halves
+from isorep.structure.resampling import chances, intervals
 
 RESULTS = Path(__file__).parent / "results" / "calibration_structure.json"
 CERTAIN = 0.999
@@ -179,7 +179,7 @@ def _intervals(kind: str, replicates: int, rng: np.random.Generator, families: S
         latents, factors, groups = RELATED[kind](rng)
         task = _task(latents, factors, groups, rng)
         measured = {name: FAMILIES[name].measure(task, False) for name in families}
-        drawn = intervals_by_halves(task, measured, 10, rng, _nothing)
+        drawn = intervals(task, measured, 10, rng, _nothing)
         for each in measured.values():
             for score, value in each.values.items():
                 values.setdefault(score, []).append(value)

@@ -111,7 +111,7 @@ def _print(result: FactorScores) -> None:
             if number
         )
         print(f"{noun}  {name}: {result.rows} rows, {kinds}")
-    print("\nhigher is better; chance is what shuffled rows give; intervals come from random halves of the rows")
+    print("\nhigher is better; chance is what shuffled rows give")
     print(result)
 
 

@@ -133,7 +133,8 @@ def _scores(result: Node) -> Section | None:
         "Chance is what the same latents score against the factors of other rows; a score near it shows nothing, "
         "however high it is. A p-value is the share of pairings, the real one among them, that score as high on the "
         "rows that were shuffled; ≤ marks the smallest that the number of shuffles allows. Corrected values run from "
-        "chance (0) to the best (1), on those rows. Intervals come from random halves of the rows, or of the groups."
+        "chance (0) to the best (1), on those rows. Intervals come from random halves of the rows, or of "
+        "the groups; those of MIG and modularity leave out one block of them at a time."
     )
     meanings = tuple((NAMES[name], MEANING[name], "") for name, _ in entries if name in MEANING)
     parts = (_figure(entries), table, Prose((said,)), Definitions(meanings) if meanings else None)

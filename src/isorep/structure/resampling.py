@@ -3,6 +3,7 @@ r"""How far a score would move on other rows, and what it is where latents and f
 Intervals come from random halves of the rows, or of the groups. The bootstrap draws rows twice, and a row that is its
 own nearest neighbour ruins every estimate from neighbours; halves hold no row twice. They are compared with their own
 mean, so that a bias which depends on the number of rows drops out. Rows that are held out stay so in every half.
+Scores from binned information leave out one block of rows at a time instead: their bias changes too much in a half.
 
 Chance levels and p-values come from shuffled pairings (:class:`isorep.resampling.Shuffles`). The observed score that a
 p-value compares is measured as the shuffled ones are: on the same rows, with the same splits and tolerances.
@@ -18,7 +19,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
-from ..resampling import Interval, Null, Shuffles, null_of
+from ..resampling import Interval, Null, Shuffles, assign_blocks, jackknife_se, null_of, t_interval
 from ..rows import Crew, blocks
 from .columns import Columns
 from .families import FAMILIES, LEAST, Family, Measured, Task, roles
@@ -28,23 +29,39 @@ from .splits import half, halves_interval, looked_at, recoded
 Tick = Callable[[], None]
 
 
-def intervals_by_halves(
+def intervals(
     task: Task, measured: dict[str, Measured], n: int, rng: np.random.Generator, tick: Tick
 ) -> dict[str, Interval]:
-    """The interval of every score that can have one, from random halves of the rows that its family looked at."""
+    """The interval of every score that can have one, from halves or blocks of the rows that its family looked at."""
     found: dict[str, Interval] = {}
     for name, whole in measured.items():
         family = FAMILIES[name]
+        least = {score: LEAST.get(score, 0.0) for score in whole.values}
         pair, groups = looked_at(task.pair, task.groups, family.rows, np.random.default_rng(task.seed))
+        if family.blocks:
+            block_of = assign_blocks(pair.n, groups, rng)
+            sizes = np.bincount(block_of)
+            parts = [np.flatnonzero(block_of != block) for block in range(len(sizes))]
+            kept = [each for each in _measured(family, _Parts(task, pair, groups, None, parts), tick) if each]
+            for score, value in whole.values.items():
+                se = jackknife_se(np.array([each.values[score] for each in kept]), value, sizes)
+                found[score] = t_interval(value, float(se), len(sizes), least=least[score], most=1.0)
+            continue
         held = roles(task, family.rows)[1] if family.splits else None
         parts = [half(pair.n, groups, held, rng) for _ in range(family.halves(n))]
-        draws = [each for each in _measured(family, _Halves(task, pair, groups, held, parts), tick) if each]
+        draws = [each for each in _measured(family, _Parts(task, pair, groups, held, parts), tick) if each]
         for score, value in whole.values.items():
             values = [each.values[score] for each in draws]
-            span = halves_interval(value, values, pair.n, groups, held, least=LEAST.get(score, 0.0))
+            span = halves_interval(value, values, pair.n, groups, held, least=least[score])
             if span is not None:
                 found[score] = span
     return found
+
+
+def interval_steps(task: Task, families: Sequence[str], n: int) -> int:
+    """How many measurements :func:`intervals` takes."""
+    blocks = int(assign_blocks(task.pair.n, task.groups, np.random.default_rng(0)).max()) + 1
+    return sum(blocks if FAMILIES[name].blocks else FAMILIES[name].halves(n) for name in families)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +106,7 @@ def chances(task: Task, families: Sequence[str], n: int, rng: np.random.Generato
 
 
 @dataclass(frozen=True, eq=False)
-class _Halves:
+class _Parts:
     """Tasks of some of the rows, made when they are asked for."""
 
     task: Task
@@ -125,7 +142,7 @@ class _Pairings:
         return self.task.on(Pair(self.task.pair.factors.take(self.partners[place]), self.latents), self.groups)
 
 
-def _measured(family: Family, tasks: _Halves | _Pairings, tick: Tick) -> Iterator[Measured | None]:
+def _measured(family: Family, tasks: _Parts | _Pairings, tick: Tick) -> Iterator[Measured | None]:
     """What a family finds in each task, one thread a core; None where rows are too few to hold any out."""
 
     def measure(place: slice) -> Measured | None:
