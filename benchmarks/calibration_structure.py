@@ -5,7 +5,7 @@
     python benchmarks/calibration_structure.py chance --only dci
 
 ``chance``: latents and factors are independent, and the share of p-values at or below 0.05 should be 0.05. It is drawn
-with 19 shuffles (20 for DCI, with its tail), because the level of the test does not depend on their number.
+with 19 shuffles, because the level of the test does not depend on their number.
 ``intervals``: latents are noisy factors, and the share of 95 % intervals that hold the mean score of all replicates
 should be 0.95. ``heads``: the same for the closeness of two models and for the map between them.
 
@@ -132,8 +132,7 @@ def _chance(kind: str, replicates: int, rng: np.random.Generator, families: Sequ
         latents, factors, groups = UNRELATED[kind](rng)
         task = _task(latents, factors, groups, rng)
         for name in families:
-            drawn = 20 if FAMILIES[name].slow else 19
-            for score, null in chances(task, [name], drawn, rng, _nothing).nulls.items():
+            for score, null in chances(task, [name], 19, rng, _nothing).nulls.items():
                 found.setdefault(score, []).append(null.p_value)
     return [
         _cell(kind, score, float(np.mean(np.array(p) <= 0.05)), None, 0.05, replicates) for score, p in found.items()

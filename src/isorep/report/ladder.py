@@ -22,32 +22,30 @@ def ladder_table(direction: Node, name: str, title: str, verdict: str = "") -> T
         "p",
         "R²",
         "in-sample",
-        "worst row",
         "diameters",
     )
     rows = []
     for rung, node in direction["rungs"].items():
         low, high = node["interval"]["low"].number(), node["interval"]["high"].number()
-        span = MISSING if low is None or high is None else f"[{fixed(low)}, {fixed(high)}]"
+        span = MISSING if low is None or high is None else f"[{fixed(low, 3)}, {fixed(high, 3)}]"
         values = (
             node["held_out"]["mean"],
             node["null"]["mean"],
             node["null"]["p_value"],
             node["explained"],
             node["in_sample"]["mean"],
-            node["held_out"]["sup"],
             node["diameters"]["held_out"]["mean"],
         )
-        mean, null, p_value, explained, in_sample, sup, diameters = (value.number() for value in values)
+        mean, null, p_value, explained, in_sample, diameters = (value.number() for value in values)
         rows.append(
             (
                 Cell(rung_name(rung), strong=rung == verdict),
-                Cell(fixed(mean), mean),
+                Cell(fixed(mean, 3), mean),
                 Cell(span, low),
-                Cell(fixed(null), null),
+                Cell(fixed(null, 3), null),
                 Cell(p_cell(node["null"]), p_value),
                 Cell(fixed(explained, 3), explained),
-                *(Cell(fixed(value), value) for value in (in_sample, sup, diameters)),
+                *(Cell(fixed(value, 3), value) for value in (in_sample, diameters)),
             )
         )
     return Table(

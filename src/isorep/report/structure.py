@@ -135,12 +135,6 @@ def _scores(result: Node) -> Section | None:
         "rows that were shuffled; ≤ marks the smallest that the number of shuffles allows. Corrected values run from "
         "chance (0) to the best (1), on those rows. Intervals come from random halves of the rows, or of the groups."
     )
-    fitted = [NAMES.get(name, name) for name, node in entries if node["chance"]["method"].text().startswith("Pearson")]
-    if fitted:
-        said += (
-            f" Of {', '.join(fitted)} few shuffles were measured: p is the tail of a Pearson III distribution that was "
-            "fitted to them."
-        )
     meanings = tuple((NAMES[name], MEANING[name], "") for name, _ in entries if name in MEANING)
     parts = (_figure(entries), table, Prose((said,)), Definitions(meanings) if meanings else None)
     return Section("scores", "Scores", tuple(part for part in parts if part is not None))

@@ -25,8 +25,6 @@ from .families import FAMILIES, LEAST, Family, Measured, Task, roles
 from .pairs import Pair
 from .splits import half, halves_interval, looked_at, recoded
 
-_ENOUGH = 99  # shuffles from which on counting them says enough
-_FEWEST_FOR_A_TAIL = 20
 Tick = Callable[[], None]
 
 
@@ -80,8 +78,7 @@ def chances(task: Task, families: Sequence[str], n: int, rng: np.random.Generato
             fewer.setdefault(len(some.rows), []).append(name)
         for score, value in observed.values.items():
             values = np.array([each.values[score] for each in draws])
-            tail = family.slow and _has_a_tail(values)
-            nulls[score] = null_of(values, value, higher_is_closer=True, distinct=some.distinct, tail=tail)
+            nulls[score] = null_of(values, value, higher_is_closer=True, distinct=some.distinct)
         if name == "infomec":
             tables = [each.record.nmi for each in draws]
     notes = shuffles.notes(n)
@@ -89,11 +86,6 @@ def chances(task: Task, families: Sequence[str], n: int, rng: np.random.Generato
     if without:
         notes.append(f"{', '.join(without)} have no chance level: too few rows can change places")
     return Chances(nulls, tables, notes)
-
-
-def _has_a_tail(draws: Array) -> bool:
-    """Whether few draws can be taken for a sample of a smooth distribution: no two are alike."""
-    return _FEWEST_FOR_A_TAIL <= len(draws) < _ENOUGH and len(np.unique(draws)) == len(draws)
 
 
 @dataclass(frozen=True, eq=False)

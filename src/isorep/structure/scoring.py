@@ -78,7 +78,7 @@ def score_factors(
         Random halves of the rows for intervals, half as many for DCI; 0 for none.
     n_null : int
         Shuffled pairings for chance levels and p-values; 0 for none. DCI, which is slow, is measured on a fifth as
-        many, on 20 at least; below 99 its p-values come from a Pearson III distribution fitted to them.
+        many, on 20 at least.
     random_state : int
         Seed of splits, halves and shuffles.
     progress : callable, optional

@@ -167,6 +167,7 @@ def translate(
         verdict=judge(*pair.names, records[best], retrieval),
         caveats=(
             *_about_rows(pair, records[best], repeats, random_state),
+            *([] if work.left_out is None else [f"{work.left_out}; the map leaves them out"]),
             *collect_caveats(*work.sides, pairs, match, labels, retrieval, work.resolved),
         ),
     )

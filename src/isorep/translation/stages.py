@@ -11,7 +11,7 @@ from ..alignment import AffineMap
 from ..comparison.result import Side
 from ..comparison.sides import describe_side, rms_radius
 from ..comparison.stages import Pair
-from ..conditioning import factor_covariance
+from ..conditioning import factor_covariance, left_out_sentence
 from ..moments import fold_moments, leave_one_out, merged, require_memory
 from ..representation import Array, rounding_of
 from ..resampling import assign_blocks, group_codes, ratio_jackknife, t_interval
@@ -33,11 +33,24 @@ class Work:
         )
         self.rounding = rounding_of(pair.x)
         self.total = merged(self.codes)
+        self.left_out = self._drop_dead_columns()
         self.training = Training(merged(self.codes[:-1]), self.rounding)
         (old, self.resolved), (new, _) = map_blocks(lambda one: self._side(one.start), 2, 1)
         self.sides = old, new
         self.radius = new.rms_radius
         self.unit = float(np.trace(self.training.moments.xx)) / pair.x.shape[1]
+
+    def _drop_dead_columns(self) -> str | None:
+        """Take columns of the old vectors that hardly vary out of the moments, so that no map uses them.
+
+        Least squares would give them huge coefficients, and what is noise here may be larger noise in a store.
+        """
+        total = self.total
+        factor = factor_covariance(total.xx, total.n, total.source_mean, self.rounding)
+        for moments in (*self.codes, total):
+            moments.xx[factor.left_out], moments.xx[:, factor.left_out] = 0.0, 0.0
+            moments.xy[factor.left_out] = 0.0
+        return left_out_sentence(factor, self.pair.names[0])
 
     def select(self, kinds: Sequence[str]) -> tuple[dict[str, Setting], dict[str, float], str]:
         """The setting of every kind and its RMS error over the selection folds, in radii; and the best kind."""
