@@ -287,8 +287,8 @@ def _about_diameters(result: Comparison) -> list[str]:
     for side, size in ((result.target, result.forward.diameter), (result.source, result.reverse.diameter)):
         if not size.exact:
             said.append(
-                f"the diameter of {side.name} lies between {size.lower:.6g} and {size.upper:.6g}; the lower bound, a "
-                "distance that occurs, is the unit"
+                f"the diameter of {side.name} lies between {size.lower:.6g} and {size.upper:.6g}; errors in diameters "
+                "are in units of the lower bound, a distance that occurs"
             )
         if size.value > 8 * side.rms_radius:
             said.append(
