@@ -95,3 +95,17 @@ def test_the_best_rung_exceeds_itself_by_nothing_and_excesses_are_paired():
     excess, interval = result.rungs[other].excess, result.rungs[other].interval
     assert excess.low <= errors[other] - errors[best] <= excess.high
     assert excess.high - excess.low < 0.5 * (interval.high - interval.low), "rows that are hard for one are for both"
+
+
+def test_rows_of_one_group_alone_do_not_tell_how_groups_vary():
+    """Rows that occur again in other groups are not scored; what is left may lie in one group, or in a few."""
+    rng = np.random.default_rng(0)
+    groups, tokens = np.arange(400) // 40, np.arange(400) % 20
+    table = rng.normal(size=(60, 3))
+    tokens[:40] = 20 + np.arange(40)  # one group of rows that occur once
+    x = table[tokens]
+    result = isorep.compare(x, x, groups=groups, **FAST | {"n_null": 5})
+    assert result.settings["rows_scored"] == 40
+    assert all(rung.interval.high == np.inf for rung in result.rungs.values())
+    assert result.verdict.rung is None
+    assert '"high": null' in result.to_json()
