@@ -5,10 +5,12 @@ import pytest
 
 import isorep
 from isorep.cli.compare_many import recurring_words
-from isorep.comparison.caveats import FEW_ROWS, about_offset, about_sides, span
-from isorep.comparison.result import Side
+from isorep.comparison.caveats import FEW_ROWS, about_offset, about_sides, about_size, about_units, span
+from isorep.comparison.result import Error, Rung, Side
 from isorep.comparison.sides import half_variance_share
 from isorep.comparison.statistics import efficiency_sentence, told_efficiency
+from isorep.comparison.verdict import WITHOUT_LINEAR, WITHOUT_NULL, judge, left_over
+from isorep.resampling import Interval, Shuffles, null_of
 
 from ..data import noisy_pair, rotation, sources
 
@@ -155,3 +157,186 @@ def test_the_table_of_many_runs_has_errors_and_ranges():
     line = result.table().splitlines()[2]
     assert f"{rung.mean:.4f}  {rung.mean_se:.4f}  {rung.min:.4f} to {rung.max:.4f}" in line
     assert result.summary().count("row mapped onto column") == 1
+
+
+def a_rung(name, error, reach=0.01, excess=0.0, chance=1.0, explained=None):
+    """A rung with this error and half-width, and shuffled pairings about this chance."""
+    held = Error(error, error, error, {})
+    draws = np.linspace(chance - 0.02, chance + 0.02, 99)
+    return Rung(
+        name,
+        held,
+        held,
+        Interval(error - reach, error + reach),
+        Interval(-excess, excess),
+        null_of(draws, error, higher_is_closer=False),
+        1.0,
+        explained=explained,
+    )
+
+
+@pytest.mark.parametrize(
+    ("rigid", "linear", "rung", "words"),
+    [
+        (a_rung("rigid", 0.2), a_rung("linear", 0.19), "rigid", "a and b agree up to a rigid motion"),
+        (a_rung("rigid", 0.5), a_rung("linear", 0.5), "rigid", "a and b agree up to a rigid motion"),
+        (a_rung("rigid", 0.51), a_rung("linear", 0.51), "rigid", "a and b agree in part only, up to a rigid motion"),
+        (a_rung("rigid", 0.2, excess=0.04), a_rung("linear", 0.19), "linear", "agree up to a linear map."),
+        (a_rung("rigid", 1.2), a_rung("linear", 1.1), None, "the best one, linear, is no better than chance."),
+        (
+            a_rung("rigid", 1.0),
+            a_rung("linear", 0.9, 0.2),
+            None,
+            "the best one, linear, differs from chance, but its interval reaches it.",
+        ),
+        (
+            a_rung("rigid", 1.2, chance=1.5),
+            a_rung("linear", 1.1, chance=1.5),
+            None,
+            "the best one, linear, is no better than predicting the mean.",
+        ),
+        (
+            a_rung("rigid", 1.2, chance=1.5),
+            a_rung("linear", 0.98, 0.1, chance=1.5),
+            None,
+            "the best one, linear, may be no better than predicting the mean, by its interval.",
+        ),
+    ],
+)
+def test_every_verdict_is_said_where_it_is_true(rigid, linear, rung, words):
+    verdict = judge({"rigid": rigid, "linear": linear}, 0.03, "a", "b")
+    assert verdict.rung == rung
+    assert words in verdict.sentence
+    assert "mean distances to the mean (chance 1." in verdict.sentence
+
+
+def test_rows_that_are_too_few_for_their_interval_are_not_said_to_be_at_chance():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 2))
+    y = 0.6 * x + rng.normal(size=x.shape)
+    result = isorep.compare(x, y, rungs=("rigid", "linear"), worst_case=False)
+    assert result.rungs["rigid"].null.p_value == pytest.approx(1 / 101)
+    assert result.verdict.rung is None
+    assert "differs from chance, but its interval reaches it" in result.verdict.sentence
+
+
+def test_no_verdict_is_made_without_what_it_takes():
+    rung = a_rung("linear", 0.1)
+    assert judge({"rigid": rung}, 0.03, "a", "b").sentence == WITHOUT_LINEAR
+    without = Rung("linear", rung.held_out, rung.in_sample, rung.interval, rung.excess, None, 1.0)
+    assert judge({"linear": without}, 0.03, "a", "b").sentence == WITHOUT_NULL
+    assert judge({"linear": rung}, 0.03, "a", "b", scored=19).sentence.startswith("No verdict: only 19 rows could be")
+    assert judge({"linear": rung}, 0.03, "a", "b", scored=1).sentence.startswith("No verdict: only 1 row could be")
+    assert judge({"linear": rung}, 0.03, "a", "b", scored=20).rung == "linear"
+
+
+def test_r2_is_told_where_it_says_what_the_error_says():
+    assert left_over(0.3, 0.9) == "a held-out error of 0.300 mean distances to the mean, R² 0.90"
+    assert left_over(0.9, 0.9) == "a held-out error of 0.900 mean distances to the mean"
+    assert left_over(0.3, None) == "a held-out error of 0.300 mean distances to the mean"
+
+
+def test_few_rows_are_said_to_be_few_and_rotations_undetermined():
+    assert about_size(500, 100, 5) == []
+    (few,) = about_size(499, 100, 5)
+    assert few.startswith("only 499 rows for 100 dimensions (fewer than 5 per dimension)")
+    assert len(about_size(126, 100, 5)) == 1
+    assert "leave part of the rotation undetermined" in about_size(125, 100, 5)[1]
+
+
+def test_few_groups_and_few_shuffles_are_told():
+    groups = np.repeat(np.arange(19), 3)
+    (found,) = about_units(groups, Shuffles(57, groups), 100, True)
+    assert found == "only 19 groups: intervals that leave them out in turn are approximate"
+    assert "only 19 sets of equal rows" in about_units(groups, Shuffles(57, groups), 100, False)[0]
+    groups = np.repeat(np.arange(20), 3)
+    assert about_units(groups, Shuffles(60, groups), 100, True) == []
+    assert about_units(None, Shuffles(60), 100, False) == []
+    four = np.repeat(np.arange(4), 3)
+    assert "there are only 24 different ways" in about_units(four, Shuffles(12, four), 100, True)[0]
+    assert not any("different ways" in each for each in about_units(four, Shuffles(12, four), 20, True))
+    unequal = np.repeat(np.arange(20), [9] * 10 + [8] * 10)
+    (cut,) = about_units(unequal, Shuffles(170, unequal), 100, True)
+    assert cut.startswith("p-values compare 160 of 170 rows: ")
+
+
+def test_medians_are_told_where_few_rows_set_the_means():
+    x, y = noisy_pair(300, 4, 0.1)
+    assert not said(isorep.compare(x, y, **FAST), "few rows set the mean errors")
+    y[:30] = 5 * np.random.default_rng(0).normal(size=(30, 4))
+    result = isorep.compare(x, y, **FAST)
+    (found,) = said(result, "few rows set the mean errors onto target")
+    rung = result.rungs["rigid"]
+    norms = np.linalg.norm(y - y.mean(axis=0), axis=1)
+    median = rung.held_out.quantiles["0.5"] * rung.unit / np.median(norms)
+    assert rung.median == pytest.approx(median)
+    assert f"rigid {rung.median:.3f} for {rung.held_out.mean:.3f}" in found
+
+
+def test_a_row_far_out_that_both_sides_share_leaves_one_story_where_both_errors_are_small():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(500, 5))
+    x[7] = 1000
+    y = x + 0.1 * rng.normal(size=x.shape)
+    assert not said(isorep.compare(x, y, **FAST), "tell another story")
+
+
+def test_diameters_say_what_they_are():
+    x, y = noisy_pair(300, 4, 0.1)
+    assert not said(isorep.compare(x, y, **FAST), "diameter")
+    bounded = isorep.compare(x, y, **FAST, diameter="bound")
+    sizes = [each.diameter for each in (bounded.forward, bounded.reverse)]
+    assert len(said(bounded, "errors in diameters are in units of the lower bound")) == sum(not s.exact for s in sizes)
+    assert not all(size.exact for size in sizes)
+    y[0] *= 100
+    (found,) = said(isorep.compare(x, y, **FAST), "outliers set the diameter")
+    assert found.startswith("outliers set the diameter of target: it is ")
+
+
+def test_directions_that_end_at_different_rungs_are_told():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(600, 6))
+    part = x[:, :2] + 0.05 * rng.normal(size=(600, 2))
+    result = isorep.compare(x, part, **FAST | {"n_boot": 1, "n_null": 20})
+    (found,) = said(result, "instead of")
+    forward, reverse = result.verdict.rung or "no rung", result.reverse.verdict.rung or "no rung"
+    assert found.startswith(f"from target to source the verdict is {reverse} instead of {forward}")
+    ends = [each.rungs["linear"].held_out.mean for each in (result.forward, result.reverse)]
+    assert f"a linear map leaves {ends[0]:.3f} of target and {ends[1]:.3f} of source" in found
+    y = x @ rotation(6, 0)
+    assert not said(isorep.compare(x, y, **FAST), "instead of")
+    assert said(result, "widths differ (6 and 2): the narrower side is padded with zeros")
+    assert not said(isorep.compare(x, y, **FAST), "widths differ")
+
+
+def test_rows_by_id_are_said_to_be_joined_or_half_known():
+    x, y = noisy_pair(100, 3, 0.1)
+    ids = np.arange(100)
+    a, b = isorep.Representation(x, ids, "a"), isorep.Representation(y[:90], ids[:90], "b")
+    assert (
+        "joined by id: 90 common rows, 10 dropped from a and 0 from b"
+        in isorep.compare(a, b, join=True, **FAST).caveats
+    )
+    half = "rows are paired by position: only one side has row ids, so nothing confirms it"
+    assert half in isorep.compare(a, y, **FAST).caveats
+    assert not said(isorep.compare(x, y, **FAST), "row ids")
+    assert not said(isorep.compare(a, isorep.Representation(y, ids, "b"), **FAST), "row ids")
+
+
+def test_remarks_about_many_runs_are_made_where_they_are_true():
+    x, y = noisy_pair(300, 4, 0.2)
+    z = x @ rotation(4, 3) + 0.2 * np.random.default_rng(5).normal(size=x.shape)
+    four = isorep.compare_many([x, y, z, x + 0.1], **LADDER, n_null=0)
+    three = isorep.compare_many([x, y, z[:, :3]], **LADDER, n_null=0)
+    assert said(three, "with 3 runs no one can be called an outlier: that takes at least 4")
+    assert not said(four, "can be called an outlier")
+    assert said(three, "widths differ (3, 4): narrower runs are padded with zeros")
+    assert not said(four, "widths differ")
+    assert not said(four, "drawn at random")
+
+
+def test_many_rows_are_said_to_be_sampled(monkeypatch):
+    monkeypatch.setattr("isorep.comparison.many.entry.MOST_ROWS", 200)
+    x, y = noisy_pair(300, 3, 0.2)
+    result = isorep.compare_many([x, y], **LADDER, n_null=0)
+    assert said(result, "maps are fitted to all 300 rows; mean errors are those of 200 rows, drawn at random")

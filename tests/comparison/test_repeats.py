@@ -109,6 +109,17 @@ def test_too_few_different_rows_are_said_to_be_fitted_to():
     )
 
 
+def test_a_side_whose_equal_rows_are_not_held_out_is_not_said_to_be():
+    rng = np.random.default_rng(0)
+    labels = np.eye(4)[rng.integers(0, 4, 400)]
+    pairs = rng.normal(size=(200, 3))[np.arange(400) // 2]
+    one, other = said(isorep.compare(labels, pairs, **COMPARE), "equal an earlier row")
+    assert one == (
+        "200 of 400 rows of target equal an earlier row: equal rows are held out and shuffled together, as 200 sets"
+    )
+    assert other.startswith("396 of 400 rows of source equal an earlier row: too few distinct rows")
+
+
 def test_only_one_side_with_repeats_is_named():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(300, 3))[np.arange(600) // 2]

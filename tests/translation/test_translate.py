@@ -109,7 +109,10 @@ def test_unrelated_vectors_are_said_to_be_unrelated():
     rng = np.random.default_rng(0)
     result = isorep.translate(rng.normal(size=(600, 8)), rng.normal(size=(600, 8)))
     assert result.verdict.answer == "unrelated"
-    assert "As paired, the rows of old and new are not related" in result.verdict.sentence
+    held = result.maps[result.best].held_out
+    assert "As paired, the rows of old and new are not shown to be related" in result.verdict.sentence
+    assert f"(error {held.mean:.3f}, up to {held.interval.high:.3f} by its interval" in result.verdict.sentence
+    assert held.interval.high >= 1
     assert result.maps[result.best].held_out.mean > 0.9
     assert result.maps[result.best].recall.recall[10] < 0.1
 

@@ -20,7 +20,7 @@ FEW_ROWS = 0.1  # share of rows with half of the variance, below which a word is
 MOSTLY = 0.5  # share of identity's squared error from which on it is a difference of means
 _LEAST_OFFSET = 0.05  # RMS radii by which means must differ to be worth a word
 APART = 1.5  # factor between mean and median error from which on both are told
-NEGLIGIBLE = 0.01  # errors below which the factor means nothing
+NEGLIGIBLE = 0.05  # difference below which the factor means nothing
 _NAMED = 6  # runs that a remark names
 
 
@@ -121,7 +121,7 @@ def _about_medians(result: Comparison) -> list[str]:
             if (np.isfinite(rung.median) and max(rung.median, 1e-12) / max(rung.held_out.mean, 1e-12) > APART)
             or max(rung.held_out.mean, 1e-12) / max(rung.median, 1e-12) > APART
         ]
-        told = [rung for rung in apart if max(rung.median, rung.held_out.mean) > NEGLIGIBLE]
+        told = [rung for rung in apart if abs(rung.median - rung.held_out.mean) > NEGLIGIBLE]
         if told:
             listed = ", ".join(f"{rung.name} {rung.median:.3f} for {rung.held_out.mean:.3f}" for rung in told)
             said.append(
@@ -287,8 +287,8 @@ def _about_diameters(result: Comparison) -> list[str]:
     for side, size in ((result.target, result.forward.diameter), (result.source, result.reverse.diameter)):
         if not size.exact:
             said.append(
-                f"the diameter of {side.name} lies between {size.lower:.6g} and {size.upper:.6g}; the lower bound, a "
-                "distance that occurs, is the unit"
+                f"the diameter of {side.name} lies between {size.lower:.6g} and {size.upper:.6g}; errors in diameters "
+                "are in units of the lower bound, a distance that occurs"
             )
         if size.value > 8 * side.rms_radius:
             said.append(

@@ -159,6 +159,13 @@ def ratio_influence(errors: Array, radii: Array, scored: Array | None) -> tuple[
     return ratio, (errors - ratio * radii) / size
 
 
-def interval_of(estimate: float, variance: float, blocks: Array, least: float = 0.0) -> Interval:
-    """Student's interval for an estimate whose variance came from so many blocks."""
-    return t_interval(estimate, float(np.sqrt(variance)), int(blocks.max()) + 1, least=least)
+def interval_of(
+    estimate: float, variance: float, blocks: Array, least: float = 0.0, scored: Array | None = None
+) -> Interval:
+    """Student's interval for an estimate whose variance came from so many blocks: those with rows that are scored."""
+    count = int(blocks.max()) + 1
+    told = count if scored is None else len(np.unique(blocks[scored]))
+    if told < 2:  # one block does not tell how blocks vary
+        return Interval(least, float("inf"))
+    variance *= (told / (told - 1)) / (count / (count - 1))
+    return t_interval(estimate, float(np.sqrt(variance)), told, least=least)

@@ -38,11 +38,14 @@ class Repeats:
         given, and where the sets are too few.
     scored : (n,) bool array or None
         With groups: rows that do not occur again in another fold; None for all.
+    held : int or None
+        The side whose equal rows make up ``groups``, where those of all sides leave too few sets.
     """
 
     counts: tuple[int, ...]
     groups: Array | None = None
     scored: Array | None = None
+    held: int | None = None
 
     @property
     def count_scored(self) -> int | None:
@@ -51,19 +54,25 @@ class Repeats:
 
     def notes(self, names: Sequence[str], n: int) -> list[str]:
         """What a reader should know."""
-        found = [(name, count) for name, count in zip(names, self.counts, strict=True) if count]
+        found = [side for side, count in enumerate(self.counts) if count]
         if not found:
             return []
-        listed = " and ".join(f"{count} of {n} rows of {name} equal an earlier row" for name, count in found)
+        told = {side: f"{self.counts[side]} of {n} rows of {names[side]} equal an earlier row" for side in found}
+        listed = " and ".join(told.values())
         if self.groups is not None:
             units = int(self.groups.max()) + 1
-            return [f"{listed}: equal rows are held out and shuffled together, as {units} sets"]
+            here = listed if self.held is None else told.pop(self.held)
+            said = [f"{here}: equal rows are held out and shuffled together, as {units} sets"]
+            return said if self.held is None or not told else [*said, f"{' and '.join(told.values())}: {_TOO_FEW}"]
         if self.scored is not None:
             return [
                 f"{listed}: {int(self.scored.sum())} rows are scored, those that do not occur again among the rows "
                 "that maps are fitted to"
             ]
-        return [f"{listed}: too few distinct rows to hold equal ones out together, so that maps were fitted to them"]
+        return [f"{listed}: {_TOO_FEW}"]
+
+
+_TOO_FEW = "too few distinct rows to hold equal ones out together, so that maps were fitted to them"
 
 
 def repeats_without_groups(codes: Sequence[Array], folds: int, within: Array | None) -> Repeats:
@@ -75,12 +84,12 @@ def repeats_without_groups(codes: Sequence[Array], folds: int, within: Array | N
     counts = _counts(codes)
     if not any(counts):
         return Repeats(counts)
-    for groups in (_joined(codes), *codes):
+    for side, groups in enumerate((_joined(codes), *codes), start=-1):
         if within is not None:
             groups = np.unique(np.stack([groups, within]), axis=1, return_inverse=True)[1]
         units = int(groups.max()) + 1
         if max(LEAST_UNITS, folds) <= units < n and np.bincount(groups).max() <= _LARGEST * n:
-            return Repeats(counts, np.asarray(groups))
+            return Repeats(counts, np.asarray(groups), held=None if side < 0 else side)
     return Repeats(counts)
 
 

@@ -275,11 +275,16 @@ class Work:
                     both = np.subtract(moved.get(name, 0.0), moved.get(other, 0.0))
                 variance = error_variance(own - its, both, blocks, rows)
                 variance += extra[name] + extra[other] if name != other else 0.0
-                return interval_of(ratio - base, variance, blocks, least=-np.inf)
+                return interval_of(ratio - base, variance, blocks, -np.inf, self.scored)
 
             ends = {
                 name: Ends(
-                    interval_of(ratio, error_variance(own, moved.get(name), blocks, rows) + extra[name], blocks),
+                    interval_of(
+                        ratio,
+                        error_variance(own, moved.get(name), blocks, rows) + extra[name],
+                        blocks,
+                        scored=self.scored,
+                    ),
                     beyond(name, best),
                     beyond(name, "linear") if "linear" in told else None,
                 )

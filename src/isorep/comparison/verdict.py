@@ -15,6 +15,7 @@ from __future__ import annotations
 from .result import Rung, Verdict
 
 TOLERANCE = 0.03  # mean distances to the mean
+FOUND = 0.05  # p-value up to which a relation is found, though it may explain nothing for sure
 PARTLY = 0.5  # error above which two sides agree in part only; the rung is the same
 PHRASES = {
     "identity": "as they are",
@@ -75,10 +76,13 @@ def _unexplained(best: Rung, source: str, target: str) -> str:
     said = f"{source} and {target} are not explained by any rung"
     left = f"{left_over(best.held_out.mean, best.explained)} ({_chance(best)})"
     if not best.below_null:
-        return f"{said}: the best one, {best.name}, is no better than chance. It leaves {left}."
-    if not best.below_mean:
-        return f"{said}: the best one, {best.name}, is no better than predicting the mean. It leaves {left}."
-    return f"{said}: the rows do not settle how near one comes to the best one, {best.name}. It leaves {left}."
+        found = best.null is not None and best.null.p_value <= FOUND
+        what = "differs from chance, but its interval reaches it" if found else "is no better than chance"
+    elif best.held_out.mean < 1:
+        what = "may be no better than predicting the mean, by its interval"
+    else:
+        what = "is no better than predicting the mean"
+    return f"{said}: the best one, {best.name}, {what}. It leaves {left}."
 
 
 def left_over(error: float, explained: float | None) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from ..representation import Array, Representation, RowMatch
 from ..rows import no_progress, read_rows
 from .result import Comparison, Side, Verdict, View
+from .rungs import RUNGS
 from .sides import MOST
 from .stages import Pair, Work
 
@@ -28,10 +29,13 @@ def views_of(work: Work, result: Comparison, tolerance: float, seed: int) -> tup
     outlying = outlying_rows(work.residuals.radii)
     if outlying.any() and work.pair.n - int(outlying.sum()) >= 10 * work.n_folds:
         count = int(outlying.sum())
-        said = f"without the {count} row{'s' if count > 1 else ''} that carry half of the variance"
+        said = f"without the {f'{count} rows that carry' if count > 1 else 'row that carries'} half of the variance"
         found.append(_view(work, "without_outlying_rows", said, ~outlying, None, tolerance, seed))
-    if dominated((result.source, result.target)):
-        if few_columns((work.total.xx, work.total.yy)):
+    sides = dominated((result.source, result.target))
+    if sides:
+        sums = ((result.source, work.total.xx), (result.target, work.total.yy))
+        # Standardising columns undoes a rotation, so that it is asked only of sides that columns dominate.
+        if few_columns([each for side, each in sums if side in sides]):
             said, bases = "with all columns at unit variance", [_standardiser(work, side) for side in range(2)]
         elif work.pair.n >= 5 * max(result.source.columns, result.target.columns):
             said, bases = "with all principal directions at unit variance", [_whitener(work, side) for side in range(2)]
@@ -70,15 +74,15 @@ def few_columns(sums: Sequence[Array]) -> bool:
         spread = np.sort(np.diagonal(each))[::-1]
         total = float(spread.sum())
         count = int(np.searchsorted(np.cumsum(spread), MOST * total)) + 1
-        if count <= max(1, FEW_DIRECTIONS * len(spread)):
-            return True
-    return False
+        if count > max(1, FEW_DIRECTIONS * len(spread)):
+            return False
+    return True
 
 
 def qualified(verdict: Verdict, views: Sequence[View], reverse: bool = False) -> Verdict:
     """The verdict with what it hangs on, where a view says something else."""
     rungs = [(view, view.reverse_rung if reverse else view.rung) for view in views]
-    differing = [(view, rung) for view, rung in rungs if rung != verdict.rung]
+    differing = [(view, rung) for view, rung in rungs if _differs(view, rung, verdict.rung)]
     if not differing or verdict.sentence.startswith("No verdict"):
         return verdict
     told = " ".join(
@@ -89,6 +93,13 @@ def qualified(verdict: Verdict, views: Sequence[View], reverse: bool = False) ->
     what = {"without_outlying_rows": "Few rows decide this.", "at_unit_variance": "Few dimensions decide this."}
     reason = " ".join(what[view.name] for view, _ in differing)
     return Verdict(verdict.rung, f"{verdict.sentence} {reason} {told}", f"{reason} {told}")
+
+
+def _differs(view: View, rung: str | None, told: str | None) -> bool:
+    """Whether a view gives another answer: at unit variance stretches are undone, so that a smaller rung is none."""
+    if rung is None or told is None or view.name != "at_unit_variance":
+        return rung != told
+    return RUNGS.index(rung) > RUNGS.index(told)
 
 
 def _view(

@@ -32,11 +32,13 @@ def judge(old: str, new: str, best: MapRecord, retrieval: Retrieval) -> Verdict:
     The best answer also asks that they find at least 80 % of the neighbours that native queries find.
     """
     if unrelated(best):
+        interval = best.held_out.interval
+        upto = "" if interval is None else f", up to {interval.high:.3f} by its interval"
         return Verdict(
             "unrelated",
-            f"As paired, the rows of {old} and {new} are not related: on rows it has not seen, the best map is no "
-            f"better than the mean (error {best.held_out.mean:.3f}, where 1 is the mean). Check that both hold the "
-            "same items in the same order before you embed again.",
+            f"As paired, the rows of {old} and {new} are not shown to be related: on rows it has not seen, the best "
+            f"map may be no better than the mean (error {best.held_out.mean:.3f}{upto}, where 1 is the mean). Check "
+            "that both hold the same items in the same order before you embed again.",
         )
     k = headline_k(retrieval.at)
     found, native, raw = (each.recall[k] for each in (best.recall, retrieval.ceiling, retrieval.floor))

@@ -1,0 +1,84 @@
+"""The ICA rung sees no row twice: Gaussian rows, which determine nothing, give it nothing."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+
+import isorep
+
+from ..data import rotation, sources
+
+FAST = {"rungs": ("signed_permutation", "rigid", "linear", "ica"), "n_null": 0, "n_boot": 0, "worst_case": False}
+N, D = 900, 6
+
+
+def pair(shared, noise, rng):
+    """Two rotations of shared rows, each with noise of its own."""
+    for seed in (11, 12):
+        rows = shared @ rotation(D, seed)
+        yield rows + noise * rows.std() * rng.normal(size=rows.shape)
+
+
+def of_random_rotations(x, y, count, rng):
+    """The error of ICA's map with whitened components turned at random, matched by pairs all the same."""
+    white = [side - side.mean(axis=0) for side in (x, y)]
+    white = [np.sqrt(N) * np.linalg.svd(side, full_matrices=False)[0] for side in white]
+    target = y - y.mean(axis=0)
+    found = []
+    for _ in range(count):
+        one, other = (side @ np.linalg.qr(rng.normal(size=(D, D)))[0] for side in white)
+        correlations = one.T @ other / N
+        left, right = linear_sum_assignment(-np.abs(correlations))
+        matched = np.empty_like(other)
+        matched[:, right] = one[:, left] * np.sign(correlations[left, right])
+        mixed = matched @ np.linalg.lstsq(other, target, rcond=None)[0]
+        found.append(np.linalg.norm(mixed - target, axis=1).sum() / np.linalg.norm(target, axis=1).sum())
+    return np.array(found)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+@pytest.mark.parametrize("spread", [1.0, 3.0])
+def test_gaussian_rows_give_ica_no_more_than_random_rotations(spread, noise):
+    rng = np.random.default_rng(0)
+    x, y = pair(rng.normal(size=(N, D)) * np.geomspace(1, spread, D), noise, rng)
+    result = isorep.compare(x, y, **FAST)
+    random = of_random_rotations(x, y, 60, rng)
+    # held out is the mean of six pairs of fits
+    assert abs(result.rungs["ica"].held_out.mean - random.mean()) < 5 * random.std(ddof=1) / np.sqrt(6)
+    assert result.ica_efficiency < 0.25
+    assert result.rungs["rigid"].held_out.mean < 0.2
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_sources_that_are_not_gaussian_give_it_much(noise):
+    rng = np.random.default_rng(0)
+    x, y = pair(sources(N, D), noise, rng)
+    result = isorep.compare(x, y, **FAST)
+    random = of_random_rotations(x, y, 60, rng)
+    assert result.rungs["ica"].held_out.mean < 0.6 * random.min()
+    assert result.ica_efficiency > 0.6
+
+
+def test_gaussian_components_are_said_to_be_undetermined_and_others_are_not():
+    rng = np.random.default_rng(0)
+    words = "cannot be told from Gaussian ones: their directions are not determined"
+    gaussian = isorep.compare(*pair(rng.normal(size=(N, D)), 0.0, rng), **FAST)
+    (found,) = [caveat for caveat in gaussian.caveats if words in caveat]
+    assert "of 6 independent components of each of source and target" in found
+    sharp = isorep.compare(*pair(sources(N, D), 0.0, rng), **FAST)
+    assert not [caveat for caveat in sharp.caveats if words in caveat]
+
+
+def test_two_groups_leave_the_rung_out_and_three_do_not():
+    rng = np.random.default_rng(0)
+    x = rng.laplace(size=(200, 3))
+    y = x + 0.1 * rng.normal(size=x.shape)
+    two = isorep.compare(x, y, folds=2, groups=np.arange(200) % 2, **FAST)
+    assert "ica" not in two.rungs
+    words = "the ICA rung was left out: each side is unmixed on groups of its own, which takes at least 3 groups"
+    assert words in two.caveats
+    three = isorep.compare(x, y, folds=2, groups=np.arange(200) % 3, **FAST)
+    assert "ica" in three.rungs
+    assert words not in three.caveats
+    without = isorep.compare(x, y, folds=2, groups=np.arange(200) % 2, **FAST | {"rungs": ("rigid", "linear")})
+    assert words not in without.caveats

@@ -1,0 +1,93 @@
+"""P-values are uniform where there is nothing to find, and related pairs are found whatever the shuffles."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import isorep
+
+from ..data import rotation
+
+FAST = {"rungs": ("rigid", "linear"), "worst_case": False, "diameter": "bound"}
+
+
+def walks(groups, rng, d=3):
+    """A random walk inside every group."""
+    steps = rng.normal(size=(len(groups), d))
+    return np.concatenate([np.cumsum(steps[groups == group], axis=0) for group in range(groups.max() + 1)])
+
+
+def test_p_values_of_independent_walks_in_groups_of_unequal_size_are_uniform():
+    replicates, found, explained = 120, {"rigid": [], "linear": []}, 0
+    for seed in range(replicates):
+        rng = np.random.default_rng(seed)
+        groups = np.repeat(np.arange(12), rng.integers(3, 40, 12))
+        result = isorep.compare(walks(groups, rng), walks(groups, rng), groups=groups, n_null=19, n_boot=0, **FAST)
+        explained += result.verdict.rung is not None
+        for name, each in found.items():
+            each.append(result.rungs[name].null.p_value)
+    for name, each in found.items():
+        for level in (0.1, 0.5):
+            low, high = stats.binom.interval(0.999, replicates, level)
+            assert low <= np.sum(np.array(each) <= level + 1e-9) <= high, (name, level)
+    assert explained <= stats.binom.ppf(0.999, replicates, 0.1)
+
+
+def ten_runs():
+    rng = np.random.default_rng(1)
+    groups = np.repeat(np.arange(60), 4)
+    shared = rng.normal(size=(60, 3))[groups] + 0.3 * rng.normal(size=(240, 3))
+    return [shared @ rotation(3, run) + 0.3 * rng.normal(size=shared.shape) for run in range(10)], groups
+
+
+def test_all_related_pairs_of_ten_runs_are_explained():
+    runs, groups = ten_runs()
+    result = isorep.compare_many(runs, rungs=("rigid", "linear"), groups=groups)
+    apart = ~np.eye(10, dtype=bool)
+    linear = result.rungs["linear"]
+    assert all(result.verdicts[i][j] is not None for i in range(10) for j in range(10) if i != j)
+    assert (linear.null_low[apart] > linear.upper[apart]).all(), "no pair in its true order is among the shuffled"
+    assert (linear.null[apart] > 0.9).all()
+    assert result.verdict.rung == "rigid"
+
+
+def test_every_pair_draws_its_own_shuffles():
+    runs, groups = ten_runs()
+    same = isorep.compare_many([runs[0], runs[1]] * 3, rungs=("linear",), groups=groups, n_null=5)
+    nulls = [same.rungs["linear"].null[i, j] for i, j in ((0, 1), (2, 3), (4, 5), (0, 3), (2, 5))]
+    assert len(set(nulls)) == 5, "the same two runs, at five places"
+    again = isorep.compare_many([runs[0], runs[1]] * 3, rungs=("linear",), groups=groups, n_null=5)
+    np.testing.assert_array_equal(again.rungs["linear"].null, same.rungs["linear"].null)
+
+
+def test_p_is_never_below_what_draws_and_distinct_shuffles_allow():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3))
+    alike = x + 0.1 * rng.normal(size=x.shape)
+    null = isorep.compare(x, alike, n_null=9, **FAST).rungs["linear"].null
+    assert null.p_value == null.smallest_p == pytest.approx(0.1)
+    assert null.p_text == "<= 0.1"
+    few = isorep.compare(x, alike, n_null=200, groups=np.arange(200) % 5, **FAST)
+    assert few.rungs["linear"].null.p_value == few.rungs["linear"].null.smallest_p == pytest.approx(1 / 120)
+    assert any("there are only 120 different ways to shuffle" in caveat for caveat in few.caveats)
+    many = isorep.compare_many([x, alike], rungs=("rigid", "linear"), groups=np.arange(200) % 5)
+    assert np.nanmin(many.rungs["linear"].p_value) == pytest.approx(1 / 120)
+
+
+def test_what_classes_explain_is_chance_within_them():
+    """Two sides that share their class and nothing else agree, and do not inside classes."""
+    rng = np.random.default_rng(0)
+    classes = rng.integers(0, 6, 400)
+    x, y = (rng.normal(size=(6, 4))[classes] + 0.3 * rng.normal(size=(400, 4)) for _ in range(2))
+    alone = isorep.compare(x, y, n_null=40, **FAST)
+    assert alone.verdict.rung == "linear"
+    inside = isorep.compare(x, y, n_null=40, within=classes, **FAST)
+    assert inside.verdict.rung is None
+    assert "is no better than chance" in inside.verdict.sentence
+    assert inside.rungs["linear"].null.p_value > 0.05
+    assert inside.rungs["linear"].held_out.mean == pytest.approx(alone.rungs["linear"].held_out.mean)
+    assert "chance is within 6 classes" in " ".join(inside.caveats)
+    assert "chance is within" not in " ".join(alone.caveats)
+    many = isorep.compare_many([x, y], rungs=("rigid", "linear"), within=classes)
+    assert many.agreed_rung(0, 1) is None
+    assert isorep.compare_many([x, y], rungs=("rigid", "linear")).agreed_rung(0, 1) == "linear"
