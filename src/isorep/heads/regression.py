@@ -120,7 +120,7 @@ def _errors(work: Work, inside: AffineMap, asked: Asked, rng: np.random.Generato
         here = work.fold_of[rows]
         for fold in np.unique(here):
             mine = np.flatnonzero(here == fold)
-            fitted[rows.start + mine] = maps.without[fold][0].residual_norms(x[mine], y[mine])
+            fitted[rows.start + mine] = maps.without[fold][0][0].residual_norms(x[mine], y[mine])
 
     map_blocks(evaluate, pair.n, max(64, block_rows(pair.x.shape[1], pair.y.shape[1]) // 4))
     size = work.diameters("auto")[1]
