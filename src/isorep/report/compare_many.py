@@ -84,8 +84,9 @@ def _tiles(result: Node, rung: str, names: list[str]) -> tuple[tuple[str, str, s
         tiles.append((f"held-out error, {rung_name(rung)}", fixed(mean, 3), said))
         if sum(nulls) > 0:
             chance = sum(nulls) / len(nulls)
-            explained = f"; {percent(sum(1 - r * r for r in rms) / len(rms))} of the variance is explained, held out"
-            said = f"shuffled rows give {fixed(chance, 3)}{explained if rms else ''}"
+            said = f"shuffled rows give {fixed(chance, 3)}"
+            if rms:
+                said += f"; {percent(sum(1 - r * r for r in rms) / len(rms))} of the variance is explained, held out"
             tiles.append(("share of chance", percent(mean / chance), said))
     share = result["consensus"]["share"].number()
     if share is not None:
