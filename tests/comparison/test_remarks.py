@@ -1,11 +1,21 @@
 """What is said beside the numbers: offsets, few rows that dominate, R², efficiencies, and remarks about many runs."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import isorep
 from isorep.cli.compare_many import recurring_words
-from isorep.comparison.caveats import FEW_ROWS, about_offset, about_sides, about_size, about_units, span
+from isorep.comparison.caveats import (
+    FEW_ROWS,
+    about_components,
+    about_offset,
+    about_sides,
+    about_size,
+    about_units,
+    span,
+)
 from isorep.comparison.result import Error, Rung, Side
 from isorep.comparison.sides import half_variance_share
 from isorep.comparison.statistics import efficiency_sentence, told_efficiency
@@ -340,3 +350,29 @@ def test_many_rows_are_said_to_be_sampled(monkeypatch):
     x, y = noisy_pair(300, 3, 0.2)
     result = isorep.compare_many([x, y], **LADDER, n_null=0)
     assert said(result, "maps are fitted to all 300 rows; mean errors are those of 200 rows, drawn at random")
+
+
+def unmixed(gaussian=0, converged=True, rows=1000):
+    whole = SimpleNamespace(components_=np.zeros((4, 4)))
+    return SimpleNamespace(gaussian=gaussian, converged=converged, rows_used=rows, whole=whole)
+
+
+def test_components_that_are_not_determined_settled_or_of_all_rows_are_told():
+    sides = [side("a"), side("b"), side("c")]
+    assert about_components(sides, [unmixed()] * 3) == []
+    assert about_components(sides, [unmixed(), unmixed(converged=False), unmixed()]) == [
+        "ICA of b did not settle within its sweeps"
+    ]
+    (found,) = about_components(sides, [unmixed(2), unmixed(), unmixed()])
+    assert found.startswith("2 of 4 independent components of a cannot be told from Gaussian ones")
+    (found,) = about_components(sides, [unmixed(2), unmixed(3), unmixed(2)])
+    assert found.startswith("2 to 3 of 4 independent components of each of the 3 runs cannot be told")
+    assert about_components(sides, [unmixed(rows=500)] * 3) == ["ICA of all 3 runs was estimated from 500 of 1000 rows"]
+
+
+def test_two_runs_are_called_the_two_runs():
+    x, y = noisy_pair(300, 4, 0.2)
+    assert isorep.compare_many([x, y], **LADDER).verdict.sentence.startswith("The two runs agree up to a rigid motion")
+    independent = [np.random.default_rng(seed).normal(size=(300, 4)) for seed in range(2)]
+    sentence = isorep.compare_many(independent, **LADDER).verdict.sentence
+    assert sentence.startswith("The two runs are not explained from each other by any rung.")

@@ -156,7 +156,7 @@ def test_held_out_errors_are_those_of_compare():
     linear = isorep.compare(m.f, noisy, rungs=["linear"], groups=groups, n_null=0, n_boot=0, worst_case=False)
     both = found.regression
     assert both.diameter == pytest.approx(linear.diameter.value)
-    assert both.regression.error.mean == pytest.approx(linear.rungs["linear"].held_out.mean)
+    assert both.regression.error.mean == pytest.approx(linear.rungs["linear"].in_diameters.held_out.mean)
     error = np.linalg.norm(found.transform(m.f) - noisy, axis=1)
     assert both.head.error.mean == pytest.approx(error.mean() / both.diameter)
     assert both.head.r2 == pytest.approx(1 - (error**2).sum() / np.sum(centred(noisy) ** 2))

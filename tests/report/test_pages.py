@@ -48,8 +48,9 @@ def test_the_ladder_shows_the_numbers_of_the_result_in_both_directions():
     for direction in ("forward", "reverse"):
         rung = result[direction]["rungs"]["linear"]
         low, high = rung["interval"]["low"], rung["interval"]["high"]
-        cells = f"{rung['held_out']['mean']:.3f}", f"[{low:.3f}, {high:.3f}]", f"{rung['null']['mean']:.3f}"
-        for cell in (*cells, f"{rung['in_sample']['mean']:.3f}", f"{rung['diameters']['held_out']['mean']:.3f}"):
+        values = [rung[part]["mean"] for part in ("held_out", "null", "in_sample")]
+        values += [rung["explained"], rung["diameters"]["held_out"]["mean"]]
+        for cell in (f"[{low:.3f}, {high:.3f}]", *(f"{value:.3f}" for value in values)):
             assert f">{cell}</td>" in html
 
 

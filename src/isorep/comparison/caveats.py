@@ -78,7 +78,7 @@ def about_units(labels: Array | None, shuffles: Shuffles, n_null: int, given: bo
     said = list(shuffles.notes(n_null)) if n_null else []
     if labels is not None and int(labels.max()) + 1 < FEW_GROUPS:
         what = "groups" if given else "sets of equal rows"
-        said.append(f"only {int(labels.max()) + 1} {what}: intervals that leave them out in turn are approximate")
+        said.append(f"only {int(labels.max()) + 1} {what}: intervals over so few are approximate")
     return said
 
 
@@ -107,7 +107,7 @@ def about_dimensions(sides: Sequence[Side], median_r2: float | None) -> list[str
     told = "" if median_r2 is None else f"; the median R² of a column of the target is {median_r2:.2f}"
     return [
         f"few dimensions dominate {named(few, sides)}: {span(side.directions_for_most or 0 for side in few)} of "
-        f"{span(side.rank for side in few)} principal directions carry 90 % of the variance, and set the errors{told}"
+        f"{span(side.rank for side in few)} principal directions hold 90 % of the variance and set the errors{told}"
     ]
 
 
@@ -218,8 +218,8 @@ def about_sides(sides: Sequence[Side], again: Sequence[bool]) -> list[str]:
         counts = span(round(share * side.rows) for share, side in zip(shares, dominated, strict=True))
         said.append(
             f"few rows dominate {named(dominated, sides)}: {counts} of {dominated[0].rows} rows "
-            f"({span((100 * share for share in shares), '.1f')} %) carry half of the variance, so that they set the "
-            "RMS radius and the fits; without them errors and verdict may differ"
+            f"({span((100 * share for share in shares), '.1f')} %) hold half of the variance and set the RMS radius and "
+            "the fits; without them errors and verdict may differ"
         )
     deficient = [side for side in sides if side.rank < min(side.columns, side.rows - 1)]
     if deficient:

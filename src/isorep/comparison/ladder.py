@@ -12,11 +12,11 @@ import numpy as np
 from ..errors import InputError
 from ..ica import ICA
 from ..moments import require_memory
-from ..resampling import assign_folds, equal_rows
+from ..resampling import equal_rows
 from ..rows import Progress, no_progress
 from .caveats import collect_caveats, too_few_rows
 from .diameters import SEARCHES
-from .repeats import repeats_across_folds, repeats_without_groups
+from .repeats import hold_out
 from .result import Comparison
 from .rungs import PARTS, RUNGS
 from .settings import check_counts, check_seed, check_tolerance, checked_rungs, common_codes
@@ -109,11 +109,7 @@ def compare(
     seeds = np.random.SeedSequence(random_state).spawn(4)
     for_folds, for_ica, _, for_blocks = (np.random.default_rng(seed) for seed in seeds)
     codes = equal_rows(pair.x), equal_rows(pair.y)
-    repeats = repeats_without_groups(codes, folds, classes) if labels is None else None
-    units = labels if repeats is None else repeats.groups
-    fold_of = assign_folds(pair.n, folds, units, for_folds)
-    if repeats is None:
-        repeats = repeats_across_folds(codes, fold_of)
+    units, fold_of, repeats = hold_out(codes, labels, folds, classes, for_folds)
     if "ica" in names and units is not None and int(units.max()) + 1 < PARTS:
         names = [name for name in names if name != "ica"]
     work = Work(pair, fold_of, folds, units, names, report, within=classes, scored=repeats.scored)

@@ -7,15 +7,14 @@ then reproduces what it was shown, and two embedding tables that have nothing in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..errors import InputError
 from ..representation import Array, Matrix
-from ..resampling import equal_rows
+from ..resampling import assign_folds, equal_rows
 from ..rows import read_rows
 
 LEAST_UNITS = 20  # sets of equal rows that folds, shuffles and intervals need to be made of
@@ -40,12 +39,15 @@ class Repeats:
         With groups: rows that do not occur again in another fold; None for all.
     held : int or None
         The side whose equal rows make up ``groups``, where those of all sides leave too few sets.
+    instead_of_groups : bool
+        Whether groups were given that could not be kept whole.
     """
 
     counts: tuple[int, ...]
     groups: Array | None = None
     scored: Array | None = None
     held: int | None = None
+    instead_of_groups: bool = False
 
     @property
     def count_scored(self) -> int | None:
@@ -63,6 +65,8 @@ class Repeats:
             units = int(self.groups.max()) + 1
             here = listed if self.held is None else told.pop(self.held)
             said = [f"{here}: equal rows are held out and shuffled together, as {units} sets"]
+            if self.instead_of_groups:
+                said[0] += "; groups are not kept whole, since hardly a row could be scored with them"
             return said if self.held is None or not told else [*said, f"{' and '.join(told.values())}: {_TOO_FEW}"]
         if self.scored is not None:
             return [
@@ -73,6 +77,27 @@ class Repeats:
 
 
 _TOO_FEW = "too few distinct rows to hold equal ones out together, so that maps were fitted to them"
+
+
+def hold_out(
+    codes: Sequence[Array], groups: Array | None, folds: int, within: Array | None, rng: np.random.Generator
+) -> tuple[Array | None, Array, Repeats]:
+    """Which rows move as one, the fold of each row, and what was done about repeated rows.
+
+    Without groups equal rows are the units. With groups rows that occur again in another fold are not scored; where that
+    leaves hardly any, equal rows are the units after all, and groups are not kept whole.
+    """
+    n = len(codes[0])
+    alone = repeats_without_groups(codes, folds, within)
+    if groups is None:
+        return alone.groups, assign_folds(n, folds, alone.groups, rng), alone
+    fold_of = assign_folds(n, folds, groups, rng)
+    repeats = repeats_across_folds(codes, fold_of)
+    if repeats.scored is None or int(repeats.scored.sum()) >= LEAST_UNITS:
+        return groups, fold_of, repeats
+    if alone.groups is None:
+        return groups, fold_of, repeats if repeats.scored.any() else Repeats(repeats.counts)
+    return alone.groups, assign_folds(n, folds, alone.groups, rng), replace(alone, instead_of_groups=True)
 
 
 def repeats_without_groups(codes: Sequence[Array], folds: int, within: Array | None) -> Repeats:
@@ -101,11 +126,6 @@ def repeats_across_folds(codes: Sequence[Array], fold_of: Array) -> Repeats:
         np.minimum.at(first, side, fold_of)
         np.maximum.at(last, side, fold_of)
         again |= (first != last)[side]
-    if again.all():
-        raise InputError(
-            "no row can be scored: each occurs again, as an equal row, in a group of another fold. Without groups, "
-            "equal rows are held out together"
-        )
     return Repeats(_counts(codes), scored=~again if again.any() else None)
 
 

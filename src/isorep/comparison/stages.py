@@ -177,7 +177,7 @@ class Work:
             return None
         x, y = self.pair.x, self.pair.y
         thin, draw = seed.spawn(2)
-        icas = None if self.unmixed is None else (self.unmixed[0].whole, self.unmixed[1].whole)
+        icas = None if self.unmixed is None else (self.unmixed[0].parts[0], self.unmixed[1].parts[1])
         return shuffled_errors(
             x,
             y,

@@ -40,6 +40,12 @@ def judge(rungs: dict[str, Rung], tolerance: float, source: str, target: str, sc
         return Verdict(None, WITHOUT_LINEAR)
     if linear.null is None:
         return Verdict(None, WITHOUT_NULL)
+    if linear.null.smallest_p > FOUND:
+        return Verdict(
+            None,
+            f"No verdict: {linear.null.n} shuffled pairings cannot rule out chance, since p cannot fall below "
+            f"{linear.null.smallest_p:.2g}.",
+        )
     if scored is not None and scored < LEAST_SCORED:
         return Verdict(None, too_few_scored(scored))
     best = best_rung(rungs)

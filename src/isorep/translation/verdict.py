@@ -89,7 +89,7 @@ def collect_caveats(
     if match.half_identified:
         said.append("rows are paired by position: only one side has row ids, so nothing confirms it")
     if groups is not None and int(groups.max()) + 1 < FEW_GROUPS:
-        said.append(f"only {int(groups.max()) + 1} groups: intervals that leave them out in turn are approximate")
+        said.append(f"only {int(groups.max()) + 1} groups: intervals over so few are approximate")
     for side in (old, new):
         if side.rank < min(side.columns, pairs["all"] - 1):
             constant = f", {side.constant_columns} of them constant columns" if side.constant_columns else ""

@@ -17,7 +17,7 @@ from ...resampling import Null, Shuffles, assign_folds, equal_rows
 from ...rows import Progress, no_progress, read_rows, select
 from ..diameters import Diameter, find_diameter
 from ..null import shuffled_errors
-from ..repeats import repeats_across_folds, repeats_without_groups
+from ..repeats import hold_out
 from ..residuals import Centre, FittedRung, residual_pass
 from ..rungs import PARTS, RUNGS, UnmixedSide, paired_sample, unmix
 from ..settings import check_counts, check_seed, check_tolerance, checked_rungs
@@ -133,10 +133,7 @@ class Work:
         self.seeds = np.random.SeedSequence(seed).spawn(4)  # as in compare, so that the folds are the same
         for_folds, self._for_ica, _, self._for_rows = (np.random.default_rng(each) for each in self.seeds)
         codes = tuple(equal_rows(values) for values in runs.values)
-        implied = repeats_without_groups(codes, n_folds, runs.within) if runs.labels is None else None
-        self.labels = runs.labels if implied is None else implied.groups
-        self.fold_of = assign_folds(runs.n, n_folds, self.labels, for_folds)
-        self.repeats = repeats_across_folds(codes, self.fold_of) if implied is None else implied
+        self.labels, self.fold_of, self.repeats = hold_out(codes, runs.labels, n_folds, runs.within, for_folds)
         self.roundings = [rounding_of(values) for values in runs.values]
         if self.labels is not None and int(self.labels.max()) + 1 < PARTS:
             self.rungs = [name for name in rungs if name != "ica"]
@@ -234,7 +231,7 @@ class Work:
             most = max(NULL_ROWS, NULL_ROWS_PER_DIMENSION * max(x.shape[1], y.shape[1]))
             training = pairs.training_set(i, j, 0)
             if self.unmixed is not None:
-                training = replace(training, icas=(self.unmixed[i].whole, self.unmixed[j].whole))
+                training = replace(training, icas=(self.unmixed[i].parts[0], self.unmixed[j].parts[1]))
             drawn = shuffled_errors(
                 x,
                 y,

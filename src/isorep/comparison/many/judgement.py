@@ -125,7 +125,7 @@ def judge_ensemble(
         left = _left(rungs["linear"], ordered, names)
         lost = len(reached) - len(explained)
         if not explained:
-            what = f"{who} are not explained from each other by any rung."
+            what = f"No rung explains any pair of {_among(len(core), len(apart))}."
         else:
             what = f"{who} do not all agree: {lost} of the {len(reached)} ordered pairs are not explained by any rung."
         return Verdict(None, f"{what} Linear maps leave {left}.{aside}")
@@ -144,6 +144,10 @@ def _need_less(explained: list[str], rung: str, ladder: list[str]) -> str:
         return ""
     largest = max(less, key=ladder.index)
     return f" {len(less)} of the {len(explained)} ordered pairs need no more than the {largest} rung."
+
+
+def _among(count: int, apart: int) -> str:
+    return f"the other {count} runs" if apart else f"the {'two' if count == 2 else count} runs"
 
 
 def _who(count: int, apart: int) -> str:
