@@ -218,7 +218,7 @@ def test_the_null_of_unrelated_runs_is_where_they_are(rng):
         assert matrix.p_value[apart].min() > matrix.smallest_p
         assert np.isnan(np.diag(matrix.null)).all()
     assert result.verdict.rung is None
-    assert "not explained from each other by any rung" in result.verdict.sentence
+    assert "No rung explains any pair of the" in result.verdict.sentence
     assert all(rung is None for row in result.verdicts for rung in row)
 
 

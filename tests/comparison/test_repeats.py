@@ -62,13 +62,23 @@ def test_many_runs_of_repeated_rows_are_judged_as_pairs_are():
     assert np.nanmin(again.rungs["linear"].p_value[0, 1]) > 0.05
 
 
-def test_rows_that_all_occur_again_in_other_groups_are_refused_and_few_left_give_no_verdict():
+def test_groups_give_way_to_equal_rows_where_hardly_a_row_could_be_scored():
     rng = np.random.default_rng(0)
-    tokens, groups = np.arange(300) % 20, np.arange(300) // 10
-    one, other = rng.normal(size=(25, 3)), rng.normal(size=(25, 3))
-    with pytest.raises(isorep.InputError, match="no row can be scored: each occurs again, as an equal row"):
-        isorep.compare(one[tokens], other[tokens], groups=groups, **COMPARE)
-    tokens[:5] = 20 + np.arange(5)
+    tokens, groups = np.arange(900) % 60, np.arange(900) // 30
+    one, other = rng.normal(size=(60, 3)), rng.normal(size=(60, 3))
+    apart = isorep.compare(one[tokens], other[tokens], groups=groups, **COMPARE)
+    assert apart.verdict.rung is None
+    assert any("groups are not kept whole" in caveat for caveat in apart.caveats)
+    assert apart.settings["rows_scored"] == 900
+    same = isorep.compare(one[tokens], 2 * one[tokens] @ rotation(3, 1), groups=groups, **COMPARE)
+    assert same.verdict.rung == "rigid"
+
+
+def test_few_rows_that_can_be_scored_give_no_verdict():
+    rng = np.random.default_rng(0)
+    tokens, groups = np.arange(300) % 12, np.arange(300) // 10
+    tokens[:5] = 12 + np.arange(5)
+    one = rng.normal(size=(17, 3))
     result = isorep.compare(one[tokens], one[tokens], groups=groups, **COMPARE)
     assert result.verdict.rung is None
     assert "No verdict: only 5 rows could be scored" in result.verdict.sentence

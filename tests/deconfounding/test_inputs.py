@@ -108,7 +108,7 @@ RARE = TREATED & (PLATE == "plate 00")
         ((X, ONE_EACH, PLATE), {}, "Name it with control="),
         ((X, ONE_EACH, PLATE), {"control": "z"}, "control 'z': label holds 'x', 'y'"),
         ((X, ONE_EACH, PLATE), {"control": ["x", "y"]}, "every value of label is named as a control"),
-        ((X, TREATED[1:], PLATE), {}, "one label a row is needed: (300,)"),
+        ((X, TREATED[1:], PLATE), {}, "one label per row is needed: (300,)"),
         ((X, "perturbed", PLATE), {}, "names a column, and the embedding is an array"),
         ((X, np.where(TREATED, 1, np.nan), PLATE), {}, "label is missing for"),
         ((X, TREATED, [None, *PLATE[1:]]), {}, "batch is missing for 1 rows, the first at row 0"),

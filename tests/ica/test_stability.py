@@ -161,7 +161,7 @@ def test_what_cannot_be_done_is_refused():
             isorep.stability(x, n_restarts=wrong)
     with pytest.raises(InputError, match="whiten=None"):
         isorep.stability(x, ica=ICA(whiten=None))
-    with pytest.raises(InputError, match=r"one label a row is needed: \(100,\)"):
+    with pytest.raises(InputError, match=r"one label per row is needed: \(100,\)"):
         isorep.stability(x, groups=[1, 2])
     with pytest.raises(InputError, match="missing for 1 rows"):
         isorep.stability(x, groups=[None, *"ab" * 49, "c"])

@@ -167,7 +167,7 @@ def test_tables_keep_the_kinds_of_their_columns(table, suffix):
     assert found.columns["size"].tolist() == frame["size"].tolist()
     assert found.columns["hue"] == pytest.approx(frame["hue"])
     assert list(read_table(f"{path}::size,shape").columns) == ["size", "shape"]
-    assert list(read_table(path, features=True).columns) == ["size", "hue"]
+    assert list(read_table(path, features=True).columns) == ["lit", "size", "hue"]
     with pytest.raises(isorep.InputError, match="there is no column 'color'"):
         read_table(f"{path}::color")
     with pytest.raises(isorep.InputError, match="there is no column 'name'"):

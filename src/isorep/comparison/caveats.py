@@ -218,8 +218,8 @@ def about_sides(sides: Sequence[Side], again: Sequence[bool]) -> list[str]:
         counts = span(round(share * side.rows) for share, side in zip(shares, dominated, strict=True))
         said.append(
             f"few rows dominate {named(dominated, sides)}: {counts} of {dominated[0].rows} rows "
-            f"({span((100 * share for share in shares), '.1f')} %) hold half of the variance and set the RMS radius and "
-            "the fits; without them errors and verdict may differ"
+            f"({span((100 * share for share in shares), '.1f')} %) hold half of the variance and set the RMS radius "
+            "and the fits; without them errors and verdict may differ"
         )
     deficient = [side for side in sides if side.rank < min(side.columns, side.rows - 1)]
     if deficient:

@@ -84,8 +84,8 @@ def hold_out(
 ) -> tuple[Array | None, Array, Repeats]:
     """Which rows move as one, the fold of each row, and what was done about repeated rows.
 
-    Without groups equal rows are the units. With groups rows that occur again in another fold are not scored; where that
-    leaves hardly any, equal rows are the units after all, and groups are not kept whole.
+    Without groups equal rows are the units. With groups rows that occur again in another fold are not scored; where
+    that leaves hardly any, equal rows are the units after all, and groups are not kept whole.
     """
     n = len(codes[0])
     alone = repeats_without_groups(codes, folds, within)

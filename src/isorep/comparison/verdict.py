@@ -40,12 +40,6 @@ def judge(rungs: dict[str, Rung], tolerance: float, source: str, target: str, sc
         return Verdict(None, WITHOUT_LINEAR)
     if linear.null is None:
         return Verdict(None, WITHOUT_NULL)
-    if linear.null.smallest_p > FOUND:
-        return Verdict(
-            None,
-            f"No verdict: {linear.null.n} shuffled pairings cannot rule out chance, since p cannot fall below "
-            f"{linear.null.smallest_p:.2g}.",
-        )
     if scored is not None and scored < LEAST_SCORED:
         return Verdict(None, too_few_scored(scored))
     best = best_rung(rungs)
@@ -83,7 +77,9 @@ def _unexplained(best: Rung, source: str, target: str) -> str:
     left = f"{left_over(best.held_out.mean, best.explained)} ({_chance(best)})"
     if not best.below_null:
         found = best.null is not None and best.null.p_value <= FOUND
-        what = "differs from chance, but its interval reaches it" if found else "is no better than chance"
+        few = best.null is not None and best.null.smallest_p > FOUND
+        what = "is not shown to beat chance by so few shuffled pairings" if few else "is no better than chance"
+        what = "differs from chance, but its interval reaches it" if found else what
     elif best.held_out.mean < 1:
         what = "may be no better than predicting the mean, by its interval"
     else:

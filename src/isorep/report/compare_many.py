@@ -84,8 +84,8 @@ def _tiles(result: Node, rung: str, names: list[str]) -> tuple[tuple[str, str, s
         tiles.append((f"held-out error, {rung_name(rung)}", fixed(mean, 3), said))
         if sum(nulls) > 0:
             chance = sum(nulls) / len(nulls)
-            share = sum(1 - error * error for error in rms) / max(len(rms), 1)
-            explained = f"; {percent(share)} of the variance is explained, held out" if rms else ""
+            squares = sum(1 - error * error for error in rms) / max(len(rms), 1)
+            explained = f"; {percent(squares)} of the variance is explained, held out" if rms else ""
             tiles.append(("chance", fixed(chance, 3), f"the error of shuffled rows{explained}"))
     share = result["consensus"]["share"].number()
     if share is not None:
