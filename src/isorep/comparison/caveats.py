@@ -9,6 +9,7 @@ import numpy as np
 from ..conditioning import Factor, left_out_sentence
 from ..representation import Array, Matrix, RowMatch
 from ..resampling import FEW_GROUPS, Shuffles
+from .figures import principal_r2
 from .pairing import broken_pairing
 from .repeats import Repeats, near_copies
 from .result import Comparison, Side
@@ -39,7 +40,7 @@ def collect_caveats(result: Comparison, work: Work, match: RowMatch, repeats: Re
         *about_offset([result.forward.identity_offset], [_identity_in_radii(result)]),
         *_about_sides(result, work.took_second_pass),
         *about_left_out(sides, work.factors),
-        *about_dimensions(sides, _median_r2(result)),
+        *about_dimensions(sides, _median_r2(result, work), "principal direction"),
         *_about_medians(result),
         *([] if work.unmixed is None else about_components(sides, work.unmixed)),
         *_about_missing_ica(result, wanted_ica),
@@ -89,22 +90,21 @@ def about_classes(count: int | None) -> list[str]:
     return [f"chance is within {count} classes: pairings are shuffled inside each, so that it holds what they explain"]
 
 
-def _median_r2(result: Comparison) -> float | None:
-    """The median R² of the target's dimensions under the rung of the verdict, or the linear one."""
-    found = result.figures.get("dimensions")
-    if not found:
+def _median_r2(result: Comparison, work: Work) -> float | None:
+    """The median held-out R² along the target's principal directions, under the verdict's rung or the linear one."""
+    rung = result.verdict.rung if result.verdict.rung not in (None, "identity", "ica") else "linear"
+    if not dominated((result.source, result.target)) or rung not in work.fitted:
         return None
-    rung = result.verdict.rung if result.verdict.rung in found["r2"] else "linear"
-    values = found["r2"].get(rung)
-    return None if not values else float(np.median(values))
+    maps = [each[0][0] for each in work.fitted[rung].without]
+    return float(np.median(principal_r2(work.folds, maps, work.total.yy)))
 
 
-def about_dimensions(sides: Sequence[Side], median_r2: float | None) -> list[str]:
-    """Few dimensions that dominate."""
+def about_dimensions(sides: Sequence[Side], median_r2: float | None, kind: str = "column") -> list[str]:
+    """Few dimensions that dominate; the median R² is that of a column or of a principal direction."""
     few = dominated(sides)
     if not few:
         return []
-    told = "" if median_r2 is None else f"; the median R² of a column of the target is {median_r2:.2f}"
+    told = "" if median_r2 is None else f"; the median R² of a {kind} of the target is {median_r2:.2f}"
     return [
         f"few dimensions dominate {named(few, sides)}: {span(side.directions_for_most or 0 for side in few)} of "
         f"{span(side.rank for side in few)} principal directions hold 90 % of the variance and set the errors{told}"

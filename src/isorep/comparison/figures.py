@@ -9,6 +9,7 @@ import numpy as np
 from scipy import linalg
 
 from ..alignment import AffineMap, SignedPermutation
+from ..alignment.base import column_errors
 from ..moments import Moments
 from ..representation import Array, Matrix
 from ..rows import read_rows
@@ -88,6 +89,20 @@ def reproducibility(folds: Sequence[Moments], maps: Mapping[str, Sequence[Affine
         "order": np.argsort(-reference, kind="stable").tolist(),
         "r2": {name: _rounded(np.maximum(values, -9.0), 4) for name, values in r2.items()},
     }
+
+
+def principal_r2(folds: Sequence[Moments], maps: Sequence[AffineMap], yy: Array) -> Array:
+    """The held-out R² along every principal direction of the target, whatever basis its columns are in."""
+    variances, axes = linalg.eigh(yy)
+    kept = variances > 1e-10 * max(float(variances[-1]), 0.0)
+    variances, axes = variances[kept], axes[:, kept]
+    errors = np.zeros(len(variances))
+    for rows, fitted in zip(folds, maps, strict=True):
+        matrix = fitted.matrix[:, : fitted.target_width]
+        shift = (rows.target_mean - fitted.target_mean) - (rows.source_mean - fitted.source_mean) @ matrix
+        spread = np.einsum("ij,ij->j", axes, rows.yy @ axes)
+        errors += column_errors(matrix @ axes, shift @ axes, rows.n, rows.xx, rows.xy @ axes, spread)
+    return np.asarray(1 - errors / variances)
 
 
 def residual_histogram(residuals: dict[str, Array], unit: float, null_means: dict[str, float]) -> dict[str, Any]:
