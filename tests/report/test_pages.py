@@ -206,7 +206,7 @@ def test_a_qualified_verdict_is_not_shown_as_a_success():
 
 def test_an_unexplained_pair_says_so_in_its_heading():
     rng = np.random.default_rng(0)
-    result = isorep.compare(rng.normal(size=(200, 3)), rng.normal(size=(200, 3)), n_null=10, n_boot=50)
+    result = isorep.compare(rng.normal(size=(200, 3)), rng.normal(size=(200, 3)), n_null=20, n_boot=50)
     html = render(json.loads(result.to_json()))
     assert "<h1>source and target are not explained by any rung: the best one, " in html
     assert "is no better than chance.</h1>" in html
