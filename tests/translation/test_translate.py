@@ -249,3 +249,18 @@ def test_progress_is_told_by_stage():
     isorep.translate(*pair(200), n_queries=20, progress=lambda *step: told.append(step))
     assert {stage for stage, _, _ in told} >= {"moments", "selection", "retrieval"}
     assert all(done <= total for _, done, total in told)
+
+
+def test_columns_that_hardly_vary_are_left_out_of_every_map_and_named():
+    rng = np.random.default_rng(0)
+    old = rng.normal(size=(1500, 6))
+    new = old @ rng.normal(size=(6, 6)) + 0.1 * rng.normal(size=(1500, 6))
+    dead = np.concatenate([old, 1e-9 * rng.normal(size=(1500, 2)) + [0.0, 1e-3]], axis=1)
+    plain, found = (isorep.translate(each, new, random_state=1) for each in (old, dead))
+    for kind in ("rigid", "linear", "ridge"):
+        assert found.maps[kind].held_out.mean == pytest.approx(plain.maps[kind].held_out.mean, rel=1e-6)
+    assert any("2 columns of old hardly vary" in caveat and "leaves them out" in caveat for caveat in found.caveats)
+    assert not any("hardly vary" in caveat for caveat in plain.caveats)
+    louder = dead.copy()
+    louder[:, 6:] += 1e-4 * rng.normal(size=(1500, 2))  # the noise of another machine
+    assert found.translator.transform(louder) == pytest.approx(found.translator.transform(dead), abs=1e-9)

@@ -205,7 +205,7 @@ def _column(source: Any, given: Any, title: str, n: int, *, missing: bool = Fals
             raise InputError(f"{given!r} names a column, and the embedding is an array: pass the labels themselves")
     labels = np.asarray(given, dtype=object)
     if labels.ndim != 1 or len(labels) != n:
-        raise InputError(f"{title} has shape {labels.shape} where one label a row is needed: ({n},)")
+        raise InputError(f"{title} has shape {labels.shape} where one label per row is needed: ({n},)")
     texts = np.array([as_label(label) for label in labels.tolist()], dtype=str)
     absent = np.isin(texts, MISSING)
     if absent.any() and not missing:

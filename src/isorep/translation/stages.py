@@ -50,6 +50,8 @@ class Work:
         for moments in (*self.codes, total):
             moments.xx[factor.left_out], moments.xx[:, factor.left_out] = 0.0, 0.0
             moments.xy[factor.left_out] = 0.0
+            # one mean for all, or merging would put the differences of means back
+            moments.source_mean = np.where(factor.left_out, total.source_mean, moments.source_mean)
         return left_out_sentence(factor, self.pair.names[0])
 
     def select(self, kinds: Sequence[str]) -> tuple[dict[str, Setting], dict[str, float], str]:
