@@ -2,8 +2,8 @@
 Two trainings of one autoencoder, up the ladder
 ================================================
 
-Are the latents of two seeds the same? Not dimension by dimension, but nearly so up to a rotation. The bars are
-held-out errors in units of the target's diameter, the whiskers their intervals, the grey ticks what shuffled rows give.
+Are the latents of two seeds the same? Not dimension by dimension, but nearly so up to a rotation. The bars are held-out
+errors (1 is no better than predicting the mean), the whiskers their intervals, the grey ticks what shuffled rows give.
 """
 
 # %%
@@ -17,7 +17,7 @@ images = load_digit_images()
 runs = [train_autoencoder(images, seed=seed).encode(images) for seed in (0, 1)]
 
 # %%
-# Compare them. The verdict is the smallest group that explains the pair as well as a linear map does.
+# Compare them. The verdict is the smallest group that explains the pair about as well as the best one does.
 result = isorep.compare(runs[0], runs[1])
 print(result)
 
@@ -34,7 +34,7 @@ for place, (name, rung) in enumerate(rungs.items()):
         f"{rung.held_out.mean:.3f}", (place, rung.held_out.mean), (0, 4), textcoords="offset points", ha="center"
     )
 axes.set_xticks(range(len(rungs)), [name.replace("_", "\n") for name in rungs])
-axes.set_ylabel("held-out error (diameters)")
+axes.set_ylabel("held-out error (1: no better than the mean)")
 axes.set_title("Two seeds of a digit autoencoder; dotted: shuffled pairings")
 axes.spines[["top", "right"]].set_visible(False)
 plt.show()

@@ -22,7 +22,7 @@ result = isorep.compare_many(runs)
 print(result.verdict)
 
 # %%
-# The ladder over all ordered pairs: RMS error on rows that the maps have not seen, in units of the target's RMS radius.
+# The ladder over all ordered pairs: the error on rows that maps have not seen; 1 is no better than predicting the mean.
 # Lower is closer, and 1 is as bad as predicting the mean.
 print(result.table())
 
@@ -31,7 +31,7 @@ print(result.table())
 # every run that the mean of the others explains. Right: which independent components recur.
 figure, (left, middle, right) = plt.subplots(1, 3, figsize=(11.5, 3.6), layout="constrained")
 order = list(result.clustering.order)
-errors = result.rungs["rigid"].rms[np.ix_(order, order)].copy()
+errors = result.rungs["rigid"].error[np.ix_(order, order)].copy()
 np.fill_diagonal(errors, np.nan)
 image = left.imshow(errors, cmap="Blues_r", vmin=0, vmax=1)
 names = [result.names[run] for run in order]
