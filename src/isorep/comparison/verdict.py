@@ -92,7 +92,7 @@ def left_over(error: float, explained: float | None) -> str:
     said = f"a held-out error of {error:.3f} mean distances to the mean"
     if explained is None or abs(1 - error**2 - explained) > 0.3:  # few rows set one of the two
         return said
-    return f"{said}, R² {explained:.2f}"
+    return f"{said}, R² {round(explained, 2) + 0.0:.2f}"  # no minus zero
 
 
 def _chance(rung: Rung) -> str:
