@@ -271,3 +271,13 @@ def test_decimals_are_numbers_dates_are_refused_and_long_digits_are_labels(tmp_p
         as_columns(tmp_path / "f.parquet", "factors")
     (tmp_path / "f.csv").write_text("id2,x\n" + "".join(f"1234567890123456789{i % 2},{i}\n" for i in range(8)))
     assert as_columns(tmp_path / "f.csv", "factors")[0].labels == ("12345678901234567890", "12345678901234567891")
+
+
+def test_columns_left_out_of_a_file_of_latents_are_named_in_the_result(tmp_path):
+    values = np.random.default_rng(0).normal(size=(200, 2))
+    path = tmp_path / "latents.csv"
+    rows = "\n".join(f"{a},{b},word{place % 3}" for place, (a, b) in enumerate(values))
+    path.write_text(f"one,two,word\n{rows}\n")
+    said = isorep.structure.infomec(values, path).caveats
+    assert "left out of latents.csv: 'word' (text)" in said
+    assert not any("left out of" in caveat for caveat in isorep.structure.infomec(values, values).caveats)

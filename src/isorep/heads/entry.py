@@ -6,6 +6,7 @@ from typing import Any
 
 from ..comparison.settings import check_counts, check_seed, check_tolerance, loaded
 from ..errors import InputError
+from ..representation import reading_notes
 from ..rows import Progress, no_progress
 from .closeness import closeness
 from .diversity import diversity_of
@@ -109,7 +110,9 @@ def examine(
             progress=report,
         )
     settings = _settings(mapped.classes, weights, intervals, random_state)
-    return Heads(heads, mapped, near, {**mapped.settings, **settings, "reference": reference})
+    files = [each for each in (here, there) if each is not None]
+    settings |= {"reference": reference, "reading": reading_notes(*files)}
+    return Heads(heads, mapped, near, {**mapped.settings, **settings})
 
 
 def _settings(classes: int, weights: Any, intervals: bool, seed: int) -> dict[str, Any]:

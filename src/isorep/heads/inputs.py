@@ -154,7 +154,7 @@ def checked_vector(data: Any, n: int, name: str, noun: str) -> Array | None:
 
 
 def _rows_of(data: Representation, rows: Array) -> Representation:
-    return Representation(select(data.values, rows), None if data.ids is None else data.ids[rows], data.name)
+    return replace(data, values=select(data.values, rows), ids=None if data.ids is None else data.ids[rows])
 
 
 def _refuse_folder(text: str) -> None:

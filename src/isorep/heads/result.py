@@ -61,7 +61,7 @@ class Heads(Written):
     @property
     def caveats(self) -> tuple[str, ...]:
         """What to keep in mind."""
-        said: list[str] = []
+        said: list[str] = list(self.settings.get("reading", ()))
         for part in (*self.heads, self.head_map, self.closeness):
             if part is not None:
                 named = f"{part.name}: " if isinstance(part, Diversity) and len(self.heads) > 1 else ""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..representation import Array, Representation
+from ..representation import Array, Representation, notes_on, reading_notes
 from ..rows import refuse_non_finite
 
 MOST_VALUES = 64
@@ -65,6 +65,7 @@ class Columns:
     columns: tuple[Column, ...]
     name: str
     ids: Array | None = None
+    reading: tuple[str, ...] = ()  # what was left out of a file, or converted
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
@@ -109,13 +110,22 @@ def as_columns(data: Any, role: str, discrete: Any = None) -> Columns:
     """
     if isinstance(data, Columns):
         return data if discrete is None else _told(data, discrete, role)
-    found, name, ids = _taken(data, role)
+    reading: list[str] = []
+    if isinstance(data, str | Path):
+        from ..storage.tables import read_table
+
+        table = read_table(data, features=role == "latents")
+        found, name, ids = table.columns, table.name, table.ids
+        reading = notes_on(table.name, table.left_out, table.converted)
+    else:
+        found, name, ids = _taken(data, role)
+        reading = reading_notes(data) if isinstance(data, Representation) else []
     if not found:
         raise InputError(f"{name} has no columns")
     columns = tuple(_column(str(title), values, name) for title, values in found.items())
     if columns[0].values.shape[0] < 2:
         raise InputError(f"{name} has {columns[0].values.shape[0]} rows: at least 2 are needed")
-    told = Columns(columns, name, ids)
+    told = Columns(columns, name, ids, tuple(reading))
     return told if discrete is None else _told(told, discrete, role)
 
 
@@ -139,11 +149,6 @@ def with_common_labels(a: Columns, b: Columns) -> tuple[Columns, Columns]:
 
 def _taken(data: Any, role: str) -> tuple[dict[str, Array], str, Array | None]:
     """Titles and vectors, the name of the whole, and row ids."""
-    if isinstance(data, str | Path):
-        from ..storage.tables import read_table
-
-        table = read_table(data, features=role == "latents")
-        return table.columns, table.name, table.ids
     if isinstance(data, Representation):
         refuse_non_finite(data.values, data.name or role)
         return _titled(np.asarray(data.values[:]), role), data.name or role, data.ids

@@ -18,7 +18,7 @@ def paired(factors: Any, latents: Any, *, discrete_factors: Any = None, discrete
     if _is_slotted(factors) or _is_slotted(latents):
         raise InputError("factors and latents have rows and columns; slots of three axes are for slot_identifiability")
     sources, codes = as_columns(factors, "factors", discrete_factors), as_columns(latents, "latents", discrete_latents)
-    said: list[str] = []
+    said = [*sources.reading, *codes.reading]
     if any(column.text for column in codes) and not any(column.text for column in sources):
         text = next(column.name for column in codes if column.text)
         raise InputError(
