@@ -89,7 +89,7 @@ def run_ladder(n: int, d: int) -> dict[str, Any]:
     ladder = min(times["ladder"])
     with_intervals = timed(lambda: isorep.compare(x, y, rungs=RUNGS, n_null=0, diameter="bound"))[0]
     with_null = timed(lambda: isorep.compare(x, y, rungs=RUNGS, n_boot=0, diameter="bound"))[0]
-    unit = result.diameter.value
+    unit = result.rungs["linear"].unit
     return {
         "moments_s": min(times["moments"]),
         "ladder_s": ladder,
