@@ -48,7 +48,7 @@ def test_the_ladder_shows_the_numbers_of_the_result_in_both_directions():
     for direction in ("forward", "reverse"):
         rung = result[direction]["rungs"]["linear"]
         low, high = rung["interval"]["low"], rung["interval"]["high"]
-        values = [rung[part]["mean"] for part in ("held_out", "null", "in_sample")]
+        values = [rung[part]["mean"] for part in ("held_out", "null")]
         values += [rung["explained"], rung["diameters"]["held_out"]["mean"]]
         for cell in (f"[{low:.3f}, {high:.3f}]", *(f"{value:.3f}" for value in values)):
             assert f">{cell}</td>" in html

@@ -84,7 +84,7 @@ def _tiles(result: Node, rung: str, target: str) -> tuple[tuple[str, str, str], 
         told = "" if explained is None else f"; {percent(explained)} of the variance is explained, held out"
         tiles.append(("chance", fixed(null), f"the error of shuffled rows{told}"))
     if ends is not None:
-        remark = f"certified; no rigid map does better than {fixed(ends[0], 3)}"
+        remark = f"diameters, certified; no rigid map does better than {fixed(ends[0], 3)}"
         tiles.append(("worst row, best rigid map", f"≤ {fixed(ends[1], 3)}", remark))
     if efficiency is not None:
         tiles.append(("ICA efficiency", percent(efficiency), _efficiency_remark(efficiency)))

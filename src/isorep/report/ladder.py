@@ -13,7 +13,7 @@ MOST_BINS = 200
 
 
 def ladder_table(direction: Node, name: str, title: str, verdict: str = "") -> Table:
-    """The rungs of one direction: held out, interval, null, p, in-sample."""
+    """The rungs of one direction: held out, interval, chance, p, R², and the error in diameters."""
     columns = (
         "rung",
         "held out",
@@ -21,7 +21,6 @@ def ladder_table(direction: Node, name: str, title: str, verdict: str = "") -> T
         "chance",
         "p",
         "R²",
-        "in-sample",
         "diameters",
     )
     rows = []
@@ -33,10 +32,9 @@ def ladder_table(direction: Node, name: str, title: str, verdict: str = "") -> T
             node["null"]["mean"],
             node["null"]["p_value"],
             node["explained"],
-            node["in_sample"]["mean"],
             node["diameters"]["held_out"]["mean"],
         )
-        mean, null, p_value, explained, in_sample, diameters = (value.number() for value in values)
+        mean, null, p_value, explained, diameters = (value.number() for value in values)
         rows.append(
             (
                 Cell(rung_name(rung), strong=rung == verdict),
@@ -45,7 +43,7 @@ def ladder_table(direction: Node, name: str, title: str, verdict: str = "") -> T
                 Cell(fixed(null, 3), null),
                 Cell(p_cell(node["null"]), p_value),
                 Cell(fixed(explained, 3), explained),
-                *(Cell(fixed(value, 3), value) for value in (in_sample, diameters)),
+                Cell(fixed(diameters, 3), diameters),
             )
         )
     return Table(
