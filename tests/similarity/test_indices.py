@@ -99,7 +99,8 @@ def test_single_precision_gives_the_same_values(name):
     x, y = pair(n=400)
     single = value(name, (x + 10).astype(np.float32), y.astype(np.float32))
     double = value(name, (x + 10).astype(np.float32).astype(np.float64), y.astype(np.float32).astype(np.float64))
-    assert single == pytest.approx(double, abs=2e-6)
+    # Which of two neighbours is nearer may hang on rounding, and each of the 4,000 counts 2.5e-4.
+    assert single == pytest.approx(double, abs=2e-3 if name == "mutual_knn" else 2e-6)
 
 
 def test_rank_deficient_sides_are_correlated_over_their_ranks():
