@@ -148,9 +148,13 @@ class Shuffles:
                 + ("each class of within" if within is not None else "groups")
                 + " holds a single unit"
             )
+        self._settle()
+
+    def _settle(self) -> None:
+        """What follows from the strata."""
         self.rows: Array = np.sort(np.concatenate([stratum.ravel() for stratum in self._strata]))
         self.distinct = float(_exp(sum(math.lgamma(len(stratum) + 1) for stratum in self._strata)))
-        self._place = np.full(n, -1)
+        self._place = np.full(self.n, -1)
         self._place[self.rows] = np.arange(len(self.rows))
 
     @property
@@ -178,10 +182,7 @@ class Shuffles:
         part.n = self.n
         part._left_out = "a random part of them is shuffled"
         part._strata = [_thinner(stratum, share, rng) for stratum in self._strata]
-        part.rows = np.sort(np.concatenate([stratum.ravel() for stratum in part._strata]))
-        part.distinct = float(_exp(sum(math.lgamma(len(stratum) + 1) for stratum in part._strata)))
-        part._place = np.full(self.n, -1)
-        part._place[part.rows] = np.arange(len(part.rows))
+        part._settle()
         return part
 
     def notes(self, draws: int) -> list[str]:

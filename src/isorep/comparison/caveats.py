@@ -69,7 +69,7 @@ def about_copies(
         if share is not None:
             said.append(
                 f"about {share:.0%} of the rows of {name} have a near-copy (a neighbour within a tenth of the median "
-                "distance): name rows that belong together as groups, or held-out errors are too small"
+                "distance): name rows that belong together as groups, or held-out errors may be too small"
             )
     return said
 

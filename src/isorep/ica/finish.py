@@ -71,7 +71,7 @@ def indistinct(alpha: Array, contrast: Contrast, n: int) -> Array:
     In :math:`m` dimensions of Gaussian noise the best directions reach a curvature :math:`|\alpha|` of about
     :math:`\sqrt{mv/n}`, where :math:`v/n` is the variance of :math:`\alpha` along a given direction; hardly any reaches
     twice that (thrice under the heavy-tailed cube). So these are the most components that all stay below it for their
-    number; with fewer than two rows a dimension, all of them.
+    number; with fewer than two rows per dimension, all of them.
     """
     size = np.abs(alpha)
     order = np.argsort(size, kind="stable")

@@ -33,9 +33,9 @@ class Work:
         )
         self.rounding = rounding_of(pair.x)
         self.total = merged(self.codes)
+        (old, self.resolved), (new, _) = map_blocks(lambda one: self._side(one.start), 2, 1)
         self.left_out = self._drop_dead_columns()
         self.training = Training(merged(self.codes[:-1]), self.rounding)
-        (old, self.resolved), (new, _) = map_blocks(lambda one: self._side(one.start), 2, 1)
         self.sides = old, new
         self.radius = new.rms_radius
         self.unit = float(np.trace(self.training.moments.xx)) / pair.x.shape[1]
