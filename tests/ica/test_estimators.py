@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 import isorep
 from isorep import ICA, Whitening
 from isorep.ica import GaussianityWarning, white
+from isorep.ica.white import canonical_form
 from isorep.storage import scratch
 
 from ..data import mixing, rotation, sources
@@ -447,3 +448,36 @@ def test_many_rows_are_searched_by_a_sample(monkeypatch):
     monkeypatch.setattr(search, "LEAST_ROWS", 0)
     sampled = ICA().fit(x)
     np.testing.assert_allclose(sampled.transform(x), expected.transform(x), atol=5e-3)
+
+
+def _symmetric(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Sources without skewness: every row beside its mirror image."""
+    grid = np.sqrt(3) * (2 * (np.arange(n) + 0.5) / n - 1)
+    half = np.column_stack([rng.permutation(grid) for _ in range(3)])
+    return np.vstack([half, -half]), np.array([[3.0, 0.2, 0.1], [0.3, -2.0, 0.2], [0.1, 0.3, -2.5]])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_components_without_skewness_take_the_sign_of_their_largest_loading(dtype, rng):
+    sources, mixing = _symmetric(4000, rng)
+    rows = sources @ mixing.T
+    for turned in (rows, rows[rng.permutation(len(rows))]):
+        fitted = ICA(random_state=0).fit(turned.astype(dtype))
+        leading = np.abs(fitted.mixing_).argmax(axis=0)
+        assert (np.take_along_axis(fitted.mixing_, leading[None], axis=0) > 0).all()
+
+
+def test_the_canonical_form_does_not_hang_on_last_digits(rng):
+    mixing = np.array([[0.1, 3.0, 0.2], [0.2, 0.1, -2.0], [-2.5, 0.2, 0.3]])
+    for _ in range(20):
+        excess = np.array([0.3, 0.3, 0.3]) + 1e-9 * rng.normal(size=3)
+        order, signs = canonical_form(excess, 1e-9 * rng.normal(size=3), mixing + 1e-9 * rng.normal(size=(3, 3)))
+        assert order.tolist() == [1, 2, 0]
+        assert signs.tolist() == [-1.0, 1.0, -1.0]
+
+
+def test_the_canonical_form_follows_contrast_and_skewness_where_they_differ():
+    mixing = np.array([[0.1, 3.0, 0.2], [0.2, 0.1, -2.0], [-2.5, 0.2, 0.3]])
+    order, signs = canonical_form(np.array([0.2, -0.3, 0.2001]), np.array([0.1, -0.2, 1e-3]), mixing)
+    assert order.tolist() == [1, 2, 0]
+    assert signs.tolist() == [1.0, -1.0, 1.0]

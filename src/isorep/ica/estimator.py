@@ -26,7 +26,7 @@ from .planes import conditioning
 from .solver import Rotation, rotate, uncertainty
 from .sources import Source, as_source, open_components, open_rows
 from .unwhitened import fit_unwhitened
-from .white import WhiteRows
+from .white import WhiteRows, canonical_form
 from .whitening import Whitening, columns_left_out
 
 FitProgress = Callable[[str, float, float, float], None]
@@ -48,7 +48,8 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     The sign :math:`c_j` follows each component, so sub- and super-Gaussian ones are found side by side. The fit is
     deterministic and does not depend on the basis the data come in, and components have a canonical form, so that two
     fits of the same data agree: by decreasing distance of their contrast from a Gaussian's, each with non-negative
-    skewness.
+    skewness. Where these differ by rounding alone (1e-5), the largest entry of ``mixing_`` decides: the component whose
+    entry comes first is first, and the entry is positive.
 
     Arrays, memory maps, representations read from files and Dask arrays are all taken. Rows are read in blocks;
     the whitened rows are kept in memory while they are small beside the machine's, in a scratch file (``TMPDIR``)
@@ -262,8 +263,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Canonical form and everything that is known about the components."""
         portrait = rotation.portrait
         excess = portrait.value - contrast.normal_value
-        order = np.argsort(-np.abs(excess), kind="stable")
-        signs = np.where(portrait.third >= 0, 1.0, -1.0)
+        order, signs = canonical_form(excess, portrait.third, whitening.mixing_ @ rotation.matrix.T)
         canonical = (rotation.matrix * signs[:, None])[order]
         self.mean_ = whitening.mean_
         self.rank_ = whitening.rank_

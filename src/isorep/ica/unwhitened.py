@@ -14,6 +14,7 @@ from ..rows import Crew
 from .contrasts import Contrast
 from .search import orthonormal
 from .sources import Source
+from .white import canonical_form
 
 if TYPE_CHECKING:
     from .estimator import ICA
@@ -45,8 +46,7 @@ def fit_unwhitened(ica: ICA, source: Source, contrast: Contrast) -> None:
                 break
         portrait = rows.portrait(matrix, contrast)
     excess = portrait.value - contrast.normal_value
-    order = np.argsort(-np.abs(excess), kind="stable")
-    signs = np.where(portrait.third >= 0, 1.0, -1.0)
+    order, signs = canonical_form(excess, portrait.third, linalg.pinv(matrix))
     ica.components_ = (matrix * signs[:, None])[order]
     ica.mixing_ = linalg.pinv(ica.components_)
     ica.mean_ = np.zeros(width)

@@ -21,6 +21,7 @@ from .contrasts import Contrast, column_squares, column_sums
 
 _BLOCK_CELLS = 3 * 2**18  # cells of a block: its rows and their projections stay in the cache of a core
 _BLOCKS_A_TASK = 8
+_TIE = 1e-5  # below it contrasts (relatively), skewnesses and loadings differ by rounding alone, float32's too
 
 Sums = list[Array]
 
@@ -58,6 +59,24 @@ class Portrait:
     def alpha(self) -> Array:
         """Each component's curvature, with its sign: positive for super-Gaussian ones under logcosh."""
         return np.asarray(self.slope - self.product)
+
+
+def canonical_form(excess: Array, third: Array, mixing: Array) -> tuple[Array, Array]:
+    """The order and the signs of components: by distance from a Gaussian's contrast, with non-negative skewness.
+
+    Both can tie: sources of one distribution in equal numbers, symmetric rows. What differs by rounding alone is
+    settled by the largest entry of the component's column of ``mixing``: its row decides the order, its sign the sign.
+    """
+    size = np.abs(mixing)
+    leading = np.argmax(size >= (1 - _TIE) * size.max(axis=0), axis=0)
+    by_loading = np.where(mixing[leading, np.arange(len(leading))] >= 0, 1.0, -1.0)
+    signs = np.where(np.abs(third) <= _TIE, by_loading, np.where(third >= 0, 1.0, -1.0))
+    distance = np.abs(excess)
+    order = np.argsort(-distance, kind="stable")
+    steps = -np.diff(distance[order]) > _TIE * distance.max(initial=0.0)
+    rank = np.empty(len(order), dtype=np.intp)
+    rank[order] = np.concatenate([[0], np.cumsum(steps)])
+    return np.lexsort((-size.max(axis=0), leading, rank)), signs
 
 
 class WhiteRows(Protocol):
