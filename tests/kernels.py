@@ -16,15 +16,18 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 FEW = ["tests/ica", "tests/similarity", "tests/alignment", "tests/comparison"]
+TORCH = ["tests/decoder", "tests/disentangling", "tests/heads", "tests/models", "tests/ica/test_accelerated.py"]
 NUMERIC = [
     *FEW,
+    *TORCH[:3],
     "tests/structure",
-    "tests/decoder",
-    "tests/heads",
     "tests/translation",
+    "tests/deconfounding",
+    "tests/test_columns.py",
     "tests/test_moments.py",
+    "tests/test_resampling.py",
 ]
-TORCH = [*NUMERIC, "tests/models"]
+EVERY = [*NUMERIC, "tests/models"]
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 Setting = tuple[dict[str, str], list[str]]
@@ -47,14 +50,19 @@ def settings() -> list[Setting]:
     kernels = ["Nehalem", "Prescott"]
     kernels += ["Haswell", "Zen"] if "avx2" in flags else []
     kernels += ["SkylakeX"] if "avx512f" in flags else []
-    found: list[Setting] = [({}, TORCH)]
+    found: list[Setting] = [({}, EVERY)]
     found += [({"OPENBLAS_CORETYPE": kernel}, NUMERIC) for kernel in kernels if kernel != native()]
     found += [({"NPY_DISABLE_CPU_FEATURES": features}, NUMERIC) for features in numpy_features()]
     found += [({"ATEN_CPU_CAPABILITY": level}, TORCH) for level in ("default", "avx2")]
     found += [({"MKL_ENABLE_INSTRUCTIONS": level}, TORCH) for level in ("SSE4_2", "AVX2")]
     found += [({"ONEDNN_MAX_CPU_ISA": level}, TORCH) for level in ("SSE41", "AVX2")]
-    found.append(({"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}, TORCH))
+    found.append(({"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}, EVERY))
     return found
+
+
+def name_of(setting: dict[str, str]) -> str:
+    """What a setting is called in the table."""
+    return " ".join(f"{key}={value}" for key, value in setting.items()) or f"native ({native()})"
 
 
 def numpy_features() -> list[str]:
@@ -74,11 +82,13 @@ def passes(setting: dict[str, str], paths: list[str], extra: list[str]) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--one", action="store_true", help="only one kernel besides the native one")
+    parser.add_argument("--only", default="", help="only settings whose name holds this, such as OPENBLAS or Zen")
     arguments, extra = parser.parse_known_args()
     chosen = [({"OPENBLAS_CORETYPE": other()}, FEW)] if arguments.one else settings()
+    chosen = [each for each in chosen if arguments.only in name_of(each[0])]
     lines, failed = [], 0
     for setting, paths in chosen:
-        name = " ".join(f"{key}={value}" for key, value in setting.items()) or f"native ({native()})"
+        name = name_of(setting)
         print(f"== {name}", flush=True)
         good = passes(setting, paths, extra)
         failed += not good
