@@ -164,6 +164,23 @@ def test_held_out_errors_are_those_of_compare():
     assert found.settings["groups"] == 30
 
 
+def test_intervals_account_for_the_regressions_of_other_rows(monkeypatch):
+    """Twenty columns and 150 rows: the regression varies, the map of the heads does not."""
+    rng = np.random.default_rng(0)
+    g, f = rng.normal(size=(30, 20)), rng.normal(size=(150, 20))
+    both = {"features": f, "other_features": f + 0.5 * rng.normal(size=f.shape)}
+    whole = head_map(g, g, **both).regression
+    monkeypatch.setattr("isorep.comparison.stages.pulled_rungs", lambda *sizes: [])
+    alone = head_map(g, g, **both).regression  # rows vary, the regression is taken as given
+    spans = [(each.head.interval, each.regression.interval, each.excess) for each in (whole, alone)]
+    head, fitted, excess = (new.high - new.low for new in spans[0])
+    plain = [old.high - old.low for old in spans[1]]
+    assert head == pytest.approx(plain[0])
+    assert fitted > 1.1 * plain[1]
+    assert excess > 1.02 * plain[2]
+    assert spans[0][2].low < whole.head.error.mean - whole.regression.error.mean < spans[0][2].high
+
+
 def test_the_other_side_of_the_theorem_predicts_the_target_s_head():
     m = equal_models()
     found = head_map(m.g, m.other_g, m.b, m.other_b, features=m.f, other_features=m.other_f, intervals=False)

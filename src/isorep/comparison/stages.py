@@ -247,7 +247,7 @@ class Work:
         n = self.pair.n
         blocks = assign_blocks(n, self.labels, rng)
         rows = influence_rows(n, self.labels, rng)
-        through = {name: self._through_maps(name, rows) for name in self.residuals.pulls}
+        through = {name: self.through_maps(name, rows) for name in self.residuals.pulls}
         found = []
         for place in range(2):
             radii = self.residuals.radii[1 - place]
@@ -335,7 +335,8 @@ class Work:
             self._refitted[name] = found
         return self._refitted[name]
 
-    def _through_maps(self, name: str, rows: Array | None) -> Array:
+    def through_maps(self, name: str, rows: Array | None) -> Array:
+        """By how much chosen rows (all by default) move a rung's summed held-out errors through the maps of others."""
         return map_influence(
             name,
             self.residuals.pulls[name],

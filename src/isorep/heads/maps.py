@@ -67,8 +67,8 @@ def head_map(
     folds, random_state
         Of the regression's held-out errors and the intervals.
     intervals : bool
-        Whether intervals are taken: of mean errors, by leaving out a block of rows (or of groups) at a time, with the
-        maps as they are.
+        Whether intervals are taken: of mean errors, by leaving out a block of rows (or of groups) at a time. They
+        account for the regressions that other rows would give, as those of :func:`isorep.compare` do.
     tolerance : float
         In diameters: by how much the head map's error may exceed the regression's to agree with it.
     progress : callable, optional

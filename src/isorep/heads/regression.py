@@ -9,12 +9,13 @@ import numpy as np
 
 from ..alignment import AffineMap
 from ..alignment.base import column_errors
+from ..comparison.influence import error_variance, influence_rows, interval_of, ratio_influence
 from ..comparison.stages import Pair, Work, open_pair
 from ..comparison.statistics import summarise
 from ..errors import InputError
 from ..moments import require_memory
 from ..representation import Array, Matrix, rounding_of
-from ..resampling import Interval, assign_blocks, assign_folds, ratio_jackknife, t_interval
+from ..resampling import Interval, assign_blocks, assign_folds
 from ..rows import Progress, ProjectedRows, block_rows, blocks, map_blocks, read_rows
 from .diversity import effective_dimension, seen_share
 from .inputs import Head
@@ -109,24 +110,22 @@ def _inside(found: HeadMap, bases: tuple[Array | None, ...]) -> AffineMap:
 def _errors(work: Work, inside: AffineMap, asked: Asked, rng: np.random.Generator) -> Regression:
     """Residuals of both maps: the head map has seen no row, the regression none of the row's fold."""
     pair, total = work.pair, work.total
-    maps = work.fitted["linear"]
-    heads, fitted, apart = np.empty(pair.n), np.empty(pair.n), np.empty(pair.n)
+    whole = work.fitted["linear"].whole[0]
+    work.evaluate(asked.intervals)
+    fitted = work.residuals.rungs["linear"][0, 1]
+    heads, apart = np.empty(pair.n), np.empty(pair.n)
 
     def evaluate(rows: slice) -> None:
         x, y = (np.asarray(read_rows(values, rows), dtype=np.float64) for values in (pair.x, pair.y))
         mapped = inside.apply(x)
         heads[rows] = np.linalg.norm(mapped - y, axis=1)
-        apart[rows] = np.linalg.norm(mapped - maps.whole[0].apply(x), axis=1)
-        here = work.fold_of[rows]
-        for fold in np.unique(here):
-            mine = np.flatnonzero(here == fold)
-            fitted[rows.start + mine] = maps.without[fold][0][0].residual_norms(x[mine], y[mine])
+        apart[rows] = np.linalg.norm(mapped - whole.apply(x), axis=1)
 
     map_blocks(evaluate, pair.n, max(64, block_rows(pair.x.shape[1], pair.y.shape[1]) // 4))
     size = work.diameters("auto")[1]
     spans: list[Interval | None] = [None] * 3
     if asked.intervals:
-        spans = _intervals(np.stack([heads, fitted, heads - fitted]) / size.value, work.labels, rng)
+        spans = [each.times(1 / size.value) for each in _intervals(work, heads, fitted, rng)]
     spread = float(np.trace(total.yy))
     around = column_errors(inside.matrix, np.zeros(1), total.n, total.xx, total.xy, np.diagonal(total.yy))
     radius = work.rms_radii[1]
@@ -145,16 +144,21 @@ def _errors(work: Work, inside: AffineMap, asked: Asked, rng: np.random.Generato
     )
 
 
-def _intervals(errors: Array, labels: Array | None, rng: np.random.Generator) -> list[Interval | None]:
-    """Jackknife intervals of the means of both maps' errors and of their difference, the maps as they are."""
-    block_of = assign_blocks(errors.shape[1], labels, rng)
-    sums = np.stack([np.bincount(block_of, each) for each in errors], axis=1)
-    sizes = np.bincount(block_of)
-    _, se = ratio_jackknife(sums, sizes[:, None])
-    return [
-        t_interval(float(each.mean()), float(error), len(sizes), least=least)
-        for each, error, least in zip(errors, se, (0.0, 0.0, -np.inf), strict=True)
-    ]
+def _intervals(work: Work, heads: Array, fitted: Array, rng: np.random.Generator) -> list[Interval]:
+    """Of the mean errors of the head map and of the regression, and of their difference.
+
+    Heads are given and their map does not vary with the rows; the regression does, and so does its error.
+    """
+    n = len(heads)
+    block_of = assign_blocks(n, work.labels, rng)
+    rows = influence_rows(n, work.labels, rng)
+    moved = work.through_maps("linear", rows)[0] / n if work.residuals.pulls else None
+    parts = (heads, None, 0.0), (fitted, moved, 0.0), (heads - fitted, None if moved is None else -moved, -np.inf)
+    found = []
+    for errors, through, least in parts:
+        mean, own = ratio_influence(errors, np.ones(n), None)
+        found.append(interval_of(mean, error_variance(own, through, block_of, rows), block_of, least))
+    return found
 
 
 def _predict_head(

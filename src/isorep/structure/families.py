@@ -18,7 +18,7 @@ from .pairs import Pair
 from .regression import kernel_fit, linear_fit, measure_r2
 from .separated import measure_sap
 from .slots import measure_slots
-from .splits import KERNEL_ROWS, ROWS, held_out, looked_at, parted
+from .splits import KERNEL_ROWS, ROWS, few_for_halves, held_out, looked_at, parted
 
 NULL_ROWS = 10_000
 """Chance levels and p-values look at so many random rows at most."""
@@ -31,7 +31,8 @@ _ROUGH = 1e-4  # tolerance of regressions that are repeated: far below how much 
 class Task:
     """What is measured: columns, groups, and the settings that families share.
 
-    ``held`` says which rows are held out, where that was decided before; ``starts`` are kept between calls.
+    ``held`` says which rows are held out, and ``fold_of`` in which fold, where that was decided before; ``starts`` are
+    kept between calls.
     """
 
     pair: Pair
@@ -43,10 +44,20 @@ class Task:
     slots: tuple[list[int], list[int]] | None
     starts: dict[str, Array] | None = None
     held: Array | None = None
+    fold_of: Array | None = None
 
-    def on(self, pair: Pair, groups: Array | None, *, warm: bool = False, held: Array | None = None) -> Task:
+    def on(
+        self,
+        pair: Pair,
+        groups: Array | None,
+        *,
+        warm: bool = False,
+        held: Array | None = None,
+        fold_of: Array | None = None,
+    ) -> Task:
         """The same of other rows; warm ones begin where this one ended."""
-        return replace(self, pair=pair, groups=groups, starts=dict(self.starts or {}) if warm else None, held=held)
+        starts = dict(self.starts or {}) if warm else None
+        return replace(self, pair=pair, groups=groups, starts=starts, held=held, fold_of=fold_of)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +74,8 @@ class Family:
 
     ``rows`` is the most that it looks at, ``null_rows`` the most that are shuffled; ``splits`` ones hold a fifth out,
     and ``slow`` ones are measured again less often. Intervals of ``blocks`` ones leave out blocks of rows: plug-in
-    estimates of information are so biased that half of the rows say little about the spread of all.
+    estimates of information are so biased that half of the rows say little about the spread of all. ``folds`` ones are
+    cross-validated, and leave out groups, each row in its fold, where half of the groups are too few to learn from.
     """
 
     outputs: tuple[str, ...]
@@ -73,6 +85,11 @@ class Family:
     splits: bool = False
     slow: bool = False
     blocks: bool = False
+    folds: bool = False
+
+    def leaves_out_blocks(self, groups: Array | None) -> bool:
+        """Whether intervals leave out blocks of these rows, and not halves."""
+        return self.blocks or (self.folds and few_for_halves(groups))
 
     def halves(self, n: int) -> int:
         """How many halves are measured where n are asked for."""
@@ -129,7 +146,7 @@ def _explicitness(task: Task, again: bool) -> Measured:
 
 def _mcc(task: Task, again: bool) -> Measured:
     pearson, spearman = (
-        measure_mcc(task.pair, correlation=kind, groups=task.groups, random_state=task.seed)
+        measure_mcc(task.pair, correlation=kind, groups=task.groups, random_state=task.seed, fold_of=task.fold_of)
         for kind in ("pearson", "spearman")
     )
     values = {"mcc": pearson.value, "mcc_held_out": pearson.held_out, "mcc_spearman": spearman.value}
@@ -137,13 +154,13 @@ def _mcc(task: Task, again: bool) -> Measured:
 
 
 def _linear_r2(task: Task, again: bool) -> Measured:
-    found = measure_r2(task.pair, linear_fit, groups=task.groups, random_state=task.seed)
+    found = measure_r2(task.pair, linear_fit, groups=task.groups, random_state=task.seed, fold_of=task.fold_of)
     return Measured({"linear_r2": found.value}, found)
 
 
 def _kernel_r2(task: Task, again: bool) -> Measured:
     pair, groups = looked_at(task.pair, task.groups, KERNEL_ROWS, np.random.default_rng(task.seed))
-    found = measure_r2(pair, kernel_fit, groups=groups, random_state=task.seed)
+    found = measure_r2(pair, kernel_fit, groups=groups, random_state=task.seed, fold_of=task.fold_of)
     return Measured({"kernel_r2": found.value}, found)
 
 
@@ -181,9 +198,9 @@ FAMILIES: dict[str, Family] = {
     "sap": Family(("sap",), _sap, rows=ROWS, null_rows=KERNEL_ROWS, splits=True),
     "modularity": Family(("modularity",), _modularity, blocks=True),
     "explicitness": Family(("explicitness",), _explicitness, rows=ROWS, null_rows=KERNEL_ROWS, splits=True),
-    "mcc": Family(("mcc", "mcc_held_out", "mcc_spearman"), _mcc),
-    "linear_r2": Family(("linear_r2",), _linear_r2),
-    "kernel_r2": Family(("kernel_r2",), _kernel_r2, rows=KERNEL_ROWS, null_rows=KERNEL_ROWS // 2),
+    "mcc": Family(("mcc", "mcc_held_out", "mcc_spearman"), _mcc, folds=True),
+    "linear_r2": Family(("linear_r2",), _linear_r2, folds=True),
+    "kernel_r2": Family(("kernel_r2",), _kernel_r2, rows=KERNEL_ROWS, null_rows=KERNEL_ROWS // 2, folds=True),
     "slots": Family(("sis",), _slots, rows=KERNEL_ROWS, null_rows=KERNEL_ROWS // 2, splits=True),
 }
 """Every family, in the order they are shown."""

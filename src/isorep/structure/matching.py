@@ -17,7 +17,7 @@ from ..ica import ICA, GaussianityWarning
 from ..representation import Array
 from .pairs import Pair, paired
 from .scaling import moments_of
-from .splits import folds_of
+from .splits import FOLDS, folds_of, kept_folds
 
 CORRELATIONS = ("pearson", "spearman")
 MAPS = (None, "linear", "ica")
@@ -57,7 +57,7 @@ def mcc(
     *,
     correlation: str = "pearson",
     after: str | None = None,
-    folds: int = 5,
+    folds: int = FOLDS,
     groups: Any = None,
     discrete_factors: Any = None,
     discrete_latents: Any = None,
@@ -113,11 +113,14 @@ def measure_mcc(
     *,
     correlation: str = "pearson",
     after: str | None = None,
-    folds: int = 5,
+    folds: int = FOLDS,
     groups: Array | None = None,
     random_state: int = 0,
+    fold_of: Array | None = None,
 ) -> MCC:
-    """MCC of columns that were checked."""
+    """MCC of columns that were checked. Folds are drawn unless given."""
+    if fold_of is None:
+        fold_of = folds_of(pair.n, folds, groups, np.random.default_rng(random_state))
     s, z = pair.factors.matrix, pair.latents.matrix
     mapped = _fitted(after, s, z, random_state)(z)
     names = pair.latents.names if after is None else tuple(map(str, range(mapped.shape[1])))
@@ -127,7 +130,7 @@ def measure_mcc(
     rows, columns = linear_sum_assignment(-np.abs(found[varies]))
     match = dict(zip(varies[rows].tolist(), columns.tolist(), strict=True))
     direct = {name: float(found[i, match[i]]) if i in match else 0.0 for i, name in enumerate(pair.factors.names)}
-    held = _held_out(pair, ranked, after, folds, groups, random_state)
+    held = _held_out(pair, ranked, after, fold_of, random_state)
     return MCC(
         value=float(np.abs(list(direct.values()))[varies].mean()) if len(varies) else 0.0,
         held_out=float(held[varies].mean()) if len(varies) else 0.0,
@@ -137,9 +140,7 @@ def measure_mcc(
     )
 
 
-def _held_out(
-    pair: Pair, ranked: bool, after: str | None, folds: int, groups: Array | None, random_state: int
-) -> Array:
+def _held_out(pair: Pair, ranked: bool, after: str | None, fold_of: Array, random_state: int) -> Array:
     """Correlations of factors with what other rows chose for them, over all rows at once.
 
     Latents are ranked, or brought to one scale, over all rows, which uses no pairing; after a map, fold by fold.
@@ -150,9 +151,8 @@ def _held_out(
         z = rankdata(z, axis=0) if ranked else z
         mean, spread = moments_of(z)
         z = (z - mean) / spread
-    fold_of = folds_of(pair.n, folds, groups, np.random.default_rng(random_state))
     chosen = np.zeros_like(s)
-    for fold in range(int(fold_of.max()) + 1):
+    for fold in kept_folds(fold_of):
         held, train = fold_of == fold, fold_of != fold
         fitted = _fitted(after, s[train], z[train], random_state)
         mapped, unseen = fitted(z[train]), fitted(z[held])

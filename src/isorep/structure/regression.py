@@ -3,6 +3,7 @@ r"""Held-out R² of factors from all latents, by linear and by kernel ridge regr
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -10,12 +11,23 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from ..comparison.settings import check_counts, check_seed
+from ..errors import InputError
 from ..representation import Array
-from ..resampling import Interval
+from ..resampling import Interval, jackknife
 from .columns import Columns
 from .pairs import Pair, paired
 from .scaling import moments_of
-from .splits import KERNEL_ROWS, folds_of, interval_by_halves, looked_at, recoded
+from .splits import (
+    FEWEST,
+    FOLDS,
+    KERNEL_ROWS,
+    few_for_halves,
+    folds_of,
+    interval_by_halves,
+    kept_folds,
+    looked_at,
+    recoded,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +35,8 @@ class R2:
     """The result of :func:`linear_r2` and :func:`kernel_r2`.
 
     ``value`` is the mean over factors on unseen rows, a factor below 0 counted as 0; ``factors`` has each as it is, and
-    ``interval`` is for the value, from random halves of the rows (or groups), all maps fitted anew on each.
+    ``interval`` is for the value, all maps fitted anew: from random halves of the rows (or groups), or, with fewer than
+    40 groups, without each group.
     """
 
     value: float
@@ -39,7 +52,7 @@ def linear_r2(
     factors: Any,
     latents: Any,
     *,
-    folds: int = 5,
+    folds: int = FOLDS,
     groups: Any = None,
     discrete_factors: Any = None,
     discrete_latents: Any = None,
@@ -80,7 +93,7 @@ def kernel_r2(
     factors: Any,
     latents: Any,
     *,
-    folds: int = 5,
+    folds: int = FOLDS,
     rows: int | None = KERNEL_ROWS,
     alpha: float = 1.0,
     groups: Any = None,
@@ -123,16 +136,17 @@ def measure_r2(
     pair: Pair,
     fit: Fit,
     *,
-    folds: int = 5,
+    folds: int = FOLDS,
     groups: Array | None = None,
     random_state: int = 0,
+    fold_of: Array | None = None,
 ) -> R2:
-    """R² of columns that were checked, by any way to fit; without an interval."""
-    rng = np.random.default_rng(random_state)
+    """R² of columns that were checked, by any way to fit; without an interval. Folds are drawn unless given."""
     x, (y, owner) = numbers(pair.latents)[0], numbers(pair.factors)
-    fold_of = folds_of(pair.n, folds, groups, rng)
+    if fold_of is None:
+        fold_of = folds_of(pair.n, folds, groups, np.random.default_rng(random_state))
     lost, spread = np.empty_like(y), np.empty_like(y)
-    for fold in range(int(fold_of.max()) + 1):
+    for fold in kept_folds(fold_of):
         held = fold_of == fold
         mean = y[~held].mean(axis=0)
         lost[held] = (y[held] - fit(x[~held], y[~held])(x[held])) ** 2
@@ -198,6 +212,15 @@ def _with_interval(pair: Pair, fit: Fit, folds: int, groups: Array | None, rando
 
     found = measure_r2(pair, fit, folds=folds, groups=groups, random_state=random_state)
     rng = np.random.default_rng(np.random.SeedSequence(random_state).spawn(1)[0])
+    if groups is not None and few_for_halves(groups) and pair.n >= FEWEST:
+        fold_of = folds_of(pair.n, folds, groups, np.random.default_rng(random_state))
+
+        def without(kept: Array) -> float:
+            return measure_r2(pair.take(np.flatnonzero(kept)), fit, fold_of=fold_of[kept]).value
+
+        with suppress(InputError):  # two groups: without one of them none is held out
+            return replace(found, interval=jackknife(without, groups, found.value, least=0.0, most=1.0))
+        return found
     return replace(found, interval=interval_by_halves(on, found.value, pair.n, groups, rng))
 
 

@@ -4,6 +4,7 @@ Intervals come from random halves of the rows, or of the groups. The bootstrap d
 own nearest neighbour ruins every estimate from neighbours; halves hold no row twice. They are compared with their own
 mean, so that a bias which depends on the number of rows drops out. Rows that are held out stay so in every half.
 Scores from binned information leave out one block of rows at a time instead: their bias changes too much in a half.
+So do cross-validated scores of fewer than 40 groups, because half of those are too few to learn from; folds stay.
 
 Chance levels and p-values come from shuffled pairings (:class:`isorep.resampling.Shuffles`). The observed score that a
 p-value compares is measured as the shuffled ones are: on the same rows, with the same splits and tolerances.
@@ -24,7 +25,7 @@ from ..rows import Crew, blocks
 from .columns import Columns
 from .families import FAMILIES, LEAST, Family, Measured, Task, roles
 from .pairs import Pair
-from .splits import half, halves_interval, looked_at, recoded
+from .splits import FOLDS, folds_of, half, halves_interval, looked_at, recoded
 
 Tick = Callable[[], None]
 
@@ -38,12 +39,14 @@ def intervals(
         family = FAMILIES[name]
         least = {score: LEAST.get(score, 0.0) for score in whole.values}
         pair, groups = looked_at(task.pair, task.groups, family.rows, np.random.default_rng(task.seed))
-        if family.blocks:
+        if family.leaves_out_blocks(groups):
             block_of = assign_blocks(pair.n, groups, rng)
             sizes = np.bincount(block_of)
             parts = [np.flatnonzero(block_of != block) for block in range(len(sizes))]
-            kept = [each for each in _measured(family, _Parts(task, pair, groups, None, parts), tick) if each]
-            for score, value in whole.values.items():
+            fold_of = folds_of(pair.n, FOLDS, groups, np.random.default_rng(task.seed)) if family.folds else None
+            left = _Parts(task, pair, groups, None, parts, fold_of)
+            kept = [each for each in _measured(family, left, tick) if each]
+            for score, value in whole.values.items() if len(kept) == len(sizes) else ():
                 se = jackknife_se(np.array([each.values[score] for each in kept]), value, sizes)
                 found[score] = t_interval(value, float(se), len(sizes), least=least[score], most=1.0)
             continue
@@ -61,7 +64,8 @@ def intervals(
 def interval_steps(task: Task, families: Sequence[str], n: int) -> int:
     """How many measurements :func:`intervals` takes."""
     blocks = int(assign_blocks(task.pair.n, task.groups, np.random.default_rng(0)).max()) + 1
-    return sum(blocks if FAMILIES[name].blocks else FAMILIES[name].halves(n) for name in families)
+    each = [FAMILIES[name] for name in families]
+    return sum(blocks if family.leaves_out_blocks(task.groups) else family.halves(n) for family in each)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +118,7 @@ class _Parts:
     groups: Array | None
     held: Array | None
     parts: list[Array]
+    fold_of: Array | None = None
 
     def __len__(self) -> int:
         return len(self.parts)
@@ -121,9 +126,8 @@ class _Parts:
     def __getitem__(self, place: int) -> Task:
         rows = self.parts[place]
         groups = None if self.groups is None else recoded(self.groups[rows])
-        return self.task.on(
-            self.pair.take(rows), groups, warm=True, held=None if self.held is None else self.held[rows]
-        )
+        held, fold_of = (None if each is None else each[rows] for each in (self.held, self.fold_of))
+        return self.task.on(self.pair.take(rows), groups, warm=True, held=held, fold_of=fold_of)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ import numpy as np
 from ..comparison.settings import check_counts, check_seed
 from ..errors import InputError
 from ..representation import Array
-from ..resampling import Interval, assign_folds, t_interval
+from ..resampling import FEW_GROUPS, Interval, assign_folds, t_interval
 from .columns import as_columns, with_common_labels
 from .pairs import Pair, paired
 
@@ -23,6 +23,8 @@ KERNEL_ROWS = 1000
 SHARE = 0.2
 HALVES = 10
 """Random halves of the rows that an interval is taken from."""
+FOLDS = 5
+"""Parts of the rows that cross-validated scores leave out in turn."""
 FEWEST = 20
 """Rows from which on halves and held-out parts mean anything."""
 
@@ -132,6 +134,11 @@ def halves_interval(
     return t_interval(value, spread, 1 + max(1, int(degrees)), least=least, most=1.0)
 
 
+def few_for_halves(groups: Array | None) -> bool:
+    """Whether half of the groups are too few to learn from: the halves' scores would vary more than the whole's."""
+    return groups is not None and int(groups.max()) + 1 < 2 * FEW_GROUPS
+
+
 def interval_by_halves(
     measure: Callable[[Array], float], value: float, n: int, groups: Array | None, rng: np.random.Generator
 ) -> Interval | None:
@@ -155,6 +162,14 @@ def _judged(codes: Array, held: Array | None) -> Array:
 def some(rows: Array, most: int, rng: np.random.Generator) -> Array:
     """At most so many of these rows, in order."""
     return rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
+
+
+def kept_folds(fold_of: Array) -> list[int]:
+    """The folds that have rows left; an error where there is one alone."""
+    kept = np.unique(fold_of).tolist()
+    if len(kept) < 2:
+        raise InputError("all rows belong to one fold: none are left to learn from")
+    return kept  # type: ignore[no-any-return]
 
 
 def folds_of(n: int, folds: int, groups: Array | None, rng: np.random.Generator) -> Array:
