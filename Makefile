@@ -8,7 +8,6 @@ EXTRAS := io,bio,dask,torch,hf,plot,images
 WORKERS ?= 2
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 PYTEST := -m pytest --numprocesses $(WORKERS) --dist loadfile
-NO_BROWSER := --ignore tests/report/test_browser.py
 
 .PHONY: install demo test test-kernels test-lowest test-python lint docs bench chromium clean
 .DEFAULT_GOAL := help
@@ -36,12 +35,13 @@ test: .venv/dev.stamp lint chromium
 test-kernels: .venv/dev.stamp
 	$(BIN)/python tests/kernels.py
 
-# Old releases use what newer ones around them call deprecated; no user sees those warnings.
+# Without selenium the browser tests are skipped. Old releases use what newer ones around them call deprecated; no
+# user sees those warnings.
 test-lowest: .venv-lowest/test.stamp
-	$(ONE_THREAD) .venv-lowest/bin/python $(PYTEST) $(NO_BROWSER) -W ignore::DeprecationWarning
+	$(ONE_THREAD) .venv-lowest/bin/python $(PYTEST) -W ignore::DeprecationWarning
 
 test-python: $(OTHER)/test.stamp
-	$(ONE_THREAD) $(OTHER)/bin/python $(PYTEST) $(NO_BROWSER)
+	$(ONE_THREAD) $(OTHER)/bin/python $(PYTEST)
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .
