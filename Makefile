@@ -1,9 +1,15 @@
 # Everything happens in .venv, built from constraints.txt. Nothing but Python 3.11+ and make is needed.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --quiet --constraint constraints.txt
+INSTALL := -m pip --disable-pip-version-check install --quiet --quiet
+PIP := $(BIN)/python $(INSTALL) --constraint constraints.txt
+OTHER := .venv-$(notdir $(PYTHON))
+EXTRAS := io,bio,dask,torch,hf,plot,images
+WORKERS ?= 2
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+PYTEST := -m pytest --numprocesses $(WORKERS) --dist loadfile
 
-.PHONY: install demo test test-kernels lint docs bench chromium clean
+.PHONY: install demo test test-kernels test-lowest test-python lint docs bench chromium clean
 .DEFAULT_GOAL := help
 
 help:
@@ -11,6 +17,8 @@ help:
 	@echo "make demo      two seeds of a small autoencoder, trained, compared and explained"
 	@echo "make test      linters, types, layers and all tests"
 	@echo "make test-kernels  numeric tests under every processor kernel of BLAS, numpy and torch"
+	@echo "make test-lowest   all tests but the browser's with the lowest versions that pyproject.toml claims"
+	@echo "make test-python PYTHON=/path/to/python3.13  the same tests under another Python"
 	@echo "make docs      the documentation, in docs/_build/html"
 	@echo "make bench     speed and memory beside the usual ways"
 
@@ -21,11 +29,19 @@ demo: .venv/isorep.stamp
 	$(BIN)/isorep demo
 
 test: .venv/dev.stamp lint chromium
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	$(ONE_THREAD) $(BIN)/python $(PYTEST)
 	$(BIN)/python tests/kernels.py --one
 
 test-kernels: .venv/dev.stamp
 	$(BIN)/python tests/kernels.py
+
+# Without selenium the browser tests are skipped. Old releases use what newer ones around them call deprecated; no
+# user sees those warnings.
+test-lowest: .venv-lowest/test.stamp
+	$(ONE_THREAD) .venv-lowest/bin/python $(PYTEST) -W ignore::DeprecationWarning
+
+test-python: $(OTHER)/test.stamp
+	$(ONE_THREAD) $(OTHER)/bin/python $(PYTEST)
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .
@@ -63,7 +79,7 @@ bench: .venv/bench.stamp
 	$(BIN)/python benchmarks/ica.py
 
 clean:
-	rm -rf .venv docs/_build docs/gallery docs/api/generated
+	rm -rf .venv .venv-* docs/_build docs/gallery docs/api/generated
 
 .venv/python.stamp:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "isorep needs Python 3.11 or newer")'
@@ -77,7 +93,7 @@ clean:
 
 .venv/dev.stamp: .venv/isorep.stamp
 	@echo "installing the development tools into .venv (once)"
-	$(PIP) --editable '.[io,bio,dask,torch,hf,plot,images,dev]'
+	$(PIP) --editable '.[$(EXTRAS),dev]'
 	@touch $@
 
 .venv/bench.stamp: .venv/isorep.stamp
@@ -87,5 +103,18 @@ clean:
 
 .venv/docs.stamp: .venv/dev.stamp
 	@echo "installing the documentation tools into .venv (once)"
-	$(PIP) --editable '.[io,bio,dask,torch,hf,plot,images,dev,docs]'
+	$(PIP) --editable '.[$(EXTRAS),dev,docs]'
+	@touch $@
+
+.venv-lowest/test.stamp: pyproject.toml constraints.txt tests/lowest.py
+	@echo "installing the lowest versions into .venv-lowest (a few minutes, once)"
+	$(PYTHON) -m venv --clear .venv-lowest
+	$(PYTHON) tests/lowest.py > .venv-lowest/constraints.txt
+	.venv-lowest/bin/python $(INSTALL) --only-binary :all: --constraint .venv-lowest/constraints.txt --editable '.[$(EXTRAS),test]'
+	@touch $@
+
+$(OTHER)/test.stamp: pyproject.toml constraints.txt
+	@echo "installing isorep and its tests into $(OTHER) (a few minutes, once)"
+	$(PYTHON) -m venv --clear $(OTHER)
+	$(OTHER)/bin/python $(INSTALL) --only-binary :all: --constraint constraints.txt --editable '.[$(EXTRAS),test]'
 	@touch $@

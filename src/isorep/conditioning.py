@@ -281,6 +281,8 @@ def least_squares(factor: Factor, cross: Array, n: int) -> Array:
     scores = factor.local.T @ cross / max(n, 1)
     if factor.rank == factor.counted:
         return np.asarray(factor.whitener @ scores)
+    if factor.rank == 0:
+        return np.zeros((factor.root.shape[1], cross.shape[1]))
     least = linalg.pinv(factor.root, rtol=_EPS).T
     return np.asarray(_sound_inverse(factor, least, np.eye(factor.rank)).T @ scores)
 

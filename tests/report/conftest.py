@@ -71,6 +71,7 @@ class Browser:
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory):
+    pytest.importorskip("selenium", reason="browser test: needs selenium, which the extra test leaves out")
     chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
     if chromium is None or chromedriver is None:
         said = "browser test: needs Debian's chromium and chromium-driver (make chromium)"

@@ -30,7 +30,7 @@ def test_all_figures_are_those_of_brute_force(metric, mean, monkeypatch):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 6))
     y = x @ rng.normal(size=(6, 5)) + 0.4 * rng.normal(size=(300, 5)) + mean
-    fitted = AffineMap(np.linalg.lstsq(x - x.mean(0), y - y.mean(0))[0], x.mean(0), y.mean(0))
+    fitted = AffineMap(np.linalg.lstsq(x - x.mean(0), y - y.mean(0), rcond=None)[0], x.mean(0), y.mean(0))
     test = np.arange(0, 300, 3)
     found = measured(x, y, test, {"linear": fitted}, "linear", metric=metric)
     assert (found.queries, found.corpus, found.at) == (100, 300, (1, 5, 20))

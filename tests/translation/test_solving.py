@@ -134,7 +134,7 @@ def test_constant_columns_and_fewer_rows_than_dimensions_are_a_normal_case():
 def test_without_ridge_the_low_rank_map_is_reduced_rank_regression():
     x, y = pair(200, 10, 7)
     centred, target = x - x.mean(0), y - y.mean(0)
-    least_squares = np.linalg.lstsq(centred, target)[0]
+    least_squares = np.linalg.lstsq(centred, target, rcond=None)[0]
     axes = np.linalg.svd(centred @ least_squares)[2][:3]
     fitted = training(x, y).fit("low_rank", Setting(0.0, 3))
     np.testing.assert_allclose(fitted.matrix, least_squares @ axes.T @ axes, atol=1e-8)

@@ -161,8 +161,7 @@ def harmonised(scores: Array, batch: Column, seed: int) -> Array:
     except ModuleNotFoundError:
         raise missing_extra("harmonypy", "bio", "the condition harmony") from None
     frame = {"batch": np.array(batch.names)[batch.codes]}
-    found = np.asarray(run_harmony(scores, frame, "batch", verbose=False, random_state=seed, ncores=2).Z_corr)
-    return found if found.shape == scores.shape else found.T
+    return np.asarray(run_harmony(scores, frame, "batch", verbose=False, random_state=seed, ncores=2).Z_corr)
 
 
 def quietly(estimator: Fitted, rows: Array) -> Fitted:
