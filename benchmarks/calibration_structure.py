@@ -30,9 +30,8 @@ from measuring import Table, keep, machine
 from scipy.stats import binom
 
 from isorep.heads import closeness, head_map
-from isorep.structure.families import FAMILIES, Task
-from isorep.structure.pairs import paired
-from isorep.structure.resampling import chances, intervals
+from isorep.structure.columns import paired
+from isorep.structure.families import FAMILIES, Task, chances, intervals
 
 RESULTS = Path(__file__).parent / "results" / "calibration_structure.json"
 CERTAIN = 0.999

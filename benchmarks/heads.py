@@ -26,8 +26,8 @@ from measuring import keep, machine, show
 from scipy import linalg
 
 from isorep.heads import diversity, head_map
-from isorep.heads.selection import best_differences, condition
-from isorep.heads.spectra import spectrum
+from isorep.heads.diversity import best_differences, condition
+from isorep.heads.spectrum import spectrum
 
 RESULTS = Path(__file__).parent / "results" / "heads.json"
 WIDTH = 768

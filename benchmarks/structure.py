@@ -70,7 +70,7 @@ def information_part(scale: float) -> dict[str, Any]:
     from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
 
     from isorep.structure.columns import as_columns
-    from isorep.structure.information import information
+    from isorep.structure.mutual_information import information
 
     result = {}
     table = Table({"mutual information": 34, "isorep s": 9, "public s": 9, "ratio": 7, "largest difference": 19})

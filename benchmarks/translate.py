@@ -106,7 +106,7 @@ def run_copy(name: str) -> dict[str, float]:
 
 def run_apply(name: str) -> dict[str, float]:
     import isorep
-    from isorep.translation.applying import open_source, translate_files
+    from isorep.translation.translator import open_source, translate_files
 
     folder = Path(name)
     translator = isorep.Translator.load(folder / "map.safetensors")

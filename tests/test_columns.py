@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import isorep
-from isorep.conditioning import HARDLY, hardly_vary, left_out_sentence
+from isorep.covariance import HARDLY, hardly_vary, left_out_sentence, resolve_alone, resolve_source
 from isorep.moments import Moments, moments_alone
 from isorep.representation import rounding_of
-from isorep.resolution import resolve_alone, resolve_source
 from isorep.rows import ProjectedRows
 
 from .data import mixing

@@ -118,7 +118,7 @@ def test_threads_keep_the_order_and_pass_errors_on():
 
 
 def test_condition_and_rank_are_found_through_bad_scaling(rng):
-    from isorep.conditioning import factor_covariance
+    from isorep.covariance import factor_covariance
 
     x = rng.normal(size=(500, 5)) @ mixing(5, 0, condition=100.0)
     units = np.array([1.0, 1e6, 1e-6, 1e3, 1.0])

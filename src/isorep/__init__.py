@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import datasets, decoder, disentangling, heads, similarity, structure
     from .alignment import ICAAlignment, Identity, Linear, Rigid, SignedPermutation
     from .comparison import Comparison, Ensemble, compare, compare_many, diameter, worst_case
     from .deconfounding import Deconfounding, deconfound
     from .disentangling import Disentanglement, disentangle
     from .errors import InputError
+    from .extraction import Extraction, extract
     from .ica import ICA, GaussianityWarning, Stability, Whitening, stability
-    from .models.extraction import Extraction, extract
     from .moments import Moments
     from .representation import Representation
     from .storage import read, write
@@ -51,8 +50,8 @@ _HOMES = {
     "Deconfounding": "deconfounding",
     "disentangle": "disentangling",
     "Disentanglement": "disentangling",
-    "extract": "models.extraction",
-    "Extraction": "models.extraction",
+    "extract": "extraction",
+    "Extraction": "extraction",
     "score_factors": "structure",
     "FactorScores": "structure",
     "translate": "translation",

@@ -9,7 +9,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from isorep.datasets import catalogue, names
-from isorep.datasets.entries import Entry, Remote
+from isorep.datasets.catalogue import Entry, Remote
 
 
 def test_the_list_names_every_set_its_file_and_its_origin(isorep_command, tmp_path, monkeypatch):

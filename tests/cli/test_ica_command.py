@@ -448,7 +448,7 @@ def test_a_full_disk_ends_a_fit_with_one_sentence_and_keeps_the_older_model(isor
 
 
 def test_what_the_disk_has_no_room_for_is_refused_before_the_work(isorep_command, folder, model, monkeypatch):
-    monkeypatch.setattr("isorep.storage.writing.shutil.disk_usage", lambda path: Free())
+    monkeypatch.setattr("shutil.disk_usage", lambda path: Free())
     for suffix in ("npy", "h5", "h5ad"):
         done = isorep_command("ica", "apply", model, folder / "a.npy", folder / f"s.{suffix}")
         assert one_sentence(done, f"s.{suffix} cannot be written", "0.00 free")

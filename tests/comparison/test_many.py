@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import isorep
-from isorep.comparison.many.joint import JointMoments, joint_moments, require_joint_memory
-from isorep.moments import Moments, leave_one_out, merged
+from isorep.moments import JointMoments, Moments, joint_moments, leave_one_out, merged, require_joint_memory
 from isorep.resampling import assign_folds
 
 from ..data import mixing, rotation, signed_permutation, sources
@@ -180,7 +179,7 @@ def test_dtype_and_block_size_do_not_matter(monkeypatch):
     runs = seeds(3)
     exact = isorep.compare_many(runs, **LADDER)
     single = isorep.compare_many([run.astype(np.float32) for run in runs], **LADDER)
-    monkeypatch.setattr("isorep.comparison.many.joint.block_rows", lambda *widths: 37)
+    monkeypatch.setattr("isorep.moments.block_rows", lambda *widths: 37)
     blocked = isorep.compare_many(runs, **LADDER)
     for name, matrix in exact.rungs.items():
         np.testing.assert_allclose(blocked.rungs[name].rms, matrix.rms, atol=1e-12)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import isorep
-from isorep.comparison.many.consensus import find_consensus
-from isorep.comparison.many.joint import joint_moments
-from isorep.comparison.many.judgement import pair_rungs
-from isorep.comparison.many.records import RungMatrix
-from isorep.comparison.many.recurrence import _families
+from isorep.comparison.consensus import find_consensus
+from isorep.comparison.many_errors import RungMatrix
+from isorep.comparison.many_verdict import pair_rungs
+from isorep.comparison.recurrence import _families
 from isorep.comparison.verdict import WITHOUT_LINEAR, WITHOUT_NULL
+from isorep.moments import joint_moments
 
 from ..data import mixing, rotation, sources
 from .test_many import LADDER, seeds

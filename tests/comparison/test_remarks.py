@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import isorep
-from isorep.cli.compare_many import recurring_words
+from isorep.cli.compare import recurring_words
 from isorep.comparison.caveats import (
     FEW_ROWS,
     about_components,
@@ -16,9 +16,9 @@ from isorep.comparison.caveats import (
     about_units,
     span,
 )
+from isorep.comparison.residuals import efficiency_sentence, told_efficiency
 from isorep.comparison.result import Error, Rung, Side
 from isorep.comparison.sides import half_variance_share
-from isorep.comparison.statistics import efficiency_sentence, told_efficiency
 from isorep.comparison.verdict import WITHOUT_LINEAR, WITHOUT_NULL, judge, left_over
 from isorep.resampling import Interval, Shuffles, null_of
 
@@ -346,7 +346,7 @@ def test_remarks_about_many_runs_are_made_where_they_are_true():
 
 
 def test_many_rows_are_said_to_be_sampled(monkeypatch):
-    monkeypatch.setattr("isorep.comparison.many.entry.MOST_ROWS", 200)
+    monkeypatch.setattr("isorep.comparison.many.MOST_ROWS", 200)
     x, y = noisy_pair(300, 3, 0.2)
     result = isorep.compare_many([x, y], **LADDER, n_null=0)
     assert said(result, "maps are fitted to all 300 rows; mean errors are those of 200 rows, drawn at random")

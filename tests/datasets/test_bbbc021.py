@@ -7,7 +7,7 @@ import pytest
 
 import isorep
 from isorep.datasets import load_bbbc021
-from isorep.datasets.bbbc021 import has_bbbc021
+from isorep.datasets.screens import has_bbbc021
 
 from .making import MECHANISMS, REAL, write_bbbc021
 

@@ -10,8 +10,8 @@ import pytest
 
 import isorep
 from isorep.datasets import catalogue, download
+from isorep.datasets.catalogue import Entry, Remote
 from isorep.datasets.download import fetch
-from isorep.datasets.entries import Entry, Remote
 
 from . import published
 

@@ -292,7 +292,7 @@ def test_archives_of_cifar10_that_are_none(tmp_path):
 
 
 def test_an_archive_of_cifar10_that_is_a_bomb(tmp_path, monkeypatch):
-    monkeypatch.setattr("isorep.datasets.cifar10._MOST_ARCHIVE", 2**22)
+    monkeypatch.setattr("isorep.datasets.digits_and_photos._MOST_ARCHIVE", 2**22)
     info = tarfile.TarInfo("filler")
     info.size = 2**40
     (tmp_path / "cifar-10-binary.tar.gz").write_bytes(gzip.compress(info.tobuf() + bytes(2**23), 1))

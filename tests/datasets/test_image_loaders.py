@@ -8,9 +8,8 @@ import pytest
 from PIL import Image
 
 import isorep
-from isorep.datasets import FactorImages, layouts, load, names, shapes3d
-from isorep.datasets.images import grid_classes
-from isorep.datasets.resizing import resized
+from isorep.datasets import FactorImages, grids, layouts, load, names
+from isorep.datasets.images import grid_classes, resized
 
 from . import published
 from .making import REAL
@@ -51,9 +50,8 @@ def test_nothing_is_read_before_an_image_is_asked_for(tmp_path, monkeypatch):
     published.write_shapes3d(tmp_path, chunks=(90, 8, 8, 1))
     published.write_dsprites(tmp_path / "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz")
     asked = []
-    for module in (shapes3d, isorep.datasets.dsprites):
-        spool = module.spool
-        monkeypatch.setattr(module, "spool", lambda *args, spool=spool, **rest: asked.append(1) or spool(*args, **rest))
+    spool = grids.spool
+    monkeypatch.setattr(grids, "spool", lambda *args, **rest: asked.append(1) or spool(*args, **rest))
     for name in ("shapes3d", "dsprites"):
         found = load(name, tmp_path)
         assert not asked

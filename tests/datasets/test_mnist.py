@@ -5,7 +5,7 @@ import pytest
 
 import isorep
 from isorep.datasets import load_mnist
-from isorep.datasets.mnist import has_mnist
+from isorep.datasets.digits_and_photos import has_mnist
 
 
 def write_mnist(folder, **changed):

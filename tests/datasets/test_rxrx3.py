@@ -5,7 +5,7 @@ import pytest
 
 import isorep
 from isorep.datasets import load_rxrx3
-from isorep.datasets.rxrx3 import has_rxrx3
+from isorep.datasets.screens import has_rxrx3
 
 from .making import write_rxrx3
 

@@ -148,7 +148,7 @@ def test_modes_agree_where_they_should_and_the_same_seed_gives_the_same_numbers(
 
 
 def test_more_latents_than_are_decomposed_go_through_krylov_spaces_and_say_so(monkeypatch):
-    monkeypatch.setattr(import_module("isorep.decoder.measured"), "EXACT_UP_TO", 10)
+    monkeypatch.setattr(import_module("isorep.decoder.bilipschitz"), "EXACT_UP_TO", 10)
     values = np.linspace(1, 2, 30)
     found = bilipschitz(lambda z: z * torch.as_tensor(values), np.zeros((2, 30)), mode="matrix_free", tol=1e-6)
     assert found.constant == pytest.approx(2.0, rel=1e-5)

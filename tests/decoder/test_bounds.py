@@ -12,8 +12,8 @@ from scipy.spatial.distance import pdist, squareform
 
 import isorep
 from isorep.decoder import Bounds, bounds, isometric_constant
-from isorep.decoder.constants import certified_constant, closed_form_constant, jung_radius
-from isorep.decoder.spreads import quartic_spread
+from isorep.decoder.distances import quartic_spread
+from isorep.decoder.isometric_constant import certified_constant, closed_form_constant, jung_radius
 from isorep.decoder.stitching import stitched
 
 from .clouds import KINDS, chords, defect, near_isometry, procrustes_rms, rotation, within

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 import isorep  # noqa: E402
 from isorep.decoder import extreme_singular_values, jacobian, singular_values  # noqa: E402
-from isorep.decoder.jacobians import opened  # noqa: E402
+from isorep.decoder.jacobian import opened  # noqa: E402
 
 from .networks import Images, Square, SquareOnce, Tokens, linear, mlp, with_values  # noqa: E402
 

@@ -9,7 +9,7 @@ import pytest
 
 import isorep
 from isorep.decoder import LayerGeometry, layers
-from isorep.decoder.splitting import Split, layer_outputs, rest_jacobians
+from isorep.decoder.split import Split, layer_outputs, rest_jacobians
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

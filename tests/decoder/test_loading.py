@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 
 import isorep  # noqa: E402
 from isorep.decoder import jacobian  # noqa: E402
-from isorep.decoder.loading import load_decoder  # noqa: E402
+from isorep.decoder.load import load_decoder  # noqa: E402
 
 from .networks import Images, mlp  # noqa: E402
 

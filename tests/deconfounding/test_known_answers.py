@@ -9,9 +9,8 @@ import pytest
 import isorep
 from isorep.deconfounding import PARAMETERS, concentration, hoyer
 from isorep.deconfounding.components import explained, information
-from isorep.deconfounding.inputs import Column
-from isorep.deconfounding.mixing import accepted_share, mixing
-from isorep.deconfounding.pairing import holm, interval_of, least_p, paired_p
+from isorep.deconfounding.inputs import Column, holm, interval_of, least_p, paired_p
+from isorep.deconfounding.kbet import accepted_share, mixing
 from isorep.deconfounding.transforms import haar
 from isorep.deconfounding.verdict import judge
 from isorep.resampling import Interval

@@ -6,9 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import isorep
-from isorep.deconfounding.inputs import Column
-from isorep.deconfounding.splits import make_splits, stratified_folds
-from isorep.deconfounding.tasks import Task
+from isorep.deconfounding.inputs import Column, Task, make_splits, stratified_folds
 
 from .screens import screen
 

@@ -175,7 +175,7 @@ def test_a_single_component_is_no_plural():
 
 
 def test_a_stopped_command_says_where_its_trainings_are(tmp_path, monkeypatch):
-    from isorep.cli.console import Interrupted
+    from isorep.cli.common import Interrupted
 
     def stopped(*given, **settings):
         raise KeyboardInterrupt

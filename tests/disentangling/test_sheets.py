@@ -7,7 +7,7 @@ import pytest
 
 import isorep
 from isorep.disentangling import Unmixing, contact_sheet, traversal
-from isorep.disentangling.sheets import png_bytes
+from isorep.disentangling.traversals import png_bytes
 
 
 def read(png):

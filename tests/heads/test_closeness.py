@@ -10,7 +10,7 @@ from scipy.special import log_softmax
 
 import isorep
 from isorep.heads import closeness
-from isorep.heads.representations import svd_distance
+from isorep.heads.closeness import svd_distance
 
 from .worlds import circle_models, equal_models
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import isorep
 from isorep.heads import diversity
-from isorep.heads.selection import best_differences, condition, pivoted_pairs
-from isorep.heads.spectra import spectrum
+from isorep.heads.diversity import best_differences, condition, pivoted_pairs
+from isorep.heads.spectrum import spectrum
 from isorep.rows import BLOCK_CELLS
 
 
@@ -195,7 +195,7 @@ def test_features_stream_from_a_file_as_from_memory(tmp_path):
 def test_more_blocks_give_the_same_spectrum(monkeypatch):
     g, weights = head(500, 7), np.random.default_rng(1).random(500)
     whole = diversity(g, weights=weights)
-    monkeypatch.setattr("isorep.heads.spectra.block_rows", lambda *widths, **how: 64)
+    monkeypatch.setattr("isorep.heads.spectrum.block_rows", lambda *widths, **how: 64)
     monkeypatch.setattr("isorep.moments.block_rows", lambda *widths, **how: 64)
     monkeypatch.setattr("isorep.heads.inputs.block_rows", lambda *widths, **how: 64)
     parts = diversity(g, weights=weights)

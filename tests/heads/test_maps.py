@@ -1,5 +1,7 @@
 """The map that heads predict: exact where distributions are equal, compared with a regression where they are not."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -170,7 +172,7 @@ def test_intervals_account_for_the_regressions_of_other_rows(monkeypatch):
     g, f = rng.normal(size=(30, 20)), rng.normal(size=(150, 20))
     both = {"features": f, "other_features": f + 0.5 * rng.normal(size=f.shape)}
     whole = head_map(g, g, **both).regression
-    monkeypatch.setattr("isorep.comparison.stages.pulled_rungs", lambda *sizes: [])
+    monkeypatch.setattr("isorep.comparison.work.pulled_rungs", lambda *sizes: [])
     alone = head_map(g, g, **both).regression  # rows vary, the regression is taken as given
     spans = [(each.head.interval, each.regression.interval, each.excess) for each in (whole, alone)]
     head, fitted, excess = (new.high - new.low for new in spans[0])
@@ -195,7 +197,7 @@ def test_blocks_of_classes_give_the_same_map(monkeypatch):
     rng = np.random.default_rng(0)
     g, h = rng.normal(size=(300, 4)), rng.normal(size=(300, 5))
     whole = head_map(g, h)
-    monkeypatch.setattr("isorep.heads.products.block_rows", lambda *widths, **how: 64)
+    monkeypatch.setattr(import_module("isorep.heads.head_map"), "block_rows", lambda *widths, **how: 64)
     np.testing.assert_allclose(head_map(g, h).coef, whole.coef, atol=1e-12)
 
 

@@ -13,7 +13,7 @@ import isorep
 from isorep import ICA, Whitening
 from isorep.ica.checkpoint import Checkpoint
 from isorep.ica.contrasts import contrast_named
-from isorep.ica.sources import ArraySource, as_source
+from isorep.ica.whitening import ArraySource, as_source
 from isorep.rows import Crew, blas_threads
 
 from ..data import mixing, rotation, sources
@@ -44,8 +44,8 @@ def serial(rows):
 @pytest.fixture
 def spread(monkeypatch):
     """Nothing is joined and nothing comes here: every pass is made by the workers, as it is for large data."""
-    monkeypatch.setattr("isorep.ica.distributed._LEAST_CELLS", 1)
-    monkeypatch.setattr("isorep.ica.distributed._NEAR_CELLS", 0)
+    monkeypatch.setattr("isorep.ica.dask_rows._LEAST_CELLS", 1)
+    monkeypatch.setattr("isorep.ica.dask_rows._NEAR_CELLS", 0)
 
 
 def unknown_sizes(array):
@@ -206,7 +206,7 @@ def test_sums_are_the_same_here_and_on_workers(rows):
 
 
 def test_what_a_task_gave_is_not_changed_by_adding_it():
-    from isorep.ica.distributed import _added
+    from isorep.ica.dask_rows import _added
 
     parts = [[np.ones(2)], [np.ones(2)]]
     np.testing.assert_array_equal(_added(parts)[0], [2, 2])

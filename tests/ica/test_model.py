@@ -171,7 +171,7 @@ def test_damage_anywhere_in_the_header_is_an_input_error_or_harmless(tmp_path, r
 
 def test_a_model_beyond_the_memory_is_refused_before_it_is_read(tmp_path, monkeypatch):
     fitted().save(tmp_path / "m.safetensors")
-    monkeypatch.setattr("isorep.storage.models.memory_size", lambda: 1000)
+    monkeypatch.setattr("isorep.storage.model_files.memory_size", lambda: 1000)
     with pytest.raises(InputError, match="too much for this machine's memory"):
         load_model(tmp_path / "m.safetensors")
 

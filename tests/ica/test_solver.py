@@ -6,7 +6,8 @@ from scipy import integrate
 
 import isorep
 from isorep import ICA
-from isorep.ica import checkpoint, finish, ledger
+from isorep.ica import checkpoint, newton
+from isorep.ica import checkpoint as ledger
 from isorep.ica.contrasts import CONTRASTS, column_squares, column_sums
 from isorep.ica.search import orthonormal
 from isorep.ica.solver import other_sides, rotate, uncertainty
@@ -121,13 +122,13 @@ def test_a_cayley_step_is_a_rotation_and_nearly_the_exponential(rng):
 
     step = rng.normal(size=(6, 6))
     step = 0.02 * (step - step.T)
-    np.testing.assert_allclose(finish.cayley(step) @ finish.cayley(step).T, np.eye(6), atol=1e-14)
-    np.testing.assert_allclose(finish.cayley(step), expm(step), atol=1e-4)
+    np.testing.assert_allclose(newton.cayley(step) @ newton.cayley(step).T, np.eye(6), atol=1e-14)
+    np.testing.assert_allclose(newton.cayley(step), expm(step), atol=1e-4)
 
 
 def test_a_point_with_no_gradient_at_all_is_stayed_at(crew):
     z = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
-    ends = finish.Finish(ArrayRows(z, crew), np.eye(2), CONTRASTS["cube"], ledger.Ledger(ArrayRows(z, crew), 10))
+    ends = newton.Finish(ArrayRows(z, crew), np.eye(2), CONTRASTS["cube"], ledger.Ledger(ArrayRows(z, crew), 10))
     outlook = ends.run(1e-4)
     assert (outlook.gradient == 0).all()
     np.testing.assert_array_equal(ends.last_step(outlook), np.eye(2))
@@ -150,7 +151,7 @@ def test_the_memory_learns_a_quadratic(rng):
     scale = 1 + np.abs(pairs + pairs.T)
     optimum = rng.normal(size=(6, 6))
     optimum -= optimum.T
-    memory, point = finish.Memory(), np.zeros((6, 6))
+    memory, point = newton.Memory(), np.zeros((6, 6))
     for _ in range(40):
         gradient = scale * (point - optimum)
         step = memory.step(gradient, np.full((6, 6), 3.0))
@@ -165,10 +166,10 @@ def test_gradient_and_promised_gain_are_those_of_the_contrast(crew, rng):
     z = isorep.Whitening().fit_transform(z)
     rows, contrast = ArrayRows(z, crew), CONTRASTS["logcosh"]
     matrix = rotation(5, 3)
-    outlook = finish.look(matrix, rows.sweep(matrix, contrast), contrast, rows.n)
+    outlook = newton.look(matrix, rows.sweep(matrix, contrast), contrast, rows.n)
 
     def reached(step):
-        sweep = rows.sweep(finish.cayley(step) @ matrix, contrast)
+        sweep = rows.sweep(newton.cayley(step) @ matrix, contrast)
         return float((outlook.signs * (contrast.normal_value - sweep.value)).sum())
 
     assert reached(np.zeros((5, 5))) == pytest.approx(outlook.contrast, abs=1e-12)
@@ -308,7 +309,7 @@ def test_weak_components_are_found_whatever_the_last_digits_are(start, crew):
     rows = ArrayRows(isorep.Whitening(kind="zca").fit_transform(sources).astype(np.float32), crew)
     contrast = CONTRASTS["logcosh"]
     turn = 1e-7 * np.random.default_rng(start).standard_normal((d, d))
-    found = rotate(rows, contrast, start_rotation=finish.cayley(turn - turn.T))
+    found = rotate(rows, contrast, start_rotation=newton.cayley(turn - turn.T))
     known = rotate(rows, contrast, start=np.eye(d))
     reached, best = (np.abs(each.portrait.value - contrast.normal_value).sum() for each in (found, known))
     assert found.converged

@@ -12,7 +12,7 @@ from isorep import ICA, Whitening
 from isorep.errors import InputError
 from isorep.ica import summarise
 from isorep.ica.model import load_model, model_facts, save_model
-from isorep.storage.models import save_arrays
+from isorep.storage.model_files import save_arrays
 
 from ..data import mixing, sources
 

@@ -5,7 +5,14 @@ import pytest
 import torch
 
 import isorep
-from isorep.models import Group, OrthogonalAdam, OrthogonalAutoencoder, Recipe, reconstruction_loss, train_many
+from isorep.models import (
+    Group,
+    OrthogonalAdam,
+    OrthogonalAutoencoder,
+    Recipe,
+    reconstruction_loss,
+    train_many,
+)
 from isorep.models.orthogonal import defect, orthogonal
 
 

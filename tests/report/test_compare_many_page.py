@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import isorep
+from isorep.comparison.page import many_snippet
 from isorep.report import render
 from isorep.report.figures import clustered
-from isorep.report.notebook import many_snippet
 
 from ..data import rotation, sources
 from .hostile import HOSTILE, broken, with_numbers, without
@@ -235,11 +235,11 @@ def test_few_runs_and_few_rungs_make_a_page_too():
 
 
 def test_the_figure_for_papers_has_a_panel_for_each_rung():
-    from isorep.report.paper_many import plot
+    from isorep.comparison.plots import plot_many
 
     result = small()
     result["names"][0] = "$\\broken{ $"
-    figure = plot(result)
+    figure = plot_many(result)
     figure.canvas.draw()
     assert len(figure.axes) == 6
 

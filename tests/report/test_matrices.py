@@ -8,7 +8,7 @@ import pytest
 
 from isorep.disentangling import contact_sheet
 from isorep.report import render
-from isorep.report.standalone import figure_files
+from isorep.report.svg_files import figure_files
 
 SHEET = contact_sheet(np.random.default_rng(0).random((2, 3, 3, 8, 8)))
 PICTURE = base64.b64encode(SHEET.png).decode()

@@ -6,11 +6,7 @@ import re
 import pytest
 from markupsafe import escape
 
-from isorep.report.figures import Cloud, IntervalRow, Line, heatmap, histogram, intervals, lines, scatter
-from isorep.report.figures.axes import Scale, spanning
-from isorep.report.figures.drawing import tag
-from isorep.report.page import write_page
-from isorep.report.parts import (
+from isorep.report.document import (
     Cell,
     Column,
     Definitions,
@@ -26,7 +22,10 @@ from isorep.report.parts import (
     Table,
     Verdict,
 )
-from isorep.report.values import Node, compact, count, fixed, percent
+from isorep.report.figures import Cloud, IntervalRow, Line, heatmap, histogram, intervals, lines, scatter
+from isorep.report.figures.axes import Scale, spanning, tag
+from isorep.report.page import write_page
+from isorep.report.read import Node, compact, count, fixed, percent
 
 LINE = Line("series", "s2", ((1.0, 0.2), (2.0, 0.4)), ("first", "second"))
 

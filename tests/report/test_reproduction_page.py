@@ -3,7 +3,7 @@
 import re
 
 from isorep.report import render
-from isorep.report.standalone import figure_files
+from isorep.report.svg_files import figure_files
 
 from .hostile import HOSTILE, broken, places
 

@@ -4,7 +4,7 @@ import re
 
 from isorep.report.charts import chart_figure
 from isorep.report.figures import Line, lines
-from isorep.report.values import Node
+from isorep.report.read import Node
 
 CHART = {
     "name": "cloud",

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from isorep.report.figures.drawing import Drawing
-from isorep.report.parts import Figure, Key
-from isorep.report.standalone import svg_file
+from isorep.report.document import Figure, Key
+from isorep.report.figures.axes import Drawing
+from isorep.report.svg_files import svg_file
 
 
 @pytest.mark.parametrize("count", [1, 3, 9])

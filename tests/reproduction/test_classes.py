@@ -11,11 +11,8 @@ import pytest
 
 import isorep
 from isorep.reproduction import experiment_named, reproduce, runner
-from isorep.reproduction.classes import EXPERIMENT
-from isorep.reproduction.classes.material import by_angle, examples, taught
-from isorep.reproduction.classes.presets import SCALES, Preset
-from isorep.reproduction.classes.reading import Setting
-from isorep.reproduction.classes.units import followed
+from isorep.reproduction.classes import EXPERIMENT, SCALES, Preset, by_angle, examples, followed, taught
+from isorep.reproduction.classes_summary import Setting
 
 pytest.importorskip("torch")
 

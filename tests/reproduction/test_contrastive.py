@@ -15,12 +15,19 @@ torch = pytest.importorskip("torch")
 from isorep import InputError  # noqa: E402
 from isorep.cli.main import run  # noqa: E402
 from isorep.reproduction import experiment_named, reproduce, runner  # noqa: E402
-from isorep.reproduction.contrastive import EXPERIMENT  # noqa: E402
-from isorep.reproduction.contrastive.material import material, patches  # noqa: E402
-from isorep.reproduction.contrastive.measuring import against, effective_dimension, measure  # noqa: E402
-from isorep.reproduction.contrastive.presets import SCALES, Preset  # noqa: E402
-from isorep.reproduction.contrastive.trends import estimate, trend  # noqa: E402
-from isorep.reproduction.contrastive.units import _rows, plan  # noqa: E402
+from isorep.reproduction.contrastive import (  # noqa: E402  # noqa: E402  # noqa: E402  # noqa: E402
+    EXPERIMENT,
+    SCALES,
+    Preset,
+    _rows,
+    against,
+    effective_dimension,
+    material,
+    measure,
+    patches,
+    plan,
+)
+from isorep.reproduction.outcomes import estimate, trend  # noqa: E402
 
 from ..datasets import published  # noqa: E402
 
@@ -111,7 +118,7 @@ def test_a_unit_that_is_stopped_in_its_second_model_goes_on_from_there(monkeypat
         if (stage, done) == ("training", 9):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("isorep.reproduction.contrastive.units._CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr("isorep.reproduction.contrastive._CHECKPOINT_SECONDS", 0)
     with pytest.raises(KeyboardInterrupt):
         tiny(monkeypatch, tmp_path, "parts", preset, progress=progress)
     assert len(list((tmp_path / "parts" / "state").rglob("*.safetensors"))) == 2

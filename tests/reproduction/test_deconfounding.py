@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from isorep.reproduction import experiment_named, reproduce
-from isorep.reproduction.deconfounding.presets import SCALES
-from isorep.reproduction.deconfounding.published import AUROC, CONDITIONS, SPARSITY
-from isorep.reproduction.deconfounding.units import _alignment, _single_rows
+from isorep.reproduction.deconfounding import AUROC, CONDITIONS, SCALES, SPARSITY, _alignment, _single_rows
 
 from ..data import rotation
 from ..datasets.making import write_bbbc021, write_rxrx3

@@ -9,14 +9,11 @@ import pytest
 import isorep
 from isorep.datasets import FactorImages, Rooms
 from isorep.disentangling import unmixing
-from isorep.reproduction import Run, Unit, experiment_named, reproduce
-from isorep.reproduction.disentanglement import material, scoring
-from isorep.reproduction.disentanglement.presets import MODELS, SCALES
-from isorep.reproduction.disentanglement.published import AGGREGATED, DATA, TABLE
-from isorep.reproduction.disentanglement.reading import Chosen, Reading
-from isorep.reproduction.disentanglement.scoring import score
-from isorep.reproduction.disentanglement.testing import compared
-from isorep.reproduction.disentanglement.units import settings_of
+from isorep.reproduction import Run, Unit, disentanglement_settings, experiment_named, reproduce
+from isorep.reproduction import disentanglement as scoring
+from isorep.reproduction.disentanglement import score, settings_of
+from isorep.reproduction.disentanglement_charts import Chosen, Reading, compared
+from isorep.reproduction.disentanglement_settings import AGGREGATED, DATA, MODELS, SCALES, TABLE
 
 from ..data import rotation
 
@@ -227,9 +224,9 @@ def test_published_files_are_split_once_and_settings_are_the_published_ones(monk
     plain = FactorImages(
         "shapes3d", rooms.factor_names, rooms.factor_sizes, rooms.factors, None, (8, 8, 3), rooms.images
     )
-    monkeypatch.setattr(material, "load", lambda name, folder: plain)
+    monkeypatch.setattr(disentanglement_settings, "load", lambda name, folder: plain)
     preset = replace(SCALES["paper"], held_out=10, images=None)
-    made = [material.material("shapes3d", replicate, Run(preset, tmp_path, 0)) for replicate in (0, 1)]
+    made = [disentanglement_settings.material("shapes3d", replicate, Run(preset, tmp_path, 0)) for replicate in (0, 1)]
     assert made[0] is made[1]
     assert made[0].images.shape == (50, 3, 8, 8)
     assert made[0].held_out.shape == (10, 3, 8, 8)
@@ -243,4 +240,4 @@ def test_published_files_are_split_once_and_settings_are_the_published_ones(monk
     assert [setting.weight_decay for setting in found["ae"]] == list(SCALES["paper"].weight_decays)
     (small,) = settings_of("bioae", "rooms", SCALES["laptop"])
     assert small.weight_decay == pytest.approx(1e-4 * 200_000 / 1200)
-    material._made.cache_clear()
+    disentanglement_settings._made.cache_clear()

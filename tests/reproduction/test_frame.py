@@ -13,7 +13,7 @@ import pytest
 
 import isorep
 from isorep.reproduction import EXPERIMENTS, experiment_named, reproduce, runner
-from isorep.reproduction.ledger import file_name
+from isorep.reproduction.runner import file_name
 
 from . import toy
 

@@ -16,14 +16,21 @@ from isorep import InputError  # noqa: E402
 from isorep.datasets import Document  # noqa: E402
 from isorep.models import GPT, BytePairs  # noqa: E402
 from isorep.models.gpt import state_jacobians  # noqa: E402
-from isorep.reproduction import Run, experiment_named, reproduce, runner  # noqa: E402
-from isorep.reproduction.layers import EXPERIMENT, networks, training  # noqa: E402
-from isorep.reproduction.layers.findings import findings, verdict  # noqa: E402
-from isorep.reproduction.layers.measuring import places_of  # noqa: E402
-from isorep.reproduction.layers.presets import SCALES, Preset, parsed  # noqa: E402
-from isorep.reproduction.layers.reading import Reading, mean_correlation  # noqa: E402
-from isorep.reproduction.layers.text import corpus_of, split, windows_of  # noqa: E402
-from isorep.reproduction.layers.units import plan  # noqa: E402
+from isorep.reproduction import (  # noqa: E402
+    Run,
+    experiment_named,
+    layers_networks,
+    reproduce,
+    runner,
+)
+from isorep.reproduction.layers import (  # noqa: E402
+    EXPERIMENT,
+    places_of,
+    plan,
+)
+from isorep.reproduction.layers_charts import Reading, mean_correlation  # noqa: E402
+from isorep.reproduction.layers_networks import SCALES, Preset, corpus_of, parsed, split, windows_of  # noqa: E402  # noqa: E402
+from isorep.reproduction.layers_summary import findings, verdict  # noqa: E402
 
 TINY = Preset(
     sizes=("8x1",),
@@ -184,12 +191,12 @@ def test_weights_of_another_training_are_refused(tmp_path, text):
     preset = replace(TINY, text=str(text), steps=1)
     corpus = corpus_of(preset, 0)
     run = Run(preset, None, 0, folder=tmp_path)
-    training.trained_model("8x1", 0, corpus, run)
+    layers_networks.trained_model("8x1", 0, corpus, run)
     (tmp_path / "models" / "8x1-0.safetensors").rename(tmp_path / "models" / "8x1-1.safetensors")
     with pytest.raises(InputError, match="holds weights of another training"):
-        training.trained_model("8x1", 1, corpus, run)
+        layers_networks.trained_model("8x1", 1, corpus, run)
     (tmp_path / "models" / "8x1-1.safetensors").write_bytes(b"half a file")
-    assert training.trained_model("8x1", 1, corpus, run)[1]["steps"] == 1, "a damaged file is made anew"
+    assert layers_networks.trained_model("8x1", 1, corpus, run)[1]["steps"] == 1, "a damaged file is made anew"
 
 
 # Model folders ------------------------------------------------------------------------------------------------------
@@ -225,9 +232,9 @@ def test_model_folders_are_compared_by_their_own_tokens(monkeypatch, tmp_path, t
     assert pair["documents"] > 1
     assert found.summary.tables[-1].rows[0].name == "1: a"
 
-    network, _ = networks.folder_model(first, Run(TINY, None, 0), trained=True)
+    network, _ = layers_networks.folder_model(first, Run(TINY, None, 0), trained=True)
     tokens = np.arange(16).reshape(2, 8)
-    module = networks.opened(first).module
+    module = layers_networks.opened(first).module
     with torch.no_grad():
         last = module(torch.from_numpy(tokens)).last_hidden_state.flatten(0, 1)
     states = network.states(tokens, ())
@@ -251,15 +258,15 @@ def test_folders_that_cannot_be_paired_are_refused(monkeypatch, tmp_path, text):
 def test_a_model_that_looks_ahead_has_no_map_of_one_token(monkeypatch, tmp_path, text):
     transformers = pytest.importorskip("transformers")
     folders = [made_folder(tmp_path / name, 0, 1) for name in "ab"]
-    module = networks.opened(folders[0]).module.eval()
+    module = layers_networks.opened(folders[0]).module.eval()
     window = np.array([[3, 1, 4, 1]])
-    assert not networks.looks_ahead(lambda tokens: [module(input_ids=tokens).last_hidden_state], window)
+    assert not layers_networks.looks_ahead(lambda tokens: [module(input_ids=tokens).last_hidden_state], window)
     for seed, folder in enumerate(folders):
         torch.manual_seed(seed)
         sizes = {"vocab_size": 257, "hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2}
         config = transformers.BertConfig(**sizes, intermediate_size=8, max_position_embeddings=16)
         transformers.BertModel(config).save_pretrained(folder)
-    networks.opened.cache_clear()
+    layers_networks.opened.cache_clear()
     with pytest.raises(InputError, match="a is no causal model: its states depend on later tokens"):
         tiny(monkeypatch, tmp_path, text, "one", models=tuple(folders))
     found = tiny(monkeypatch, tmp_path, text, "two", models=tuple(folders), jacobians=0, rungs=("linear",))
@@ -275,7 +282,7 @@ def test_jacobians_by_rows_are_those_of_the_blocks():
     for parameter in model.parameters():
         parameter.data += 0.2 * torch.randn_like(parameter)
     tokens = np.array([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]])
-    by_rows = networks.row_jacobians(model.hidden_states, tokens)
+    by_rows = layers_networks.row_jacobians(model.hidden_states, tokens)
     for one, other in zip(by_rows, state_jacobians(model, torch.from_numpy(tokens)), strict=True):
         assert np.allclose(one, other.numpy(), atol=1e-4)
 
@@ -283,7 +290,7 @@ def test_jacobians_by_rows_are_those_of_the_blocks():
 def test_constants_leave_out_the_two_directions_that_the_norm_loses():
     turned = np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))[0]
     rest = np.stack([turned @ np.diag([8.0, 4, 2, 1e-9, 0]), np.diag([3.0, 3, 3, 0, 0])])
-    before, last = networks.constants([rest, np.stack([np.eye(5)] * 2)])
+    before, last = layers_networks.constants([rest, np.stack([np.eye(5)] * 2)])
     assert before["local"] == pytest.approx((2 + 1) / 2)
     assert before["similarity"] == pytest.approx(2)
     assert before["constant"] == pytest.approx(8)
@@ -327,7 +334,7 @@ def test_sizes_and_seeds_that_make_no_pairs_are_refused():
         plan(replace(TINY, seeds=1), None)
     assert len(plan(SCALES["laptop"], None).units) == 8 + 2 * 6 + 4
     assert experiment_named("layers") is EXPERIMENT
-    assert training.seed_of(0, 0) != training.seed_of(0, 1)
+    assert layers_networks.seed_of(0, 0) != layers_networks.seed_of(0, 1)
 
 
 # Verdicts -----------------------------------------------------------------------------------------------------------

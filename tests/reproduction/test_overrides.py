@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import isorep
 from isorep.cli.main import app
 from isorep.reproduction import reproduce
-from isorep.reproduction.overrides import overridden
+from isorep.reproduction.experiment import overridden
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from isorep.reproduction.pairs import all_pairs, explained, folds_of, held_out, ladder, over_pairs
+from isorep.reproduction.outcomes import all_pairs, explained, folds_of, held_out, ladder, over_pairs
 
 
 def test_each_rung_finds_the_maps_of_its_group_and_no_more(rng):

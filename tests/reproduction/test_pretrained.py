@@ -13,18 +13,28 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from isorep import InputError  # noqa: E402
-from isorep.reproduction import Run, reproduce, runner  # noqa: E402
-from isorep.reproduction.pretrained import EXPERIMENT, training, units  # noqa: E402
-from isorep.reproduction.pretrained.charts import charts  # noqa: E402
-from isorep.reproduction.pretrained.claims import CLAIMS, FAILS, HOLDS, UNDECIDED, combined, judgements  # noqa: E402
-from isorep.reproduction.pretrained.findings import findings, verdict  # noqa: E402
-from isorep.reproduction.pretrained.measuring import RUNGS  # noqa: E402
-from isorep.reproduction.pretrained.named import named_pairs  # noqa: E402
-from isorep.reproduction.pretrained.presets import SCALES, Preset  # noqa: E402
-from isorep.reproduction.pretrained.published import PUBLISHED  # noqa: E402
-from isorep.reproduction.pretrained.reading import Measured, Reading, Span  # noqa: E402
-from isorep.reproduction.pretrained.tasks import task_of  # noqa: E402
-from isorep.reproduction.pretrained.units import plan  # noqa: E402
+from isorep.reproduction import Run, pretrained_training, reproduce, runner  # noqa: E402  # noqa: E402
+from isorep.reproduction import pretrained as units  # noqa: E402
+from isorep.reproduction.pretrained import (  # noqa: E402
+    EXPERIMENT,
+    RUNGS,
+    plan,
+)
+from isorep.reproduction.pretrained_charts import (  # noqa: E402
+    Measured,
+    Reading,
+    Span,
+    charts,
+)
+from isorep.reproduction.pretrained_claims import CLAIMS, FAILS, HOLDS, UNDECIDED, combined, judgements  # noqa: E402
+from isorep.reproduction.pretrained_named import named_pairs  # noqa: E402
+from isorep.reproduction.pretrained_settings import (  # noqa: E402
+    PUBLISHED,
+    SCALES,
+    Preset,
+)
+from isorep.reproduction.pretrained_summary import findings, verdict  # noqa: E402
+from isorep.reproduction.pretrained_training import task_of  # noqa: E402
 
 CHANGES = {
     "images": "rooms", "scene": 8, "train_images": 80, "rows": 120, "context": 8, "vocabulary": 270, "documents": 6,
@@ -136,7 +146,7 @@ def test_an_interrupted_run_goes_on_and_trains_nothing_twice(monkeypatch, tmp_pa
     rows.write_bytes((tmp_path / "again" / "representations" / "gpt.safetensors").read_bytes())
     run = Run(replace(SCALES["smoke"], **{**CHANGES, "text": str(text), **kinds}), None, 0, folder=tmp_path / "again")
     with pytest.raises(InputError, match="rows of other trainings"):
-        training.rows_of("ae", run)
+        pretrained_training.rows_of("ae", run)
 
 
 def test_rows_are_of_texts_that_were_trained_on_unless_unseen_ones_are_wanted(text):

@@ -16,12 +16,20 @@ from isorep import InputError  # noqa: E402
 from isorep.datasets import slot_generator  # noqa: E402
 from isorep.models import SlotAutoencoder  # noqa: E402
 from isorep.reproduction import experiment_named, reproduce, runner  # noqa: E402
-from isorep.reproduction.slots import EXPERIMENT  # noqa: E402
-from isorep.reproduction.slots.conditions import CONDITIONS, loss_of, parsed  # noqa: E402
-from isorep.reproduction.slots.measuring import ceiling, examples, grouped_sis, own_share  # noqa: E402
-from isorep.reproduction.slots.presets import SCALES, Preset  # noqa: E402
-from isorep.reproduction.slots.reading import Reading, Setting, falls  # noqa: E402
-from isorep.reproduction.slots.units import plan  # noqa: E402
+from isorep.reproduction.slots import (  # noqa: E402  # noqa: E402  # noqa: E402
+    CONDITIONS,
+    EXPERIMENT,
+    SCALES,
+    Preset,
+    ceiling,
+    examples,
+    grouped_sis,
+    loss_of,
+    own_share,
+    parsed,
+    plan,
+)
+from isorep.reproduction.slots_charts import Reading, Setting, falls  # noqa: E402
 
 TINY = Preset(
     slots=(2,),

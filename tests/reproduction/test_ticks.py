@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from isorep.reproduction.ticks import log_ticks
+from isorep.reproduction.outcomes import log_ticks
 
 
 @pytest.mark.parametrize(

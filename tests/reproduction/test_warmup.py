@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from isorep.reproduction import Run, experiment_named, reproduce, runner
-from isorep.reproduction.warmup import EXPERIMENT
-from isorep.reproduction.warmup.curves import fit_curve, roots, spearman, spearman_within
-from isorep.reproduction.warmup.presets import SCALES, Preset, Training
-from isorep.reproduction.warmup.reading import Part, parts_of
+from isorep.reproduction.outcomes import fit_curve, roots, spearman, spearman_within
+from isorep.reproduction.warmup import EXPERIMENT, SCALES, Preset, Training
+from isorep.reproduction.warmup_summary import Part, parts_of
 
 from ..datasets.test_mnist import write_mnist
 

@@ -12,11 +12,8 @@ import pytest
 import isorep
 from isorep.datasets import Document
 from isorep.reproduction import experiment_named, reproduce, runner
-from isorep.reproduction.pairs import explained
-from isorep.reproduction.words import EXPERIMENT
-from isorep.reproduction.words.material import examples, words_of
-from isorep.reproduction.words.measuring import _transposed, bands
-from isorep.reproduction.words.presets import SCALES, Preset
+from isorep.reproduction.outcomes import explained
+from isorep.reproduction.words import EXPERIMENT, SCALES, Preset, _transposed, bands, examples, words_of
 
 pytest.importorskip("torch")
 

@@ -8,9 +8,9 @@ import pytest
 import isorep
 from isorep import similarity
 from isorep.resampling import Shuffles
-from isorep.similarity import gaussian
-from isorep.similarity.result import corrected
-from isorep.similarity.sketches import KernelSums, permutation_moments
+from isorep.similarity import cka_null
+from isorep.similarity.cka_null import KernelSums, permutation_moments
+from isorep.similarity.null import corrected
 
 CASES = {
     "cca": (similarity.cca, {}),
@@ -77,7 +77,7 @@ def test_mean_and_variance_over_all_permutations_are_known():
 def test_a_sketched_null_agrees_with_the_exact_one(kernel, debiased, monkeypatch):
     x, y = pair()
     exact = similarity.cka(x, y, kernel=kernel, debiased=debiased, exact=True, permutations=600).null
-    monkeypatch.setattr(gaussian, "_HELD_ROWS", 100)
+    monkeypatch.setattr(cka_null, "_HELD_ROWS", 100)
     sketched = similarity.cka(x, y, kernel=kernel, debiased=debiased, permutations=600).null
     assert exact.exact
     assert not sketched.exact

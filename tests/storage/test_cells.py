@@ -16,7 +16,7 @@ import isorep
 from isorep.representation import reading_notes
 from isorep.rows import refuse_non_finite
 from isorep.storage import shards
-from isorep.storage.cells import NUMBER, Tally, is_number, shown
+from isorep.storage.naming import NUMBER, Tally, is_number, shown
 from isorep.storage.tables import read_table
 
 ROWS = [(f"{0.25 * row - 3:g}", f"{0.5 * row + 0.125:g}", f"g{row % 3}") for row in range(500)]

@@ -172,7 +172,7 @@ class Breaks:
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device"), MemoryError()])
 @pytest.mark.parametrize("suffix", ALL)
 def test_an_interrupted_write_leaves_nothing_and_the_older_file(tmp_path, monkeypatch, suffix, error):
-    monkeypatch.setattr("isorep.storage.zarrs._CHUNK_BYTES", 3 * 4 * 8)
+    monkeypatch.setattr("isorep.storage.zarr._CHUNK_BYTES", 3 * 4 * 8)
     expected = isorep.InputError if isinstance(error, OSError) else type(error)
     path = tmp_path / f"run.{suffix}"
     with pytest.raises(expected):

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import isorep
-from isorep.structure.families import FAMILIES
-from isorep.structure.resampling import chances
+from isorep.structure.families import FAMILIES, chances
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -48,7 +47,7 @@ def test_the_observed_score_is_measured_as_the_shuffled_ones_are(calibration, na
     latents = np.repeat(rng.normal(size=(3, 2)), 20, axis=0)
     groups = np.tile(np.arange(20), 3)  # each group holds the same three rows
     order = np.argsort(groups, kind="stable")
-    pair = isorep.structure.pairs.paired(
+    pair = isorep.structure.columns.paired(
         {key: values[order] for key, values in factors.items()}, latents[order], discrete_latents=False
     )
     slots = ([1, 1], [1, 1])

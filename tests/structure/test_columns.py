@@ -9,8 +9,7 @@ import pytest
 import isorep
 from isorep import structure
 from isorep.storage.tables import read_table
-from isorep.structure.columns import as_columns
-from isorep.structure.pairs import paired
+from isorep.structure.columns import as_columns, paired
 
 from .worlds import rooms
 

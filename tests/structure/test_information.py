@@ -9,7 +9,13 @@ from sklearn.feature_selection import mutual_info_classif, mutual_info_regressio
 from sklearn.metrics import mutual_info_score
 
 from isorep.structure.columns import as_columns
-from isorep.structure.information import Line, discrete_information, entropy, information, mixed_information
+from isorep.structure.mutual_information import (
+    Line,
+    discrete_information,
+    entropy,
+    information,
+    mixed_information,
+)
 
 
 def standard(values):

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 import isorep
 from isorep import structure
 from isorep.structure.boosting import Boosted
-from isorep.structure.logistic import Logistic
+from isorep.structure.explicitness import Logistic
 
 from .worlds import aligned, rooms, rotated
 

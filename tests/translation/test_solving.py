@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from isorep.moments import Moments, leave_one_out
-from isorep.translation.solving import _STRENGTHS, MAPS, Setting, Training, best_of, choose
+from isorep.translation.maps import _STRENGTHS, MAPS, Setting, Training, best_of, choose
 
 from ..data import rotation, sources
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from importlib import import_module
 from itertools import pairwise
 
 import numpy as np
@@ -9,11 +10,12 @@ import pytest
 
 import isorep
 from isorep import InputError, Representation
-from isorep.translation import fitting
-from isorep.translation.curve import Point, _read
-from isorep.translation.verdict import headline_k
+from isorep.translation.learning_curve import Point, _read
+from isorep.translation.result import headline_k
 
 from ..data import noisy_pair, rotation, sources
+
+fitting = import_module("isorep.translation.translate")
 
 
 def pair(n=1500, d_x=16, d_y=12, noise=0.3, seed=0):

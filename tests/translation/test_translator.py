@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 import isorep
 from isorep import DriftWarning, InputError, Representation, Translator
-from isorep.translation.applying import open_source, require_output, translate_files
+from isorep.translation.translator import open_source, require_output, translate_files
 
 from ..data import mixing, sources
 

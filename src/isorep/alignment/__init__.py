@@ -1,5 +1,7 @@
 """Aligners: the ladder's groups, each fitted optimally from paired rows or from their moments."""
 
+from __future__ import annotations
+
 from .base import AffineMap, Aligner
 from .ica import ICAAlignment
 from .identity import Identity

@@ -6,16 +6,16 @@ from typing import Self
 
 import numpy as np
 
-from ..conditioning import (
+from ..covariance import (
     Preconditioner,
     factor_covariance,
     factor_preconditioned,
     least_squares,
+    resolve_source,
     solve_well_conditioned,
 )
 from ..moments import Moments
 from ..representation import Array, rounding_of
-from ..resolution import resolve_source
 from .base import AffineMap, Aligner
 
 

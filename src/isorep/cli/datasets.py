@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .options import Quiet
-from .outputs import require_outputs
+from .common import Quiet, require_outputs
 
 app = typer.Typer(
     help="Public data sets with known factors: list them, download them.",
@@ -69,7 +68,7 @@ def download_command(
     """
     from ..datasets.download import download
     from ..files import finite_json, write_text
-    from .console import Interrupted, progress_bar
+    from .common import Interrupted, progress_bar
 
     require_outputs([json])
     try:

@@ -1,13 +1,19 @@
-"""``isorep decoder``: how far a decoder is from an isometry, at a sample of latents."""
+"""``isorep decoder``: how far a decoder is from an isometry, at a sample of latents.
+
+``isorep decoder --blocks`` and ``--mechanisms``: which latents act on the outputs independently.
+
+The work of ``isorep decoder --against``: two decoders side by side, measured and allowed errors.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Html, Json, Quiet
+from .common import Html, Json, Quiet
 
 if TYPE_CHECKING:
     from ..decoder import Geometry
@@ -82,14 +88,12 @@ def command(
     --blocks or --mechanisms, which blocks of latents act on the outputs independently.
     """
     if mechanisms or blocks is not None:
-        from .decoder_mechanisms import run as judge
-
         _refuse("distances, not mechanisms", mode=mode != "exact", device=device is not None, memory=memory != 1)
         _refuse("distances, not mechanisms", directions=directions != 10, fail_above=fail_above is not None)
         _refuse("distances, not mechanisms", inactive_below=inactive_below != 1e-3, against=against is not None)
         _refuse("a pair, with --against", against_latents=against_latents is not None, join=join)
         _refuse("a pair, with --against", against_weights=against_weights is not None)
-        judge(
+        run_mechanisms(
             model,
             latents,
             weights,
@@ -105,15 +109,13 @@ def command(
         return
     _refuse("mechanisms, with --mechanisms or --blocks", tolerances=tolerances is not None, require=require is not None)
     if against is not None or against_latents is not None:
-        from .decoder_pair import Given, run
-
         _refuse(
             "a single decoder, not a pair",
             directions=directions != 10,
             memory=memory != 1,
             inactive_below=inactive_below != 1e-3,
         )
-        run(
+        run_pair(
             Given(model, latents, weights),
             against,
             against_latents,
@@ -131,10 +133,9 @@ def command(
         return
     _refuse("a pair, with --against", against_weights=against_weights is not None, join=join)
     from ..decoder import bilipschitz
-    from ..decoder.loading import load_decoder
+    from ..decoder.load import load_decoder
     from ..errors import InputError
-    from .console import progress_bar
-    from .outputs import require_outputs
+    from .common import progress_bar, require_outputs
 
     inputs = [given for given in (model, str(weights) if weights else None) if given and Path(given).exists()]
     require_outputs([json, html], latents, *inputs)
@@ -186,3 +187,173 @@ def _print(result: Geometry) -> None:
     print(f"decoder  {data['decoder']}: {data['latents']} latents to {shape}, {data['dtype']}")
     print(f"latents  {data['latents_name']}: {data['rows']} rows{drawn}\n")
     print(result)
+
+
+_ALL = 2**31  # samples: all rows
+STATES = ("D", "M", "S", "H2", "H3")
+
+
+def run_mechanisms(
+    model: str,
+    latents: str,
+    weights: Path | None,
+    blocks: str | None,
+    *,
+    tolerances: str | None = None,
+    require: str | None = None,
+    samples: int = 100,
+    json: Path | None = None,
+    html: Path | None = None,
+    quiet: bool = False,
+    seed: int = 0,
+) -> None:
+    """Judge every criterion for the blocks, or for the factors that are found; print and write what was found."""
+    from ..decoder import mechanisms
+    from ..decoder.load import load_decoder
+    from ..errors import InputError
+    from .common import progress_bar, require_outputs
+
+    inputs = [given for given in (model, str(weights) if weights else None) if given and Path(given).exists()]
+    require_outputs([json, html], latents, *inputs)
+    split = None if blocks is None else parsed_blocks(blocks)
+    levels = None if tolerances is None else _numbers(tolerances)
+    if require is not None and require not in STATES:
+        raise InputError(f"--require is one of {', '.join(STATES)}, not {require}")
+    if samples < 0:
+        raise InputError(f"--samples takes a number of rows, not {samples}")
+    decoder = load_decoder(model, weights=weights)
+    with progress_bar(quiet) as progress:
+        result = mechanisms(
+            decoder, latents, split, tolerances=levels, samples=samples or _ALL, random_state=seed, progress=progress
+        )
+    if json is not None:
+        result.to_json(json)
+    if html is not None:
+        result.to_html(html)
+    if not quiet:
+        name = model if ":" in model and not inputs else Path(model).name
+        print(f"decoder  {name}: {result.dimension} latents to {result.outputs}, {result.samples} samples\n")
+        print(result)
+    if require is not None:
+        _require(result, require)
+
+
+def parsed_blocks(text: str) -> list[Any]:
+    """Sizes of consecutive blocks, as ``3,3,3``, or the latents of each, as ``0,2/1,3``."""
+    from ..errors import InputError
+
+    try:
+        if "/" in text:
+            return [[int(each) for each in block.split(",")] for block in text.split("/")]
+        return [int(each) for each in text.split(",")]
+    except ValueError:
+        raise InputError(
+            f"--blocks takes sizes, as 3,3,3, or the latents of each block, as 0,2/1,3, not {text!r}"
+        ) from None
+
+
+def _numbers(text: str) -> list[float]:
+    from ..errors import InputError
+
+    try:
+        return [float(each) for each in text.split(",")]
+    except ValueError:
+        raise InputError(f"--tolerances takes numbers between commas, not {text!r}") from None
+
+
+def _require(result: Any, name: str) -> None:
+    found = result.criteria.get(name)
+    state = "was not judged: no factors were found to be blocks" if found is None else found.state
+    if state != "holds":
+        typer.echo(
+            f"isorep: Type {name} {state if found is None else f'is required and its state is: {state}'}", err=True
+        )
+        raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class Given:
+    """One model as named on the command line."""
+
+    model: str
+    latents: str
+    weights: Path | None
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+        return Path(self.model).name if Path(self.model).exists() else self.model
+
+    @property
+    def files(self) -> list[str]:
+        """The files it reads."""
+        named = (self.model, None if self.weights is None else str(self.weights))
+        return [self.latents, *(path for path in named if path and Path(path).exists())]
+
+
+def run_pair(
+    first: Given,
+    against: str | None,
+    against_latents: str | None,
+    against_weights: Path | None,
+    *,
+    join: bool,
+    mode: str,
+    samples: int,
+    device: str | None,
+    fail_above: float | None,
+    json: Path | None,
+    html: Path | None,
+    quiet: bool,
+    seed: int,
+) -> None:
+    """Compare, write and print."""
+    from ..decoder import pair
+    from ..decoder.bound import shown
+    from ..decoder.load import load_decoder
+    from ..errors import InputError
+    from .common import progress_bar, require_outputs
+
+    if against is None or against_latents is None:
+        missing = "--against" if against is None else "--against-latents"
+        raise InputError(f"a pair needs --against MODEL and --against-latents LATENTS: {missing} is missing")
+    second = Given(against, against_latents, against_weights)
+    require_outputs([json, html], *first.files, *second.files)
+    if fail_above is not None and not fail_above >= 1:
+        raise InputError(f"--fail-above takes a constant, which is 1 or more, not {fail_above:g}")
+    if samples < 0:
+        raise InputError(f"--samples takes a number of rows, not {samples}")
+    names = (first.name, second.name)
+    if names[0] == names[1]:
+        names = (f"{names[0]} (first)", f"{names[1]} (second)")
+    decoders = [load_decoder(each.model, weights=each.weights) for each in (first, second)]
+    with progress_bar(quiet) as progress:
+        result = pair(
+            decoders[0],
+            first.latents,
+            decoders[1],
+            second.latents,
+            names=names,
+            join=join,
+            mode=mode,
+            samples=samples or None,
+            device=device,
+            random_state=seed,
+            progress=progress,
+        )
+    if json is not None:
+        result.to_json(json)
+    if html is not None:
+        result.to_html(html)
+    if not quiet:
+        for title, side in (("first ", result.first), ("second", result.second)):
+            print(
+                f"{title}  {side.name}: {side.latents} latents to {side.outputs} outputs, {side.rows} rows, constant "
+                f"{shown(side.constant)}"
+            )
+        print("\nErrors of rigid motions in diameters of the second's latents; lower is closer")
+        print(result)
+    largest = max(result.first.constant, result.second.constant)
+    if fail_above is not None and not largest <= fail_above:
+        typer.echo(f"isorep: the larger constant, {shown(largest)}, is above the limit {fail_above:g}", err=True)
+        raise typer.Exit(1)

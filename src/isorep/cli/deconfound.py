@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Html, Json, Quiet
+from .common import Html, Json, Quiet
 
 
 def command(
@@ -58,8 +58,7 @@ def command(
     """
     from .. import deconfound
     from ..errors import InputError
-    from .console import progress_bar
-    from .outputs import plain_path, require_outputs
+    from .common import plain_path, progress_bar, require_outputs
 
     other_rows = [] if fit_on in ("train", "all") else [fit_on]
     require_outputs([output, json, html], data, *other_rows)

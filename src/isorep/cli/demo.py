@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Html, Json, Quiet
+from .common import Html, Json, Quiet
 
 if TYPE_CHECKING:
     from ..comparison import Comparison
@@ -30,7 +30,7 @@ def command(
     from ..errors import InputError
     from ..files import require_writable
     from ..models import load_digit_images
-    from .console import print_comparison, progress_bar
+    from .common import print_comparison, progress_bar
 
     for path in (json, html):
         if path is not None:

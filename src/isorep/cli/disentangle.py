@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Html, Json, Quiet
+from .common import Html, Json, Quiet
 
 
 def command(
@@ -42,9 +42,8 @@ def command(
     """
     from .. import disentangle
     from ..errors import InputError
-    from ..storage.models import require_model_path
-    from .console import Interrupted, progress_bar
-    from .outputs import require_outputs
+    from ..storage.model_files import require_model_path
+    from .common import Interrupted, progress_bar, require_outputs
 
     require_outputs([model, sheet, json, html], images)
     if model is not None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from .._version import __version__
-from .options import Quiet
+from .common import Quiet
 
 CORE = ("numpy", "scipy", "scikit-learn", "safetensors", "threadpoolctl", "typer", "rich", "jinja2")
 EXTRAS = {

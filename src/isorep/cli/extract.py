@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .options import Quiet
+from .common import Quiet
 
 
 def command(
@@ -93,8 +93,7 @@ def command(
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when the library is imported
     from .. import extract
     from ..errors import InputError
-    from .console import Interrupted, progress_bar
-    from .outputs import require_outputs
+    from .common import Interrupted, progress_bar, require_outputs
 
     pixels: dict[str, Any] = {"size": size, "mean": _numbers(mean, "--mean"), "spread": _numbers(spread, "--spread")}
     pixels = {name: value for name, value in pixels.items() if value is not None} | ({"grey": True} if grey else {})
@@ -170,7 +169,7 @@ def _print_layers(model: str, data: str | None, opening: dict[str, Any]) -> None
 
 
 def _groups(file: str) -> str:
-    from ..models.extraction.finishing import GROUP, beside
+    from ..extraction.write import GROUP, beside
 
     return str(beside(Path(file), GROUP)) if file.endswith(".npy") else GROUP
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Html, Json, Quiet
+from .common import Html, Json, Quiet
 
 if TYPE_CHECKING:
     from ..heads import Heads
@@ -68,8 +68,7 @@ def command(
     from ..heads import examine
     from ..heads.inputs import read_head
     from ..storage import labels, read
-    from .console import progress_bar
-    from .outputs import require_outputs
+    from .common import progress_bar, require_outputs
 
     limits = [_parse_limit(text) for text in fail_above or []]
     require_outputs([json, html], *(path for path in (head, other, features, other_features) if path is not None))
@@ -140,7 +139,7 @@ def _require_apart(head: Representation | None, path: str | None, columns: dict[
 
 def _parse_limit(text: str) -> tuple[str, float]:
     from ..errors import InputError
-    from ..heads.result import LIMITS
+    from ..heads.examine import LIMITS
 
     name, _, number = text.rpartition("=")
     try:
@@ -157,7 +156,7 @@ def _parse_limit(text: str) -> tuple[str, float]:
 def _exceeded(result: Heads, name: str, limit: float) -> str | None:
     """A sentence if the stated limit is exceeded."""
     from ..errors import InputError
-    from ..heads.result import LIMITS
+    from ..heads.examine import LIMITS
 
     found = result.figure(name)
     if found is None:

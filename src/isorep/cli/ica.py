@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Html, Json, Quiet
-from .outputs import plain_path, require_apart, require_outputs
+from .common import Html, Json, Quiet, plain_path, require_apart, require_outputs
 
 if TYPE_CHECKING:
     from ..ica.estimator import ICA, FitProgress
@@ -67,12 +66,12 @@ def fit(
     from ..errors import InputError
     from ..ica.checkpoint import Checkpoint
     from ..ica.model import save_model
-    from ..ica.sources import as_source
     from ..ica.summary import summarise
+    from ..ica.whitening import as_source
     from ..representation import reading_notes
     from ..storage import read
-    from ..storage.models import require_model_path
-    from .console import Interrupted, fit_bar, peak_memory, print_fit
+    from ..storage.model_files import require_model_path
+    from .common import Interrupted, fit_bar, peak_memory, print_fit
 
     if whiten not in ("pca", "zca", "none"):
         raise InputError(f"--whiten is {whiten!r}; known are pca, zca, none")
@@ -130,8 +129,8 @@ def apply(
     from ..ica.model import applied, load_model
     from ..representation import reading_notes
     from ..storage import read, write
-    from ..storage.writing import require_target
-    from .console import progress_bar
+    from ..storage.write import require_target
+    from .common import progress_bar
 
     require_target(output)
     require_apart([plain_path(output)], data, model)
@@ -172,7 +171,7 @@ def stability(
     from ..errors import InputError
     from ..ica.stability import stability as repeat
     from ..storage import labels, read
-    from .console import progress_bar
+    from .common import progress_bar
 
     if restarts < 1:
         raise InputError(f"--restarts is {restarts} and must be at least 1")

@@ -73,7 +73,7 @@ app.command("doctor")(doctor.command)
 def run() -> None:
     """Run the command line: exit 2 and one sentence for wrong input, never a traceback for it."""
     from ..errors import InputError
-    from .console import Interrupted
+    from .common import Interrupted
 
     for stream in (sys.stdout, sys.stderr):  # a name that the terminal cannot show is no reason to stop
         if isinstance(stream, io.TextIOWrapper):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Quiet
+from .common import Quiet
 
 
 def command(

@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Html, Json, Quiet
-from .outputs import require_outputs
+from .common import Html, Json, Quiet, require_outputs
 
 
 def command(
@@ -46,7 +45,7 @@ def command(
     Finished units of work are kept: the same command goes on where it was stopped.
     """
     from ..reproduction import reproduce
-    from .console import Interrupted, progress_bar
+    from .common import Interrupted, progress_bar
 
     require_outputs([json, html])
     folder: Path | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Html, Json, Quiet
+from .common import Html, Json, Quiet
 
 if TYPE_CHECKING:
     from ..representation import Representation
@@ -61,8 +61,7 @@ def command(
     from .. import similarity
     from ..errors import InputError
     from ..storage import labels
-    from .console import progress_bar
-    from .outputs import require_outputs, write_outputs
+    from .common import progress_bar, require_outputs, write_outputs
 
     require_outputs([json, html], source, target)
     if target_layers is not None and layers is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Html, Json, Quiet
+from .common import Html, Json, Quiet
 
 if TYPE_CHECKING:
     from ..structure import FactorScores
@@ -64,8 +64,7 @@ def command(
     """Are the latents the true factors? Every score, with an interval, beside what chance gives."""
     from .. import score_factors
     from ..storage import labels
-    from .console import progress_bar
-    from .outputs import require_outputs, write_outputs
+    from .common import progress_bar, require_outputs, write_outputs
 
     require_outputs([json, html], latents, factors)
     wanted = _parts(scores, "--scores")

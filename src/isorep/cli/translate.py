@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Html, Json
-from .outputs import plain_path, require_apart, require_outputs
+from .common import Html, Json, plain_path, require_apart, require_outputs
 
 if TYPE_CHECKING:
     from ..translation import Translation
@@ -67,8 +66,8 @@ def fit(
     """
     from .. import translate as run_translation
     from ..storage import labels, read
-    from ..storage.models import require_model_path
-    from .console import progress_bar
+    from ..storage.model_files import require_model_path
+    from .common import progress_bar
 
     wanted = [name.strip() for name in maps.split(",") if name.strip()]
     counts = _whole_numbers(at)
@@ -130,9 +129,8 @@ def apply(
 
     A sample is first compared with the vectors that the map was fitted to; a warning says if it looks foreign.
     """
-    from ..translation.applying import has_ids, open_source, require_output, translate_files
-    from ..translation.translator import Translator
-    from .console import progress_bar
+    from ..translation.translator import Translator, has_ids, open_source, require_output, translate_files
+    from .common import progress_bar
 
     require_apart([plain_path(output)], data, map_file)
     require_output(data, output)
@@ -176,7 +174,7 @@ def _whole_numbers(text: str) -> list[int]:
 def _parse_limit(text: str | None, counts: list[int]) -> tuple[int | None, float] | None:
     """The number of neighbours whose recall must not be lost, None for the error; and the limit."""
     from ..errors import InputError
-    from ..translation.verdict import headline_k
+    from ..translation.result import headline_k
 
     if text is None:
         return None

@@ -1,23 +1,22 @@
-"""Comparing runs: the ladder of groups, held out, with a null and a verdict, for two runs or many."""
+"""Comparing runs: the ladder of groups, held out, with a null and a verdict, for two runs or many.
+
+Comparing many runs of the same examples: all pairs, a consensus, and what recurs.
+"""
+
+from __future__ import annotations
 
 from ..resampling import Interval, Null
-from .diameters import Diameter, diameter
-from .ladder import compare
-from .many import (
-    Clustering,
-    Components,
-    Consensus,
-    Dimensions,
-    Ensemble,
-    Family,
-    Outlier,
-    RunComponents,
-    RungMatrix,
-    compare_many,
-)
+from .compare import compare
+from .consensus import Consensus
+from .diameter import Diameter, diameter
+from .fits import RUNGS
+from .many import compare_many
+from .many_errors import RungMatrix
+from .many_result import Ensemble
+from .many_verdict import Clustering, Outlier
+from .recurrence import Components, Dimensions, Family, RunComponents
+from .residuals import ica_efficiency
 from .result import Comparison, Direction, Error, Rung, Side, Verdict, View
-from .rungs import RUNGS
-from .statistics import ica_efficiency
 from .worst_case import WorstCase, worst_case
 
 __all__ = [
@@ -47,4 +46,17 @@ __all__ = [
     "diameter",
     "ica_efficiency",
     "worst_case",
+]
+
+__all__ = [
+    "Clustering",
+    "Components",
+    "Consensus",
+    "Dimensions",
+    "Ensemble",
+    "Family",
+    "Outlier",
+    "RunComponents",
+    "RungMatrix",
+    "compare_many",
 ]

@@ -6,16 +6,15 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ..conditioning import Factor, left_out_sentence
+from ..covariance import Factor, left_out_sentence
 from ..representation import Array, Matrix, RowMatch
 from ..resampling import FEW_GROUPS, Shuffles
 from .figures import principal_r2
-from .pairing import broken_pairing
-from .repeats import Repeats, near_copies
+from .fits import UnmixedSide
+from .pairing import Repeats, broken_pairing, near_copies
 from .result import Comparison, Side
-from .rungs import UnmixedSide
-from .stages import Work
 from .views import dominated
+from .work import Work
 
 FEW_ROWS = 0.1  # share of rows with half of the variance, below which a word is due; it is 0.12 for one normal column
 MOSTLY = 0.5  # share of identity's squared error from which on it is a difference of means

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..conditioning import Factor
+from ..covariance import Factor
 from ..moments import Moments
 from ..representation import Array, Matrix
 from ..resampling import Interval, t_interval

@@ -11,8 +11,8 @@ from ..moments import Moments
 from ..representation import Array, Matrix
 from ..resampling import Null, Shuffles, null_of
 from ..rows import Crew, blocks, read_rows
+from .fits import TrainingSet, fit
 from .residuals import Centre, Maps, PreparedMaps, identity_norms, norms_of
-from .rungs import TrainingSet, fit
 
 LEAST_ROWS = 10_000  # rows that shuffles move, where there are as many, and
 ROWS_PER_DIMENSION = 20  # this many per dimension, if that is more

@@ -1,11 +1,23 @@
-"""Rows that are paired wrongly: the most common mistake, looked for where a pairing is at chance."""
+"""Rows that are paired wrongly: the most common mistake, looked for where a pairing is at chance.
+
+Repeated rows: equal ones must not be fitted to and scored, near-copies deserve a word.
+
+Tokens of one type, augmented copies or duplicated records put the same source row into training and test rows. A map
+then reproduces what it was shown, and two embedding tables that have nothing in common seem to agree.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
 import numpy as np
 from scipy import stats
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from ..representation import Array, Matrix
+from ..resampling import assign_folds, equal_rows
 from ..rows import read_rows
 
 SHIFTS = 20  # rows by which one side may be off, in either direction
@@ -93,3 +105,161 @@ def _leverages(rows: Array) -> Array | None:
     if not 0 < rank <= len(rows) // 4 or len(np.unique(found.round(9))) < len(rows) // 2:
         return None
     return np.asarray(found.round(12))
+
+
+LEAST_UNITS = 20  # sets of equal rows that folds, shuffles and intervals need to be made of
+_LARGEST = 0.5  # share of rows that the largest set may hold
+_PROBED, _AMONG = 500, 5000  # rows whose neighbours are looked at, and among which
+_COPY, _CLOSER = 0.1, 0.25  # of the median distance, and of the distance to the tenth neighbour
+_COMMON = 0.05  # share of rows with a near-copy that deserves a word
+
+
+@dataclass(frozen=True, eq=False)
+class Repeats:
+    """Equal rows of either side, and what was done about them.
+
+    Attributes
+    ----------
+    counts : tuple of int
+        How many rows of each side equal an earlier row of it.
+    groups : (n,) int array or None
+        Sets of rows that are equal on either side, which move as one; None where nothing repeats, where groups were
+        given, and where the sets are too few.
+    scored : (n,) bool array or None
+        With groups: rows that do not occur again in another fold; None for all.
+    held : int or None
+        The side whose equal rows make up ``groups``, where those of all sides leave too few sets.
+    instead_of_groups : bool
+        Whether groups were given that could not be kept whole.
+    """
+
+    counts: tuple[int, ...]
+    groups: Array | None = None
+    scored: Array | None = None
+    held: int | None = None
+    instead_of_groups: bool = False
+
+    @property
+    def count_scored(self) -> int | None:
+        """How many rows are scored; None for all."""
+        return None if self.scored is None else int(self.scored.sum())
+
+    def notes(self, names: Sequence[str], n: int) -> list[str]:
+        """What a reader should know."""
+        found = [side for side, count in enumerate(self.counts) if count]
+        if not found:
+            return []
+        told = {side: f"{self.counts[side]} of {n} rows of {names[side]} equal an earlier row" for side in found}
+        listed = " and ".join(told.values())
+        if self.groups is not None:
+            units = int(self.groups.max()) + 1
+            here = listed if self.held is None else told.pop(self.held)
+            said = [f"{here}: equal rows are held out and shuffled together, as {units} sets"]
+            if self.instead_of_groups:
+                said[0] += "; groups are not kept whole, since hardly a row could be scored with them"
+            return said if self.held is None or not told else [*said, f"{' and '.join(told.values())}: {_TOO_FEW}"]
+        if self.scored is not None:
+            return [
+                f"{listed}: {int(self.scored.sum())} rows are scored, those that do not occur again among the rows "
+                "that maps are fitted to"
+            ]
+        return [f"{listed}: {_TOO_FEW}"]
+
+
+_TOO_FEW = "too few distinct rows to hold equal ones out together, so that maps were fitted to them"
+
+
+def hold_out(
+    codes: Sequence[Array], groups: Array | None, folds: int, within: Array | None, rng: np.random.Generator
+) -> tuple[Array | None, Array, Repeats]:
+    """Which rows move as one, the fold of each row, and what was done about repeated rows.
+
+    Without groups equal rows are the units. With groups rows that occur again in another fold are not scored; where
+    that leaves hardly any, equal rows are the units after all, and groups are not kept whole.
+    """
+    n = len(codes[0])
+    alone = repeats_without_groups(codes, folds, within)
+    if groups is None:
+        return alone.groups, assign_folds(n, folds, alone.groups, rng), alone
+    fold_of = assign_folds(n, folds, groups, rng)
+    repeats = repeats_across_folds(codes, fold_of)
+    if repeats.scored is None or int(repeats.scored.sum()) >= LEAST_UNITS:
+        return groups, fold_of, repeats
+    if alone.groups is None:
+        return groups, fold_of, repeats if repeats.scored.any() else Repeats(repeats.counts)
+    return alone.groups, assign_folds(n, folds, alone.groups, rng), replace(alone, instead_of_groups=True)
+
+
+def repeats_without_groups(codes: Sequence[Array], folds: int, within: Array | None) -> Repeats:
+    """Equal rows as groups: those equal on either side, or on one side where that leaves too few sets.
+
+    With classes, equal rows of different classes stay apart, since sets are shuffled inside a class.
+    """
+    n = len(codes[0])
+    counts = _counts(codes)
+    if not any(counts):
+        return Repeats(counts)
+    for side, groups in enumerate((_joined(codes), *codes), start=-1):
+        if within is not None:
+            groups = np.unique(np.stack([groups, within]), axis=1, return_inverse=True)[1]
+        units = int(groups.max()) + 1
+        if max(LEAST_UNITS, folds) <= units < n and np.bincount(groups).max() <= _LARGEST * n:
+            return Repeats(counts, np.asarray(groups), held=None if side < 0 else side)
+    return Repeats(counts)
+
+
+def repeats_across_folds(codes: Sequence[Array], fold_of: Array) -> Repeats:
+    """With groups given: which rows occur again in another fold, on either side."""
+    again = np.zeros(len(fold_of), dtype=bool)
+    for side in codes:
+        first, last = np.full(len(fold_of), len(fold_of)), np.full(len(fold_of), -1)
+        np.minimum.at(first, side, fold_of)
+        np.maximum.at(last, side, fold_of)
+        again |= (first != last)[side]
+    return Repeats(_counts(codes), scored=~again if again.any() else None)
+
+
+def _counts(codes: Sequence[Array]) -> tuple[int, ...]:
+    return tuple(len(each) - int(each.max()) - 1 for each in codes)
+
+
+def _joined(codes: Sequence[Array]) -> Array:
+    """Rows that are connected by being equal on any side."""
+    n = len(codes[0])
+    starts = np.cumsum([n, *(int(each.max()) + 1 for each in codes)])
+    rows = np.tile(np.arange(n), len(codes))
+    sets = np.concatenate([each + start for each, start in zip(codes, starts[:-1], strict=True)])
+    links = coo_array((np.ones(len(rows)), (rows, sets)), shape=(int(starts[-1]),) * 2)
+    parts = connected_components(links, directed=False)[1][:n]
+    return np.asarray(np.unique(parts, return_inverse=True)[1])
+
+
+def near_copies(
+    values: Matrix, directions: float, rng: np.random.Generator, labels: Array | None = None
+) -> float | None:
+    """The share of rows whose nearest neighbour is a near-copy, where it is more than data of this kind explain.
+
+    A near-copy lies within a tenth of the median distance, and four times nearer than the tenth neighbour. Rows that
+    fill a space of ``directions`` dimensions have such neighbours by chance, which is taken off. Equal rows and rows
+    of one group are no neighbours here: they are never fitted to and scored.
+    """
+    n = values.shape[0]
+    if n < 50:
+        return None
+    among = np.sort(rng.permutation(n)[:_AMONG])
+    rows = np.asarray(read_rows(values, among), dtype=np.float64)
+    probed = rows[: min(_PROBED, len(rows))]
+    squares = np.einsum("ij,ij->i", rows, rows)
+    apart = squares[: len(probed), None] - 2 * probed @ rows.T + squares
+    for codes in (equal_rows(rows), None if labels is None else labels[among]):
+        if codes is not None:
+            apart[codes[: len(probed), None] == codes] = np.inf
+    if np.isfinite(apart).sum(axis=1).min() < 10:
+        return None
+    floor = 1e-12 * float(squares.max())
+    nearest = np.sqrt(np.maximum(np.partition(apart, (0, 9), axis=1)[:, [0, 9]], floor))
+    typical = float(np.sqrt(np.median(apart[np.isfinite(apart)])))
+    copies = (nearest[:, 0] < _COPY * typical) & (nearest[:, 0] < _CLOSER * nearest[:, 1])
+    expected = 1 - (1 - _CLOSER ** max(directions, 1.0)) ** 9
+    share = float(copies.mean())
+    return share if share > _COMMON + 3 * expected else None

@@ -9,7 +9,7 @@ from typing import Any
 from .._version import __version__
 from ..resampling import Interval, Null
 from ..results import Written, aligned
-from .diameters import Diameter
+from .diameter import Diameter
 
 SCHEMA = "isorep.compare/2"
 UNIT = (
@@ -294,12 +294,12 @@ class Comparison(Written):
 
     def plot(self) -> Any:
         """The main figures as one matplotlib ``Figure``, for papers; needs the extra ``plot``."""
-        from ..report.paper import plot
+        from .plots import plot
 
         return plot(json.loads(self.to_json()))
 
     def _repr_html_(self) -> str:
-        from ..report.notebook import snippet
+        from .page import snippet
 
         return snippet(json.loads(self.to_json()))
 

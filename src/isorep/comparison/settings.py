@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..representation import Array, Representation, as_representation
 from ..resampling import group_codes
 from ..storage import read
-from .rungs import RUNGS
+from .fits import RUNGS
 
 
 def loaded(data: Any, name: str) -> Representation:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..conditioning import Factor
+from ..covariance import Factor
 from ..errors import InputError
 from ..representation import Array, Matrix
 from . import figures

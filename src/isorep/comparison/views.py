@@ -12,10 +12,10 @@ import numpy as np
 
 from ..representation import Array, Representation, RowMatch
 from ..rows import no_progress, read_rows
+from .fits import RUNGS
 from .result import Comparison, Side, Verdict, View
-from .rungs import RUNGS
 from .sides import MOST
-from .stages import Pair, Work
+from .work import Pair, Work
 
 FEW_ROWS = 0.02  # share of rows with half of the variance, from which on they are left out to see what is left
 FEW_DIRECTIONS = 0.05  # share of the dimensions that carry 90 % of the variance, from which on they dominate

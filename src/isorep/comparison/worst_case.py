@@ -24,7 +24,7 @@ from ..errors import InputError
 from ..moments import Moments
 from ..representation import Array, Matrix, Representation, as_representation, match_rows
 from ..rows import block_rows, map_blocks, read_rows
-from .diameters import diameter
+from .diameter import diameter
 
 CONFIDENCE = 0.95
 CLOSE = 1e-3  # relative gap at which the bracket counts as closed

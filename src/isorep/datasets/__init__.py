@@ -4,19 +4,19 @@ No data are shipped: loaders take a folder, and say which file is missing and wh
 no files.
 """
 
+from __future__ import annotations
+
 from .batches import Simulation, simulate_batches
-from .bbbc021 import Wells, load_bbbc021
 from .catalogue import load, names
+from .digits_and_photos import Digits, load_mnist
 from .download import Downloaded, download
 from .folder import data_folder
 from .images import FactorImages, Sample
-from .mnist import Digits, load_mnist
 from .rooms import Rooms
-from .rxrx3 import Embeddings, load_rxrx3
 from .scenes import RenderedImages
+from .screens import Embeddings, Wells, load_bbbc021, load_rxrx3
 from .slots import SlotGenerator, SlotTruth, slot_generator
-from .sprites import Sprites
-from .squares import Squares, render_squares, square_metric
+from .sprites import Sprites, Squares, render_squares, square_metric
 from .text import Document, standard_library_text, text_digest, text_documents
 
 __all__ = [

@@ -15,9 +15,8 @@ import numpy as np
 from ..errors import InputError, MissingFileError
 from ..representation import Array
 from ..storage.registry import guarded
-from .images import FactorImages, grid_classes
+from .images import SIZE, FactorImages, grid_classes, require_size, resized
 from .layouts import CARS3D
-from .resizing import SIZE, require_size, resized
 
 LIST = "list.txt"
 _SHAPE = (128, 128, 3, 24, 4)

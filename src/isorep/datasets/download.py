@@ -17,10 +17,8 @@ from typing import Any
 from .._version import __version__
 from ..errors import InputError
 from ..files import replacing
-from .archives import members
-from .catalogue import find_entry
-from .entries import Entry, Remote
-from .folder import data_folder
+from .catalogue import Entry, Remote, find_entry
+from .folder import data_folder, members
 
 Progress = Callable[[str, int, int], None]
 

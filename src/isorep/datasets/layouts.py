@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
-from .checks import are_whole
+from .folder import are_whole
 from .images import FactorImages, Reader, grid_classes
 
 

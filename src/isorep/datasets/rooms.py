@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from . import solids
-from .checks import is_whole
+from .folder import is_whole
 from .scenes import Factor, Scene, hue_arc, ramp, turn
 from .solids import CAMERA_DISTANCE, CAMERA_HEIGHT, LIGHT, Rays, shade
 

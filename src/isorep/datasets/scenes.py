@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from ..rows import map_blocks
-from .checks import are_whole, is_seed, is_whole
+from .folder import are_whole, is_seed, is_whole
 from .images import FactorImages, grid_classes
 
 Correlation = Mapping[tuple[str, str], float] | Sequence[Sequence[float]] | Array

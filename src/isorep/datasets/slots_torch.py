@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from ..errors import missing_extra
 from .slots import SLOPE
 
+if TYPE_CHECKING:
+    from .slots import SlotGenerator
+
 try:
     import torch
     from torch import nn
 except ModuleNotFoundError:
     raise missing_extra("torch", "torch", "a slot generator as a module") from None
-
-if TYPE_CHECKING:
-    from .slots import SlotGenerator
 
 
 def slot_module(generator: SlotGenerator, dtype: Any = None) -> nn.Module:

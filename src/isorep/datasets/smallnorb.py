@@ -16,9 +16,8 @@ from ..errors import InputError
 from ..representation import Array
 from ..storage.registry import guarded
 from ..storage.scratch import spool
-from .images import FactorImages
+from .images import SIZE, FactorImages, require_size, resized
 from .layouts import SMALLNORB, Once
-from .resizing import SIZE, require_size, resized
 
 PARTS = {
     "train": "smallnorb-5x46789x9x18x6x2x96x96-training",

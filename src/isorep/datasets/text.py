@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError, MissingFileError
-from .checks import is_whole
+from .folder import is_whole
 
 TEXT_SUFFIXES = (".txt", ".md", ".rst", ".py")
 """The files of a folder that are taken as text; of Python files the prose."""

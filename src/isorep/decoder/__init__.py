@@ -1,16 +1,22 @@
 """The geometry of decoders: Jacobians, bi-Lipschitz constants, bounds and certificates."""
 
+from __future__ import annotations
+
 from .bilipschitz import bilipschitz
 from .bound import Assumption, Bound, Bounds
 from .bounds import bounds
-from .constants import isometric_constant
 from .convexity import Convexity, convexity
-from .extremes import Extremes, extreme_singular_values
 from .geometry import Constants, Directions, Geometry, Isometry, Latent, Sample
-from .jacobians import jacobian
+from .isometric_constant import isometric_constant
+from .jacobian import jacobian
 from .layers import layers
 from .layers_result import LayerGeometry
-from .lemmas import (
+from .load import load_decoder
+from .mechanism import Mechanisms, mechanisms, mechanisms_of
+from .pair import pair
+from .pair_result import DecoderPair
+from .singular_values import Extremes, extreme_singular_values, singular_values
+from .theorems import (
     DynamicalIsometry,
     Theorem2,
     dynamical_isometry,
@@ -20,11 +26,6 @@ from .lemmas import (
     theorem3,
     whitening_constant,
 )
-from .loading import load_decoder
-from .mechanism import Mechanisms, mechanisms, mechanisms_of
-from .pair import pair
-from .pair_result import DecoderPair
-from .singular import singular_values
 
 __all__ = [
     "Assumption",

@@ -1,23 +1,26 @@
-"""Bi-Lipschitz constants of a decoder at a sample of latents."""
+"""Bi-Lipschitz constants of a decoder at a sample of latents.
+
+What a decoder does at every row: extreme singular values, ranks, column norms, random directions.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..comparison.settings import check_seed
 from ..errors import InputError
-from ..rows import Progress
+from ..representation import Array
+from ..rows import Progress, blocks, no_progress
 from .convexity import convexity
-from .geometry import Geometry, Latent
-from .jacobians import opened
-from .latents import Latents, as_latents
-from .measured import constants_of, measured
-from .preparing import MEMORY
-from .reading import caveats_of, verdict_of
+from .geometry import QUANTILES, Constants, Directions, Geometry, Isometry, Latent, caveats_of, verdict_of
+from .jacobian import Jacobians, opened
+from .prepare import MEMORY, Latents, as_latents, import_torch
+from .singular_values import EXACT_UP_TO, krylov, spectra
 
 MODES = ("exact", "paper", "matrix_free")
 
@@ -182,3 +185,185 @@ def _columns(latents: Any, d: int) -> list[str] | None:
 
 def _name(decoder: Any) -> str:
     return str(getattr(decoder, "__name__", None) or type(decoder).__name__)
+
+
+_CHECKED = 64  # rows at which random directions are set beside the exact constant
+_CHEAP = 2**28  # numbers in the Jacobians of these rows up to which that is done
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What was measured at every row; None for what a mode does not look for."""
+
+    largest: Array
+    smallest: Array
+    local: Array
+    rank: Array | None
+    isometry: Isometry
+    spectrum: dict[str, Array] | None
+    activity: Array | None
+    active: dict[str, Array] | None
+    directions: Directions | None
+    certain: bool
+
+
+def measured(
+    jacobians: Jacobians,
+    mode: str,
+    n_directions: int,
+    inactive_below: float,
+    tol: float,
+    max_iter: int,
+    rng: np.random.Generator,
+    progress: Progress | None,
+) -> Measured:
+    """Every row in the way that the mode names; ``rng`` seeds directions and Krylov spaces."""
+    seed = int(rng.integers(2**31))
+    if mode == "paper":
+        return _by_directions(jacobians, n_directions, seed, progress)
+    beside = None
+    if mode == "matrix_free" and jacobians.ready.d > EXACT_UP_TO:
+        found = krylov(jacobians, tol, max_iter, seed, progress)
+        largest, smallest = found.largest, _above_rounding(jacobians, found.smallest, found.largest)
+        local = local_constants(largest, smallest)
+        isometry = isometry_of(largest, smallest, None)
+        certain = bool(found.converged.all())
+        return Measured(largest, smallest, local, None, isometry, None, None, None, beside, certain)
+    values, norms = _spectra(jacobians, progress)
+    largest = values[:, 0]
+    smallest = np.where(jacobians.ready.outputs >= jacobians.ready.d, values[:, -1], 0.0)
+    smallest = _above_rounding(jacobians, smallest, largest)
+    local = local_constants(largest, smallest)
+    rank = (values > rounding(jacobians) * np.maximum(largest, 1e-300)[:, None]).sum(1)
+    if n_directions and jacobians.ways.forward is not None:
+        estimates = _directional(jacobians, n_directions, seed, no_progress)[2]
+        beside = _directions(n_directions, estimates, local)
+    longest = norms.max()
+    activity = norms.max(0) / longest if longest > 0 else np.zeros(norms.shape[1])
+    return Measured(
+        largest,
+        smallest,
+        local,
+        rank,
+        isometry_of(largest, smallest, _mean_square(values, jacobians.ready.d)),
+        {f"{level:g}": np.quantile(values, level, axis=0) for level in QUANTILES},
+        activity,
+        _active(jacobians, np.flatnonzero(activity > inactive_below), progress),
+        beside,
+        True,
+    )
+
+
+def _spectra(jacobians: Jacobians, progress: Progress | None, columns: Array | None = None) -> tuple[Array, Array]:
+    parts = list(spectra(jacobians, progress, columns))
+    return np.concatenate([values for _, values, _ in parts]), np.concatenate([norms for _, _, norms in parts])
+
+
+def _active(jacobians: Jacobians, columns: Array, progress: Progress | None) -> dict[str, Array] | None:
+    """The extremes at each row of the map from the active latents alone; None where all are active, or none is."""
+    if len(columns) in (0, jacobians.ready.d):
+        return None
+    values, _ = _spectra(jacobians, progress, columns)
+    largest = values[:, 0]
+    smallest = np.where(jacobians.ready.outputs >= len(columns), values[:, -1], 0.0)
+    smallest = _above_rounding(jacobians, smallest, largest)
+    return {"largest": largest, "smallest": smallest, "local": local_constants(largest, smallest)}
+
+
+def _by_directions(jacobians: Jacobians, count: int, seed: int, progress: Progress | None) -> Measured:
+    largest, smallest, local = _directional(jacobians, count, seed, progress or no_progress)
+    checked = np.unique(np.linspace(0, len(local) - 1, min(len(local), _CHECKED)).round().astype(int))
+    exact = None
+    if len(checked) * jacobians.ready.outputs * jacobians.ready.d <= _CHEAP:
+        few = Jacobians(
+            jacobians.latents.chosen(checked), jacobians.ready, jacobians.ways, jacobians.direction, jacobians.memory
+        )
+        values, _ = _spectra(few, None)
+        low = np.where(few.ready.outputs >= few.ready.d, values[:, -1], 0.0)
+        exact = local_constants(values[:, 0], _above_rounding(few, low, values[:, 0]))
+    beside = _directions(count, local if exact is None else local[checked], exact)
+    isometry = isometry_of(largest, smallest, None)
+    return Measured(largest, smallest, local, None, isometry, None, None, None, beside, False)
+
+
+def _directional(jacobians: Jacobians, count: int, seed: int, report: Progress) -> tuple[Array, Array, Array]:
+    """The longest and the shortest image of random unit vectors at each row, and the constants these give."""
+    torch, ready, n = import_torch(), jacobians.ready, jacobians.latents.n
+    rng = np.random.default_rng(seed)
+    norms = np.empty((n, count))
+    size = int(np.clip(jacobians.memory // (count * 5 * ready.widest * ready.itemsize), 1, n))
+    report("random directions", 0, n)
+    for rows in blocks(n, size):
+        vectors = rng.standard_normal((rows.stop - rows.start, count, ready.d))
+        vectors /= np.linalg.norm(vectors, axis=2, keepdims=True)
+        push = jacobians.ways.push(ready.tensor(jacobians.latents.rows(rows)))
+        images = push(ready.tensor(vectors.transpose(1, 0, 2))).to(torch.float64)
+        norms[rows] = torch.linalg.vector_norm(images, dim=2).cpu().numpy().T
+        report("random directions", rows.stop, n)
+    if not np.isfinite(norms).all():
+        row = int(np.argmin(np.isfinite(norms).all(1)))
+        raise InputError(f"the decoder's Jacobian is not finite at row {row} of {jacobians.latents.name}")
+    largest, smallest = norms.max(1), norms.min(1)
+    return largest, smallest, local_constants(largest, smallest)
+
+
+def _directions(count: int, estimates: Array, exact: Array | None) -> Directions:
+    return Directions(
+        count,
+        len(estimates),
+        float(estimates.max()),
+        float(estimates.mean()),
+        None if exact is None else float(exact.max()),
+        None if exact is None else float(exact.mean()),
+    )
+
+
+def local_constants(largest: Array, smallest: Array) -> Array:
+    r""":math:`\max(\sigma_{\max},1/\sigma_{\min})` at each row; infinite where the smallest is 0."""
+    with np.errstate(divide="ignore"):
+        return np.maximum(largest, np.divide(1.0, smallest))
+
+
+def constants_of(largest: Array, smallest: Array, local: Array) -> Constants:
+    """The constants over a sample, from the extremes at each row."""
+    high, low = float(largest.max()), float(smallest.min())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        condition = np.where(smallest > 0, largest / smallest, np.inf)
+    levels = np.sort(local)
+    return Constants(
+        constant=float(local.max()),
+        mean_constant=float(local.mean()),
+        quantiles={f"{level:g}": _quantile(levels, level) for level in QUANTILES},
+        similarity_constant=float(np.sqrt(high / low)) if low > 0 else float("inf"),
+        scale=float(1 / np.sqrt(high * low)) if low > 0 else None,
+        condition=float(condition.max()),
+        median_condition=_quantile(np.sort(condition), 0.5),
+    )
+
+
+def isometry_of(largest: Array, smallest: Array, mean_square: float | None) -> Isometry:
+    """What the extremes say about dynamical isometry."""
+    delta = float(max(np.max(np.abs(largest - 1)), np.max(np.abs(smallest - 1))))
+    text, sharp = ((1 + delta) / (1 - delta), 1 / (1 - delta)) if delta < 1 else (float("inf"), float("inf"))
+    return Isometry(delta, mean_square, text, sharp)
+
+
+def rounding(jacobians: Jacobians) -> float:
+    """What cannot be told from zero in a Jacobian, of its largest singular value."""
+    eps = float(import_torch().finfo(jacobians.ready.dtype).eps)
+    return 16 * eps * float(np.sqrt(max(jacobians.ready.d, 16)))
+
+
+def _above_rounding(jacobians: Jacobians, smallest: Array, largest: Array) -> Array:
+    return np.where(smallest > rounding(jacobians) * largest, smallest, 0.0)
+
+
+def _mean_square(values: Array, d: int) -> float:
+    """The mean of (sigma - 1)^2 over d values a row: directions that are lost have none, and count as 0."""
+    lost = d - values.shape[1]
+    return float((((values - 1) ** 2).sum() + lost * len(values)) / (d * len(values)))
+
+
+def _quantile(ordered: Array, level: float) -> float:
+    """A quantile of sorted values that may be infinite, which cannot be interpolated."""
+    return float(ordered[min(int(np.ceil(level * len(ordered))), len(ordered)) - 1])

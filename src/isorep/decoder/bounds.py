@@ -41,8 +41,8 @@ from typing import Any
 
 from ..errors import InputError
 from .bound import Bounds
-from .constants import is_dimension
-from .near_isometries import Sizes, assumptions, outside_the_root, rms_bounds, sup_bounds
+from .isometric_constant import is_dimension
+from .near_isometry import Sizes, assumptions, outside_the_root, rms_bounds, sup_bounds
 from .stitching import stitched
 
 

@@ -1,23 +1,14 @@
 """Deconfounding: do the axes of an embedding that tell biology survive a new batch?"""
 
+from __future__ import annotations
+
 from ..results import Verdict
 from .classifiers import CLASSIFIERS, PARAMETERS, concentration, hoyer
 from .components import Component, Example
-from .evaluation import deconfound
-from .mixing import Mixing
-from .result import (
-    Concentration,
-    Condition,
-    Data,
-    Deconfounding,
-    Filtered,
-    Fold,
-    Mean,
-    PairedTest,
-    Score,
-    Summary,
-)
-from .splits import SPLITS
+from .deconfound import deconfound
+from .inputs import SPLITS
+from .kbet import Mixing
+from .result import Concentration, Condition, Data, Deconfounding, Filtered, Fold, Mean, PairedTest, Score, Summary
 from .transforms import CONDITIONS
 
 __all__ = [

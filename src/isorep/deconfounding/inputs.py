@@ -1,23 +1,32 @@
-"""What is to be deconfounded: an embedding with label, batches and guides of its rows, wherever they lie."""
+"""What is to be deconfounded: an embedding with label, batches and guides of its rows, wherever they lie.
+
+Which batches train and which test: a batch is never split, and perturbed rows are spread over the folds.
+
+What is told apart: perturbed rows from controls, all together or one perturbation and one guide at a time.
+
+Conditions against each other on the same folds: differences, intervals, tests, and the correction for many tests.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from numbers import Number
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from ..errors import InputError
 from ..representation import Array, Matrix, Representation, as_representation, reading_notes
+from ..resampling import Interval, t_interval
 from ..rows import refuse_non_finite
 from ..storage import labels as stored_labels
 from ..storage import read
-from ..storage.cells import FLAG, NUMBER, TEXT, Tally, not_a_number
 from ..storage.hdf5 import HDF5Tree
-from ..storage.naming import choose_columns
+from ..storage.naming import FLAG, NUMBER, TEXT, Tally, choose_columns, not_a_number
 from ..storage.registry import guarded, split_key
 
 _TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
@@ -241,3 +250,238 @@ def _numbers(labels: Array) -> Array | None:
         return np.asarray(labels).astype(np.float64)
     except ValueError:
         return None
+
+
+SPLITS = ("folds", "leave_one_out", "train_on_one")
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The rows that train and those that test, as masks, and the batches that test."""
+
+    number: int
+    train: Array
+    test: Array
+    held_out: tuple[str, ...]
+
+
+def make_splits(batch: Column, tasks: list[Task], split: str, folds: int, rng: np.random.Generator) -> list[Split]:
+    """All splits of one seed."""
+    if split == "folds":
+        if batch.count < folds:
+            raise InputError(
+                f"{batch.title} has {batch.count} values and there are {folds} folds: a batch is never split, so lower "
+                "folds"
+            )
+        fold_of = stratified_folds(batch, tasks, folds, rng)
+    else:
+        folds, fold_of = batch.count, np.arange(batch.count)
+    splits = []
+    for number in range(folds):
+        chosen = (fold_of == number)[batch.codes]
+        named = tuple(np.array(batch.names)[fold_of == number].tolist())
+        if split == "train_on_one":
+            others = tuple(name for name in batch.names if name not in named)
+            splits.append(Split(number, chosen, ~chosen, others))
+        else:
+            splits.append(Split(number, ~chosen, chosen, named))
+    return splits
+
+
+def stratified_folds(batch: Column, tasks: list[Task], folds: int, rng: np.random.Generator) -> Array:
+    r"""The fold of each batch: the largest first, each where it adds least to :math:`\sum_{f,t}(n_{ft}/n_t)^2`.
+
+    The sum runs over folds f and over the perturbed rows of each task, the controls and all rows; it is least where
+    every fold holds an equal share of each.
+    """
+    counts = np.stack(
+        [np.bincount(batch.codes[task.positives], minlength=batch.count) for task in tasks]
+        + [np.bincount(batch.codes[tasks[0].controls], minlength=batch.count)]
+        + [np.bincount(batch.codes, minlength=batch.count)],
+        axis=1,
+    ).astype(float)
+    shares = counts / np.maximum(counts.sum(axis=0), 1)
+    # Perturbed rows are the scarce ones: batches that hold them choose their fold before the control-only ones.
+    weight = shares[:, :-2].sum(axis=1)
+    order = np.lexsort((rng.permutation(batch.count), -shares[:, -1], -weight))
+    held = np.zeros((folds, shares.shape[1]))
+    found = np.empty(batch.count, dtype=np.intp)
+    for place in order:
+        fold = int(np.argmin(held @ shares[place]))
+        found[place] = fold
+        held[fold] += shares[place]
+    return found
+
+
+_CONTROL_WORDS = (
+    "control",
+    "controls",
+    "ctrl",
+    "dmso",
+    "negcon",
+    "negative_control",
+    "negative control",
+    "non-targeting",
+    "non_targeting",
+    "nontargeting",
+    "untreated",
+    "unperturbed",
+    "vehicle",
+    "mock",
+    "empty_control",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Rows of one perturbation (and one guide of it) against the control rows."""
+
+    name: str
+    guide: str | None
+    positives: Array
+    controls: Array
+
+    def rows(self, chosen: Array) -> tuple[Array, Array]:
+        """The rows of the task among those chosen by a mask, and which of them are perturbed."""
+        positives, controls = (rows[chosen[rows]] for rows in (self.positives, self.controls))
+        truth = np.r_[np.ones(len(positives), dtype=bool), np.zeros(len(controls), dtype=bool)]
+        rows = np.concatenate([positives, controls])
+        order = np.argsort(rows, kind="stable")
+        return rows[order], truth[order]
+
+
+def control_values(label: Column, control: Any) -> tuple[str, ...]:
+    """The values of the label that are controls: named by the user, or the one that reads as one."""
+    if label.count < 2:
+        raise InputError(f"{label.title} has one value only, {label.names[0]!r}: there is nothing to tell apart")
+    if control is None:
+        words = [name for name in label.names if name.lower() in _CONTROL_WORDS]
+        if label.count == 2 and not words:
+            words = [name for name in label.names if name.lower() in ("false", "0")]
+        if len(words) != 1:
+            shown = ", ".join(map(repr, label.names[:6])) + (" and more" if label.count > 6 else "")
+            raise InputError(f"which value of {label.title} is the control? Name it with control=; there are {shown}")
+        return (words[0],)
+    several = isinstance(control, Sequence | np.ndarray) and not isinstance(control, str)
+    wanted = tuple(as_label(each) for each in (control if several else [control]))
+    unknown = [each for each in wanted if each not in label.names]
+    if unknown or not wanted:
+        shown = ", ".join(map(repr, label.names[:6])) + (" and more" if label.count > 6 else "")
+        raise InputError(f"control {', '.join(map(repr, unknown)) or 'is empty'}: {label.title} holds {shown}")
+    if len(set(wanted)) == label.count:
+        raise InputError(f"every value of {label.title} is named as a control: there is nothing to tell apart")
+    return wanted
+
+
+def make_tasks(inputs: Inputs, control: tuple[str, ...], each: bool) -> list[Task]:
+    """One task, or one for each perturbation; guides divide each of them further."""
+    label = inputs.label
+    is_control = np.isin(np.array(label.names), control)
+    controls = np.flatnonzero(is_control[label.codes])
+    values = [place for place in range(label.count) if not is_control[place]]
+    grouped = [(label.names[place], [place]) for place in values] if each else [(_joint_name(label, values), values)]
+    tasks = []
+    for name, places in grouped:
+        positives = np.flatnonzero(np.isin(label.codes, places))
+        if inputs.guides is None:
+            tasks.append(Task(name, None, positives, controls))
+            continue
+        codes = inputs.guides.codes[positives]
+        if (codes < 0).any():
+            first = int(positives[np.argmax(codes < 0)])
+            raise InputError(f"{inputs.guides.title} is missing for perturbed rows, the first at row {first}")
+        tasks += [
+            Task(name, inputs.guides.names[code], positives[codes == code], controls) for code in np.unique(codes)
+        ]
+    return tasks
+
+
+def refuse_confounded(inputs: Inputs) -> None:
+    """Refuse batches that are the label under another name: nothing could separate the two."""
+    label, batch = inputs.label, inputs.batch
+    if batch.count < 2:
+        raise InputError(f"{batch.title} has one value only, {batch.names[0]!r}: no batch can be held out")
+    pairs = len(np.unique(label.codes * np.int64(batch.count) + batch.codes))
+    if pairs == label.count == batch.count:
+        raise InputError(
+            f"{batch.title} and {label.title} are the same division of the rows: nothing can separate batch from label"
+        )
+
+
+def _joint_name(label: Column, values: list[int]) -> str:
+    return label.names[values[0]] if len(values) == 1 else f"{len(values)} values of {label.title}"
+
+
+TESTS = ("sign_flip", "wilcoxon")
+_EXACT_PAIRS = 14  # up to which all sign patterns are counted: 16,384
+_DRAWS = 20_000
+
+
+def paired_p(differences: Array, test: str, rng: np.random.Generator) -> float:
+    """The two-sided p-value of no difference; not a number without pairs."""
+    found = differences[np.isfinite(differences)]
+    if len(found) == 0:
+        return float("nan")
+    if not found.any():
+        return 1.0
+    if test == "wilcoxon":
+        kept = found[found != 0]
+        exact = len(kept) <= 50 and len(np.unique(np.abs(kept))) == len(kept)
+        tested = stats.wilcoxon(kept, method="exact") if exact else stats.wilcoxon(kept, method="approx")
+        return float(tested.pvalue)
+    return _sign_flip(found, rng)
+
+
+def least_p(pairs: int, test: str = "sign_flip") -> float:
+    """The smallest p-value that so many pairs can give: all differences of one sign, or no drawn signs as far out."""
+    if not pairs:
+        return float("nan")
+    drawn = test == "sign_flip" and pairs > _EXACT_PAIRS
+    return 1 / (1 + _DRAWS) if drawn else float(2.0 ** (1 - pairs))
+
+
+def interval_of(differences: Array, test_over_train: float) -> Interval | None:
+    r"""An interval of the mean difference whose folds share training rows: t with :math:`J-1` degrees of freedom and
+
+    the variance :math:`(1/J+n_\mathrm{test}/n_\mathrm{train})s^2` (Nadeau & Bengio 2003). None for one pair.
+    """
+    found = differences[np.isfinite(differences)]
+    if len(found) < 2:
+        return None
+    spread = float(found.std(ddof=1) * np.sqrt(1 / len(found) + test_over_train))
+    return t_interval(float(found.mean()), spread, len(found))
+
+
+def holm(p_values: list[float]) -> list[float]:
+    """Holm's step-down correction; what is not a number stays so and does not count.
+
+    Examples
+    --------
+    >>> from isorep.deconfounding.inputs import holm
+    >>> [round(p, 2) for p in holm([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
+    """
+    given = np.array(p_values, dtype=float)
+    corrected = np.full(len(given), np.nan)
+    order = [place for place in np.argsort(given, kind="stable") if np.isfinite(given[place])]
+    largest = 0.0
+    for step, place in enumerate(order):
+        largest = max(largest, min(1.0, (len(order) - step) * given[place]))
+        corrected[place] = largest
+    return [float(p) for p in corrected]
+
+
+def check_test(test: str) -> None:
+    """Refuse an unknown test."""
+    if test not in TESTS:
+        raise InputError(f"test is {test!r}; known are {', '.join(TESTS)}")
+
+
+def _sign_flip(differences: Array, rng: np.random.Generator) -> float:
+    """How often random signs give a mean as far from zero: all signs if they are few, else with this one added."""
+    reached = abs(differences.sum()) * (1 - 1e-12)
+    if len(differences) <= _EXACT_PAIRS:
+        signs = np.array(list(product((-1.0, 1.0), repeat=len(differences))))
+        return float(np.mean(np.abs(signs @ differences) >= reached))
+    signs = rng.choice((-1.0, 1.0), size=(_DRAWS, len(differences)))
+    return float((1 + np.sum(np.abs(signs @ differences) >= reached)) / (1 + _DRAWS))

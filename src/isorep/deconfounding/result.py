@@ -19,7 +19,7 @@ from ..resampling import Interval
 from ..results import Verdict, Written
 from .classifiers import concentration
 from .components import Component
-from .mixing import Mixing
+from .kbet import Mixing
 
 SCHEMA = "isorep.deconfound/1"
 
@@ -234,13 +234,13 @@ class Deconfounding(Written):
 
     def annotate(self, target: Any, *, key: str = "X_isorep_ica", output: str | Path | None = None) -> Any:
         """Write the components into an AnnData object, or into an ``.h5ad`` file; see :mod:`.annotating`."""
-        from .annotating import annotate
+        from .anndata import annotate
 
         return annotate(self, target, key=key, output=output)
 
     def table(self) -> str:
         """The conditions as text: AUROC, average precision, sparsity, concentration and batch figures."""
-        from .tables import conditions_table
+        from .verdict import conditions_table
 
         return conditions_table(self)
 
@@ -270,7 +270,7 @@ class Deconfounding(Written):
         return found
 
     def __str__(self) -> str:
-        from .tables import as_text
+        from .verdict import as_text
 
         return as_text(self)
 

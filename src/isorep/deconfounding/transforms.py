@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from ..errors import InputError, missing_extra
 from ..ica import ICA, Whitening
-from ..ica.linear import apply_affine
+from ..ica.whitening import apply_affine
 from ..representation import Array
 from .inputs import Column
 

@@ -1,13 +1,12 @@
 """Images to independent components of an autoencoder's latents: trained, pruned, unmixed, drawn, and compared."""
 
-from .conditioning import decoder_constants
-from .entry import disentangle
-from .pictures import Pictures, as_pictures
-from .result import Component, Disentanglement, Training
-from .saving import Disentangler, load
-from .sheets import Sheet, contact_sheet
-from .traversals import traversal
-from .unmixing import Unmixing, active_directions, decoder_response, unmix
+from __future__ import annotations
+
+from .disentangle import disentangle
+from .images import Pictures, as_pictures
+from .result import Component, Disentanglement, Disentangler, Training, load
+from .traversals import Sheet, contact_sheet, traversal
+from .unmixing import Unmixing, active_directions, decoder_constants, decoder_response, unmix
 
 __all__ = [
     "Component",

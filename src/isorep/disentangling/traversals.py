@@ -1,14 +1,21 @@
-"""What the components of an autoencoder do to its images: one at a time, the others at rest."""
+"""What the components of an autoencoder do to its images: one at a time, the others at rest.
+
+Contact sheets of images, and images as PNG: written by ourselves, so that the core can draw.
+"""
 
 from __future__ import annotations
 
+import base64
+import struct
+import zlib
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..errors import InputError
 from ..representation import Array
 from ..rows import blocks
-from .sheets import Sheet, contact_sheet
 from .unmixing import Unmixing
 
 STEPS = 7
@@ -43,7 +50,7 @@ def traversal(
 
 def decoded(module: Any, latents: Array) -> Array:
     """Images of latents, in [0, 1]; a few rows at a time."""
-    from ..models.backend import torch
+    from ..models.torch_tools import torch
 
     first = next(module.parameters())
     found = []
@@ -56,7 +63,7 @@ def decoded(module: Any, latents: Array) -> Array:
 
 def encoded(module: Any, images: Array) -> Array:
     """Latents of images, in double precision; a few rows at a time."""
-    from ..models.backend import torch
+    from ..models.torch_tools import torch
 
     device = next(module.parameters()).device
     found = []
@@ -77,3 +84,63 @@ def lost(module: Any, images: Array, latents: Array) -> float:
         squares = squares + (wanted**2).sum(0)
     spread = float(np.sum(squares - total**2 / len(images)))
     return error / spread if spread > 0 else float("nan")
+
+
+_GAP = 2  # pixels between images
+_PAPER = 255
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A picture of many images: PNG bytes, and its size in pixels."""
+
+    png: bytes
+    width: int
+    height: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; the bytes as base64."""
+        return {"png": base64.b64encode(self.png).decode("ascii"), "width": self.width, "height": self.height}
+
+
+def contact_sheet(images: Any, *, enlarge: int = 1) -> Sheet:
+    """Images in rows and columns on white.
+
+    Parameters
+    ----------
+    images : (rows, columns, channels, height, width) array
+        In [0, 1]; one or three channels.
+    enlarge : int
+        Pixels of the sheet for each pixel of an image, along each side.
+    """
+    values = np.asarray(images)
+    if values.ndim != 5 or values.shape[2] not in (1, 3) or min(values.shape) < 1:
+        raise InputError(f"a sheet has rows, columns, 1 or 3 channels, height and width, not the shape {values.shape}")
+    if enlarge < 1:
+        raise InputError(f"enlarge is {enlarge}: it must be at least 1")
+    pixels = np.clip(np.rint(np.nan_to_num(values.astype(np.float64)) * 255), 0, 255).astype(np.uint8)
+    pixels = pixels.repeat(enlarge, axis=3).repeat(enlarge, axis=4)
+    rows, columns, _, height, width = pixels.shape
+    sheet = np.full((rows * (height + _GAP) - _GAP, columns * (width + _GAP) - _GAP, 3), _PAPER, np.uint8)
+    for row in range(rows):
+        for column in range(columns):
+            top, left = row * (height + _GAP), column * (width + _GAP)
+            sheet[top : top + height, left : left + width] = np.moveaxis(pixels[row, column], 0, -1)
+    return Sheet(png_bytes(sheet), sheet.shape[1], sheet.shape[0])
+
+
+def png_bytes(pixels: Array) -> bytes:
+    """An image (height, width, 3) of bytes as PNG; each line is stored as differences to the line above."""
+    height, width, _ = pixels.shape
+    above = np.concatenate([np.zeros((1, width, 3), np.uint8), pixels[:-1]])
+    lines = (pixels - above).reshape(height, 3 * width)  # bytes wrap around, as the format says
+    filtered = np.concatenate([np.full((height, 1), 2, np.uint8), lines], axis=1)
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        _chunk(kind, data)
+        for kind, data in ((b"IHDR", header), (b"IDAT", zlib.compress(filtered.tobytes(), 9)), (b"IEND", b""))
+    )
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

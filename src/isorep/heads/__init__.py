@@ -1,13 +1,14 @@
 """Heads of models: whether features are identified by them, the map that two heads predict, and how close they are."""
 
+from __future__ import annotations
+
 from .closeness import closeness
 from .closeness_result import Closeness, Divergence, LogOddsDistance, RepresentationDistances
 from .diversity import diversity
 from .diversity_result import ClassDiversity, Diversity, FeatureDiversity, Pairs
-from .entry import examine
-from .map_result import FittedError, HeadMap, HeadPrediction, Prediction, Regression
-from .maps import head_map
-from .result import Heads
+from .examine import Heads, examine
+from .head_map import head_map
+from .head_map_result import FittedError, HeadMap, HeadPrediction, Prediction, Regression
 
 __all__ = [
     "ClassDiversity",

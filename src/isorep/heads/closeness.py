@@ -1,22 +1,36 @@
-"""``isorep.heads.closeness``: how close two models are in distribution, beside how close their representations are."""
+r"""``isorep.heads.closeness``: how close two models are in distribution, beside how close their representations are.
+
+Log-probabilities of two models in blocks of rows, from features and heads or from logits.
+
+How close two representations are, for the column beside closeness in distribution.
+
+The share of variance that a linear map explains, the mean canonical correlation, and, after Nielsen et al. (2025),
+
+.. math:: d_{\mathrm{SVD}}=1-\frac1r\sum_{i=1}^{r}\operatorname{corr}(f u_i,f'v_i)
+
+with :math:`u_i,v_i` the singular vectors of the cross-covariance (PLS-SVD), all from second moments.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..comparison.residuals import summarise
 from ..comparison.settings import check_seed
-from ..comparison.stages import open_pair
-from ..comparison.statistics import summarise
+from ..comparison.work import Pair, open_pair
 from ..errors import InputError
+from ..moments import Moments, fold_moments, merged, merged_without, require_memory
 from ..representation import Array, Matrix
-from ..resampling import Interval, jackknife_se, ratio_jackknife, t_interval
-from ..rows import Progress, block_rows, blocks, no_progress
-from .closeness_result import Closeness, Divergence, LogOddsDistance
+from ..resampling import BLOCKS, MOST_GROUP_BLOCKS, Interval, assign_blocks, jackknife_se, ratio_jackknife, t_interval
+from ..rows import Progress, block_rows, blocks, no_progress, read_rows, refuse_non_finite
+from ..similarity.cca import prepare_cca, prepare_linear_r2
+from ..similarity.frames import paired
+from .closeness_result import Closeness, Divergence, LogOddsDistance, RepresentationDistances
 from .inputs import Head, joined, open_heads
-from .readout import LogOdds, Readout, RowFigures
-from .representations import blocks_of, representation_distances
 
 _MOST_CELLS = 2**24  # blocks x classes that log-odds are summed in
 _LEAST_BLOCKS = 20  # however many classes there are
@@ -217,3 +231,186 @@ def _log_odds(odds: LogOdds, rows: RowFigures, intervals: bool, label: Any) -> L
         standardised_interval=spans[1],
         by_class=tuple((label(int(each)), float(spread[each]), float(standardised[each])) for each in order),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Readout:
+    """A model's logits: features times a head with its biases, or stored as they are."""
+
+    values: Matrix
+    head: Array | None
+    bias: Array | None
+    name: str
+
+    @classmethod
+    def of_features(cls, features: Matrix, head: Head) -> Readout:
+        """Logits that a head reads from features."""
+        rows = head.rows()
+        # One vector added to every class changes no probability; without it large offsets cost no digits.
+        return cls(features, rows - rows.mean(axis=0), head.bias, head.name)
+
+    @property
+    def classes(self) -> int:
+        """How many classes."""
+        return int(self.values.shape[1] if self.head is None else self.head.shape[0])
+
+    def log_probabilities(self, rows: slice) -> Array:
+        """The (rows, classes) logarithms of the softmax, in float64."""
+        logits = np.asarray(read_rows(self.values, rows), dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused with its place
+            if self.head is not None:
+                logits = logits @ self.head.T
+            if self.bias is not None:
+                logits = logits + self.bias
+            logits = logits - logits.max(axis=1, keepdims=True)
+        if not np.isfinite(logits).all():
+            refuse_non_finite(self.values, self.name)
+            raise InputError(f"{self.name} gives logits so large that they leave float64: rescale it")
+        with np.errstate(under="ignore"):
+            return np.asarray(logits - np.log(np.exp(logits).sum(axis=1, keepdims=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class RowFigures:
+    """What one pass says about each row: both divergences, total variation, agreement, the spread over classes."""
+
+    kl: Array
+    kl_reverse: Array
+    total_variation: Array
+    agreement: Array
+    over_classes: Array
+
+    @classmethod
+    def empty(cls, n: int) -> RowFigures:
+        """Room for ``n`` rows."""
+        return cls(*(np.empty(n) for _ in range(5)))
+
+    def fill(self, rows: slice, p: Array, q: Array) -> None:
+        """Put in the figures of some rows, from log-probabilities."""
+        apart = p - q
+        with np.errstate(under="ignore"):
+            first, second = np.exp(p), np.exp(q)
+            self.kl[rows] = np.maximum(np.einsum("ij,ij->i", first, apart), 0.0)
+            self.kl_reverse[rows] = np.maximum(-np.einsum("ij,ij->i", second, apart), 0.0)
+            self.total_variation[rows] = np.abs(first - second).sum(axis=1) / 2
+        self.agreement[rows] = p.argmax(axis=1) == q.argmax(axis=1)
+        self.over_classes[rows] = apart.std(axis=1)
+
+
+class LogOdds:
+    r"""Sums over rows, unit by unit and class by class, of log-odds :math:`\psi,\psi'` and of their difference.
+
+    From them follow, for any of the units left out, :math:`\operatorname{std}_x[\psi_y-\psi'_y]` and the
+    correlation of :math:`\psi_y` with :math:`\psi'_y`. Sums are taken about the mean of the first block, so that they
+    do not cancel.
+    """
+
+    def __init__(self, units: int, classes: int) -> None:
+        self.counts = np.zeros(units)
+        self.sums = np.zeros((units, 7, classes))
+        self._about: Array | None = None
+
+    def absorb(self, psi: Array, other: Array, units: Array) -> None:
+        """Add rows with the unit of each."""
+        if self._about is None:
+            self._about = np.stack([psi.mean(axis=0), other.mean(axis=0), (psi - other).mean(axis=0)])
+        order = np.argsort(units, kind="stable")
+        here, starts, counts = np.unique(units[order], return_index=True, return_counts=True)
+        self.counts[here] += counts
+        a, b = psi - self._about[0], other - self._about[1]
+        d = psi - other - self._about[2]
+        for place, values in enumerate((a, b, d, a * a, b * b, d * d, a * b)):
+            self.sums[here, place] += np.add.reduceat(values[order], starts, axis=0)
+
+    def figures(self, counts: Array) -> tuple[Array, Array, Array]:
+        """The standard deviation and mean of the difference, and the standardised distance, class by class.
+
+        ``counts`` says how often each unit is taken.
+        """
+        n = float(counts @ self.counts)
+        a, b, d, aa, bb, dd, ab = (counts @ self.sums.reshape(len(counts), -1)).reshape(7, -1) / n
+        spread = np.sqrt(np.maximum(dd - d**2, 0.0))
+        about = np.zeros_like(d) if self._about is None else self._about[2]
+        va, vb = np.maximum(aa - a**2, 0.0), np.maximum(bb - b**2, 0.0)
+        scale = np.sqrt(va * vb)
+        rho = np.divide(ab - a * b, scale, out=np.where((va > 0) == (vb > 0), 1.0, 0.0), where=scale > 0)
+        return spread, d + about, np.sqrt(np.maximum(2 - 2 * np.clip(rho, -1, 1), 0.0))
+
+
+_BLOCK_CELLS = 2**26  # of all blocks' moments together: 512 MiB
+_WORK = 2e11  # floating-point operations that intervals may take
+_LEAST_JACKKNIFE_BLOCKS = 10
+
+
+def representation_distances(
+    pair: Pair, labels: Array | None, intervals: bool, rng: np.random.Generator, report: Progress
+) -> RepresentationDistances | None:
+    """The distances of paired features, with intervals where these can be had; None where a side does not vary."""
+    widths = pair.x.shape[1], pair.y.shape[1]
+    cells = widths[0] ** 2 + widths[0] * widths[1] + widths[1] ** 2
+    require_memory(*widths, 1)
+    block_of = blocks_of(pair.n, labels, max(_BLOCK_CELLS // cells, 1), rng)
+    parts = fold_moments(
+        pair.x,
+        pair.y,
+        block_of,
+        int(block_of.max()) + 1,
+        names=pair.names,
+        progress=lambda done, of: report("moments", done, of),
+    )
+    total = merged(parts)
+    if pair.n < 3 or not (np.trace(total.xx) > 0 and np.trace(total.yy) > 0):
+        return None
+    value = _figures(total)
+    enough = len(parts) >= _LEAST_JACKKNIFE_BLOCKS and len(parts) * float(sum(widths)) ** 3 <= _WORK
+    spans = _jackknifed(parts, value, report) if intervals and enough else [None] * 4
+    return RepresentationDistances(
+        linear_r2=float(value[0]),
+        linear_r2_reverse=float(value[1]),
+        cca=float(value[2]),
+        svd_distance=float(value[3]),
+        linear_r2_interval=spans[0],
+        linear_r2_reverse_interval=spans[1],
+        cca_interval=spans[2],
+        svd_distance_interval=spans[3],
+    )
+
+
+def svd_distance(moments: Moments) -> float:
+    """One minus the mean correlation of the PLS-SVD variates; not blind to linear maps, unlike CCA."""
+    left, values, right = np.linalg.svd(moments.xy, full_matrices=False)
+    kept = values > values[0] * 1e-12 if values[0] > 0 else np.zeros(len(values), dtype=bool)
+    kept[0] = True
+    x = np.einsum("ij,ij->j", left, moments.xx @ left)[kept]
+    y = np.einsum("ij,ij->i", right, right @ moments.yy)[kept]
+    scale = np.sqrt(x * y)
+    rho = np.divide(values[kept], scale, out=np.zeros(int(kept.sum())), where=scale > 0)
+    return float(1 - np.minimum(rho, 1.0).mean())
+
+
+def _figures(moments: Moments) -> Array:
+    pair = paired(moments)
+    r2 = prepare_linear_r2(pair)
+    return np.array([r2.value, r2.details["reverse"], prepare_cca(pair).value, svd_distance(moments)])
+
+
+def _jackknifed(parts: Sequence[Moments], value: Array, report: Progress) -> Sequence[Interval | None]:
+    """Intervals from the figures without each block; none where a side varies in one block alone."""
+    left_out = []
+    for block in range(len(parts)):
+        rest = merged_without(parts, block)
+        if rest.n < 3 or not (np.trace(rest.xx) > 0 and np.trace(rest.yy) > 0):
+            return [None] * 4
+        left_out.append(_figures(rest))
+        report("representations", block + 1, len(parts))
+    se = jackknife_se(np.array(left_out), value, np.array([part.n for part in parts]))
+    most = (1.0, 1.0, 1.0, 2.0)
+    return [
+        t_interval(float(each), float(error), len(parts), least=0.0, most=upper)
+        for each, error, upper in zip(value, se, most, strict=True)
+    ]
+
+
+def blocks_of(n: int, labels: Array | None, most: int, rng: np.random.Generator) -> Array:
+    """The block of each row that intervals leave out together, at most so many."""
+    return assign_blocks(n, labels, rng, min(most, BLOCKS if labels is None else MOST_GROUP_BLOCKS))

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..resampling import FEW_GROUPS, Interval
 from ..results import Written, aligned
-from .envelope import envelope
+from .inputs import envelope
 
 CLOSE_KL = 0.01  # nats: below it two distributions pass for the same
 FEW_ROWS = 200  # fewer than this, and intervals over rows are only approximate

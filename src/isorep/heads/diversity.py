@@ -1,18 +1,33 @@
-"""``isorep.heads.diversity``: does the theorem on linear identifiability apply to a head, and by what margin?"""
+r"""``isorep.heads.diversity``: does the theorem on linear identifiability apply to a head, and by what margin?
+
+The best-conditioned matrix of differences :math:`L=[g(y_A^{(i)})-g(y_B^{(i)})]` that a head allows.
+
+The theorem asks for :math:`M` pairs of classes whose differences are independent; how well the map is determined
+depends on the condition number :math:`\kappa(L)` of the pairs that are taken. Pivoted QR of the centred head picks
+classes; pairs are then exchanged one by one: the direction :math:`u` of the smallest singular value is served
+best by the two classes at the ends of :math:`Gu`, and a swap of column :math:`i` for a difference :math:`c` changes
+
+.. math:: \|L^{-1}\|_F^2\to\|L^{-1}\|_F^2-2\frac{(Wz)_i}{z_i}+W_{ii}\frac{1+\|z\|^2}{z_i^2},
+          \qquad z=L^{-1}c,\quad W=L^{-1}L^{-\top},
+
+so that every column can be tried against every candidate without another decomposition.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import linalg
 
 from ..errors import InputError
 from ..moments import require_memory
-from ..representation import Array, Representation
+from ..representation import Array, Matrix, Representation
+from ..rows import block_rows, map_blocks, read_rows
 from .diversity_result import ClassDiversity, Diversity, FeatureDiversity, Pairs
 from .inputs import Head, checked_weights, count_distinct, open_features, open_head
-from .selection import best_differences
-from .spectra import Spectrum, spectrum
+from .spectrum import Spectrum, spectrum
 
 _SHOWN = 512  # singular values and pairs that a result keeps
 
@@ -152,3 +167,149 @@ def seen_share(features: Spectrum, head: Spectrum) -> float:
 
 def _shown(found: Spectrum) -> tuple[float, ...]:
     return tuple(found.singular_values[:_SHOWN].tolist())
+
+
+_SHORTLIST = 4  # classes a dimension that pairs are made of
+_ENDS = 8  # classes at each end of a direction that are tried with each other
+_TRIALS = 4  # most trials of an exchange, a dimension
+_MISSES = 24  # trials in a row that find nothing before the search ends
+_WORK = 4e10  # floating-point operations that exchanges may take: some seconds on one core
+_REFRESH = 64  # exchanges after which the inverse is taken anew, against rounding
+_GAIN = 2e-4  # share by which a swap must lower the condition to count
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """The pairs of classes that were chosen, with the condition number of their differences, and that of pivoted QR."""
+
+    pairs: Array
+    condition: float
+    pivoted_condition: float
+    exchanged: int
+
+
+def best_differences(values: Matrix, spectrum: Spectrum) -> Differences | None:
+    """Choose as many pairs as the head has rank; None for a head without any."""
+    rank = spectrum.rank
+    if rank == 0:
+        return None
+    shortlist = _shortlist(values, spectrum)
+    rows = (np.asarray(values[shortlist], dtype=np.float64) - spectrum.mean) @ spectrum.axes
+    pairs = pivoted_pairs(rows, rank)
+    start = condition(rows, pairs)
+    chosen, exchanged = _exchange(rows, pairs)
+    reached = condition(rows, chosen) if exchanged else start
+    if not reached < start:
+        chosen, reached, exchanged = pairs, start, 0
+    return Differences(shortlist[chosen], reached, start, exchanged)
+
+
+def pivoted_pairs(rows: Array, rank: int) -> Array:
+    r"""The classes that pivoted QR picks, each paired with one of those left: the one nearest to the mean that may be.
+
+    With the picked rows as columns of :math:`C` the differences from :math:`h` have determinant
+    :math:`\det C\,(1-\mathbf 1^\top C^{-1}h)`; that factor is 1 on average, and 0 for a row that repeats a picked one.
+    """
+    _, order = linalg.qr(rows.T, mode="r", pivoting=True, check_finite=False)
+    chosen, left = order[:rank], order[rank:]
+    factor = np.abs(1 - np.linalg.solve(rows[chosen].T, rows[left].T).sum(axis=0))
+    near = np.where(factor > min(0.5, factor.max() / 2), np.linalg.norm(rows[left], axis=1), np.inf)
+    hub = left[np.argmin(near)]
+    return np.stack([chosen, np.full(rank, hub)], axis=1)
+
+
+def condition(rows: Array, pairs: Array) -> float:
+    """Largest over smallest singular value of the differences."""
+    found = linalg.svdvals(rows[pairs[:, 0]] - rows[pairs[:, 1]])
+    return float(found[0] / found[-1]) if found[-1] > 0 else float("inf")
+
+
+def _shortlist(values: Matrix, spectrum: Spectrum) -> Array:
+    """The classes that pairs are made of: all, or those of large leverage with one near the middle."""
+    n, wanted = values.shape[0], _SHORTLIST * spectrum.rank + 1
+    if n <= wanted:
+        return np.arange(n)
+    dtype: Any = np.float32 if values.dtype.itemsize <= 4 else np.float64
+    whitener: Array = spectrum.whitener.astype(dtype)
+
+    def leverage(rows: slice) -> Array:
+        scores: Array = (read_rows(values, rows) - spectrum.mean).astype(dtype) @ whitener
+        return np.asarray(np.einsum("ij,ij->i", scores, scores, dtype=np.float64))
+
+    found = np.concatenate(map_blocks(leverage, n, block_rows(values.shape[1], cells=2**21)))
+    far = np.argpartition(-found, wanted - 2)[: wanted - 1]
+    return np.unique(np.append(far, np.argmin(found)))
+
+
+def _exchange(rows: Array, pairs: Array) -> tuple[Array, int]:
+    """Exchange pairs while that lowers the Frobenius condition number of their differences."""
+    pairs = pairs.copy()
+    rank = len(pairs)
+    columns = (rows[pairs[:, 0]] - rows[pairs[:, 1]]).T
+    inverse = np.linalg.inv(columns)
+    gram = inverse @ inverse.T
+    rng = np.random.default_rng(0)
+    direction, missed, done = np.ones(rank), 0, 0
+    a_trial = 4.0 * rank * (len(rows) + rank * (2 + _ENDS**2))
+    for _ in range(int(min(_TRIALS * rank + 32, _WORK / a_trial))):
+        # Once the weakest direction cannot be served better, others are tried: at random, the weaker the likelier.
+        direction = _weakest(gram, direction) if missed == 0 else gram @ rng.normal(size=rank)
+        found = _best_swap(rows, columns, inverse, gram, direction @ inverse)
+        if found is None:
+            missed += 1
+            if missed > _MISSES:
+                break
+            continue
+        missed = 0
+        done += 1
+        place, pair = found
+        new = rows[pair[0]] - rows[pair[1]]
+        pairs[place], columns[:, place] = pair, new
+        if done % _REFRESH == 0:
+            inverse = np.linalg.inv(columns)
+            gram = inverse @ inverse.T
+            continue
+        z = inverse @ new
+        row = inverse[place] / z[place]
+        z[place] -= 1.0
+        overlap = inverse @ row
+        inverse -= np.multiply.outer(z, row)
+        gram -= np.multiply.outer(z, overlap)
+        gram -= np.multiply.outer(overlap, z)
+        gram += (row @ row) * np.multiply.outer(z, z)
+    return pairs, done
+
+
+def _weakest(gram: Array, start: Array) -> Array:
+    """The right singular vector of the smallest singular value, by power iteration from the last one."""
+    vector = start + 1e-3
+    for _ in range(8):
+        vector = gram @ vector
+        vector /= np.linalg.norm(vector)
+    return np.asarray(vector)
+
+
+def _best_swap(
+    rows: Array, columns: Array, inverse: Array, gram: Array, direction: Array
+) -> tuple[int, tuple[int, int]] | None:
+    """The column and the pair whose exchange lowers the Frobenius condition number most, or None."""
+    along = rows @ direction
+    ends = min(_ENDS, len(rows) // 2)
+    order = np.argpartition(along, (ends, len(rows) - ends - 1))
+    low, high = order[:ends], order[len(rows) - ends :]
+    pairs = np.array([(b, a) for a in low for b in high])
+    candidates = (rows[pairs[:, 0]] - rows[pairs[:, 1]]).T
+    z = inverse @ candidates
+    diagonal = np.diagonal(gram)[:, None]
+    small = np.sum(inverse**2)
+    lengths = np.einsum("ij,ij->j", columns, columns)
+    large = lengths.sum()
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        after = small - 2 * (gram @ z) / z + diagonal * (1 + np.sum(z**2, axis=0)) / z**2
+        sizes = large - lengths[:, None] + np.sum(candidates**2, axis=0)
+        ratio = after * sizes / (small * large)
+    ratio[~np.isfinite(ratio)] = np.inf
+    place, which = np.unravel_index(np.argmin(ratio), ratio.shape)
+    if not ratio[place, which] < (1 - _GAIN) ** 2:
+        return None
+    return int(place), (int(pairs[which, 0]), int(pairs[which, 1]))

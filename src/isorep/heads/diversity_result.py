@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..results import Written, aligned
-from .envelope import envelope
+from .inputs import envelope
 
 NEARLY = 1e4  # a condition number from which a head that passes is said to fail nearly
 

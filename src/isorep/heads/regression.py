@@ -10,17 +10,17 @@ import numpy as np
 from ..alignment import AffineMap
 from ..alignment.base import column_errors
 from ..comparison.influence import error_variance, influence_rows, interval_of, ratio_influence
-from ..comparison.stages import Pair, Work, open_pair
-from ..comparison.statistics import summarise
+from ..comparison.residuals import summarise
+from ..comparison.work import Pair, Work, open_pair
 from ..errors import InputError
 from ..moments import require_memory
 from ..representation import Array, Matrix, rounding_of
 from ..resampling import Interval, assign_blocks, assign_folds
 from ..rows import Progress, ProjectedRows, block_rows, blocks, map_blocks, read_rows
 from .diversity import effective_dimension, seen_share
+from .head_map_result import FittedError, HeadMap, HeadPrediction, Prediction, Regression
 from .inputs import Head
-from .map_result import FittedError, HeadMap, HeadPrediction, Prediction, Regression
-from .spectra import Spectrum, spectrum
+from .spectrum import Spectrum, spectrum
 
 _SHOWN = 300  # points of the figure
 

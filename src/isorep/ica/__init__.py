@@ -1,5 +1,7 @@
 """Whitening and independent component analysis as scikit-learn transformers, and which components come back."""
 
+from __future__ import annotations
+
 from .estimator import ICA, GaussianityWarning
 from .stability import Plane, Stability, stability
 from .summary import summarise

@@ -20,8 +20,8 @@ from ..representation import Array, Matrix
 from ..rows import Crew, block_rows, blocks, read_rows
 from .contrasts import Contrast, contrast_named
 from .estimator import ICA
-from .linear import transformed
 from .white import Sums, add
+from .whitening import transformed
 
 MOST_FOR_HESSIAN = 40  # components: beyond, the Hessian has more than 780 rows
 _STRETCH = 1e-4  # the change of scale that tells how a mean follows it

@@ -17,17 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 from ..errors import InputError
 from ..representation import Array
 from ..rows import Crew
-from .checkpoint import Checkpoint
+from .checkpoint import Checkpoint, Keeper
 from .contrasts import Contrast, contrast_named
-from .finish import indistinct
-from .ledger import Keeper
-from .linear import apply_affine
-from .planes import conditioning
-from .solver import Rotation, rotate, uncertainty
-from .sources import Source, as_source, open_components, open_rows
-from .unwhitened import fit_unwhitened
+from .newton import indistinct
+from .solver import Rotation, conditioning, fit_unwhitened, rotate, uncertainty
 from .white import WhiteRows, canonical_form
-from .whitening import Whitening, columns_left_out
+from .whitening import Source, Whitening, apply_affine, as_source, columns_left_out, open_components, open_rows
 
 FitProgress = Callable[[str, float, float, float], None]
 
@@ -255,7 +250,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _placed(self, white: WhiteRows) -> WhiteRows:
         if self.device is None:
             return white
-        from .accelerated import on_device
+        from .torch_rows import on_device
 
         return on_device(white, self.device)
 

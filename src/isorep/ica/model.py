@@ -18,10 +18,10 @@ from ..errors import InputError
 from ..representation import Array, Matrix, Representation
 from ..rows import block_rows, map_blocks, read_rows, refuse_non_finite
 from ..storage.lazy import LazyMatrix
-from ..storage.models import ModelFile, Shapes, is_count, require_model_path, save_arrays
+from ..storage.model_files import ModelFile, Shapes, is_count, require_model_path, save_arrays
 from .contrasts import CONTRASTS
 from .estimator import ICA
-from .linear import transformed
+from .whitening import transformed
 
 _FORMAT = "isorep ica model 1"
 

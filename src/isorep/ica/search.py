@@ -10,8 +10,8 @@ import numpy as np
 from scipy import linalg
 
 from ..representation import Array
+from .checkpoint import Keeper, Kept, Ledger
 from .contrasts import Contrast
-from .ledger import Keeper, Kept, Ledger
 from .white import Sweep, WhiteRows
 
 ROWS_A_PLANE = 32.0  # rows the search uses, per squared dimension: with 8 weak components were missed for good

@@ -13,21 +13,34 @@ References
        IEEE Transactions on Neural Networks 10.
 .. [2] Ablin, P., Cardoso, J.-F., Gramfort, A. (2018). Faster ICA under orthogonal constraint. ICASSP.
 .. [3] Cardoso, J.-F. (1989). Source separation using higher order moments. ICASSP.
+
+How well the data determine the rotation, plane by plane.
+
+The symmetric fixed point on rows as they are, neither centred nor whitened.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import linalg
+from sklearn.utils import check_random_state
 
+from ..errors import InputError
 from ..representation import Array
+from ..rows import Crew
+from .checkpoint import Keeper, Ledger, Report
 from .contrasts import Contrast
-from .finish import Finish, Outlook, converged, look
-from .ledger import Keeper, Ledger, Report
-from .planes import conditioning
+from .newton import Finish, Outlook, converged, look
 from .search import PATIENCE, fixed_point, orthonormal, search
-from .white import Portrait, WhiteRows
+from .white import Portrait, WhiteRows, canonical_form
+from .whitening import Source
+
+if TYPE_CHECKING:
+    from .estimator import ICA
 
 _ROUGH = 10.0  # how much looser the rule is until other optima have been considered
 _DEPENDENT = 4.0  # standard errors, about, by which two components depend on each other for certain
@@ -243,3 +256,56 @@ def uncertainty(portrait: Portrait, n: int) -> Array:
         n * np.maximum(size[:, None] + size[None, :], 1e-12) ** 2
     )
     return np.asarray(np.sqrt(np.maximum(planes.sum(axis=1) - np.diagonal(planes), 0)))
+
+
+def conditioning(portrait: Portrait) -> Array:
+    r"""Second variation of the contrast in the plane of every two components.
+
+    .. math:: h_{ij}=\tfrac12\{c_i[\mathbb Eg'(y_i)y_j^2-\mathbb Eg(y_i)y_i]
+              +c_j[\mathbb Eg'(y_j)y_i^2-\mathbb Eg(y_j)y_j]\}
+
+    with :math:`c_j=\operatorname{sign}\alpha_j`. Two components with a small :math:`h_{ij}` may rotate into each other
+    at little cost; where it is negative the point is a saddle. The smallest one bounds the constant :math:`\gamma` of
+    the perturbation lemma from above. The diagonal holds :math:`|\alpha_j|`, a component's curvature against noise.
+    """
+    signs = np.where(portrait.alpha >= 0, 1.0, -1.0)
+    one_way = signs[:, None] * (portrait.pairs - portrait.product[:, None])
+    planes = (one_way + one_way.T) / 2
+    np.fill_diagonal(planes, np.abs(portrait.alpha))
+    return np.asarray(planes)
+
+
+def fit_unwhitened(ica: ICA, source: Source, contrast: Contrast) -> None:
+    """Fit as scikit-learn's FastICA does with ``whiten=False``: the same start, step and stopping rule.
+
+    Without whitening there is no rank to find: every column counts.
+    """
+    width = source.shape[1]
+    if ica.n_components not in (None, width):
+        warnings.warn(f"without whitening n_components={ica.n_components} is ignored: there are {width}", stacklevel=3)
+    matrix = orthonormal(check_random_state(ica.random_state).normal(size=(width, width)))
+    path = []
+    ica.converged_ = False
+    with Crew() as crew:
+        rows = source.whitened(np.zeros(width), np.eye(width), crew)
+        for sweeps in range(1, ica.max_iter + 1):
+            sweep = rows.sweep(matrix, contrast)
+            if not np.isfinite(np.linalg.norm(sweep.cross)):
+                raise InputError("X holds values that are not finite, or so large that their products overflow")
+            path.append((float(sweeps), float(np.abs(contrast.normal_value - sweep.value).sum())))
+            moved = orthonormal(sweep.cross - sweep.slope[:, None] * matrix)
+            turned = float(np.abs(np.abs(np.einsum("ij,ij->i", moved, matrix)) - 1).max())
+            matrix = moved
+            if turned < ica.tol:
+                ica.converged_ = True
+                break
+        portrait = rows.portrait(matrix, contrast)
+    excess = portrait.value - contrast.normal_value
+    order, signs = canonical_form(excess, portrait.third, linalg.pinv(matrix))
+    ica.components_ = (matrix * signs[:, None])[order]
+    ica.mixing_ = linalg.pinv(ica.components_)
+    ica.mean_ = np.zeros(width)
+    ica.contrast_ = excess[order]
+    ica.n_iter_ = sweeps
+    ica.path_ = np.array(path)
+    ica._n_features_out = width

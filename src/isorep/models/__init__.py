@@ -3,26 +3,26 @@
 The small autoencoder of digits needs the core alone; everything else needs torch and loads when it is asked for.
 """
 
+from __future__ import annotations
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .digits import Autoencoder, load_digit_images, train_autoencoder
 
 if TYPE_CHECKING:
+    from ..extraction import Captured, Extraction, capture, extract, list_layers
     from .autoencoders import OrthogonalAutoencoder, reconstruction_loss
-    from .classifiers import EmbeddingClassifier, label_loss
+    from .classifiers import EmbeddingClassifier, ResidualClassifier, label_loss
     from .contrastive import ContrastivePair, contrastive_loss
     from .disentangling import QLAE, VQVAE, BetaTCVAE, BetaVAE, BioAE, PlainAutoencoder, benchmark_recipe
-    from .extraction import Captured, Extraction, capture, extract, list_layers
     from .gpt import GPT, next_token_loss
     from .history import History
     from .language import LogBilinear, noise_contrastive_loss, noise_words, softmax_loss
     from .masked import MaskedAutoencoder
     from .orthogonal import OrthogonalAdam
     from .recipe import EarlyStopping, Group, Recipe, Schedule
-    from .regrouping import regroup_slots
-    from .residual import ResidualClassifier
-    from .slots import AdditiveDecoder, SlotAutoencoder
+    from .slots import AdditiveDecoder, SlotAutoencoder, regroup_slots
     from .spliceai import SpliceAI, encode_dna, find_spliceai, load_spliceai
     from .tokens import BytePairs
     from .training import Trained, train, train_many
@@ -38,7 +38,7 @@ _HOMES = {
     "EmbeddingClassifier": "classifiers",
     "GPT": "gpt",
     "Group": "recipe",
-    "Extraction": "extraction",
+    "Extraction": ".extraction",
     "History": "history",
     "LogBilinear": "language",
     "MaskedAutoencoder": "masked",
@@ -47,16 +47,16 @@ _HOMES = {
     "PlainAutoencoder": "disentangling",
     "QLAE": "disentangling",
     "Recipe": "recipe",
-    "ResidualClassifier": "residual",
+    "ResidualClassifier": "classifiers",
     "Schedule": "recipe",
     "SlotAutoencoder": "slots",
     "SpliceAI": "spliceai",
     "Trained": "training",
     "VQVAE": "disentangling",
     "benchmark_recipe": "disentangling",
-    "Captured": "extraction",
-    "capture": "extraction",
-    "extract": "extraction",
+    "Captured": ".extraction",
+    "capture": ".extraction",
+    "extract": ".extraction",
     "encode_dna": "spliceai",
     "find_spliceai": "spliceai",
     "load_spliceai": "spliceai",
@@ -66,9 +66,9 @@ _HOMES = {
     "noise_words": "language",
     "contrastive_loss": "contrastive",
     "reconstruction_loss": "autoencoders",
-    "regroup_slots": "regrouping",
+    "regroup_slots": "slots",
     "softmax_loss": "language",
-    "list_layers": "extraction",
+    "list_layers": ".extraction",
     "train": "training",
     "train_many": "training",
 }

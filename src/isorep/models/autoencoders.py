@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import InputError
-from .backend import nn, torch
+from .loop import INITIAL, generator
 from .orthogonal import defect, orthogonal
-from .sampling import INITIAL, generator
+from .torch_tools import nn, torch
 
 
 class OrthogonalAutoencoder(nn.Module):

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import InputError
-from .backend import nn, torch
+from .loop import Rows, mixed
 from .recipe import Group, Recipe
-from .sampling import Rows, mixed
+from .torch_tools import nn, torch
 
 Losses = tuple[Any, dict[str, Any]]
 """The loss of each model, and the other entries of a loss that returns a dict."""

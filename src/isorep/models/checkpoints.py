@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..files import replacing, require_writable
-from .backend import torch
+from .torch_tools import torch
 
 _FORMAT = "isorep training checkpoint 1"
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from ..errors import InputError
-from .backend import nn, torch
+from .torch_tools import nn, torch
 
 HIDDEN = (256, 256)
 OUTPUTS = 64

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import InputError
-from .backend import nn, torch
+from .torch_tools import nn, torch
 
 START = 1e-3
 """Vectors are drawn from -START to START."""

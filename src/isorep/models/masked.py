@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import InputError
-from .backend import nn, torch
-from .disentangling.base import Prepare, as_unit
+from .gpt import Block
 from .networks import Shape
-from .transformer import Block
+from .plain_autoencoder import Prepare, as_unit
+from .torch_tools import nn, torch
 
 
 class MaskedAutoencoder(nn.Module):

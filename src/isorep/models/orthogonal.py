@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .backend import torch
+from .torch_tools import torch
 
 _SMALL = 1e-6  # a defect as large as single precision leaves one
 _LARGE = 0.9  # beyond this the series need not converge: singular vectors instead

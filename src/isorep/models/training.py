@@ -9,13 +9,12 @@ from typing import Any
 
 from ..errors import InputError
 from ..rows import Progress
-from .backend import nn, torch
 from .batched import Alone, Stacked, seeded, why_not_together, works_together, worth_together
 from .history import History
-from .loop import Hooks, Loop
+from .loop import Hooks, Loop, Rows
 from .memory import kept_memory
 from .recipe import Recipe
-from .sampling import Rows
+from .torch_tools import nn, torch
 
 
 @dataclass(frozen=True, eq=False)

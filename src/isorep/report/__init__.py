@@ -3,7 +3,9 @@
 The room knows results only as parsed JSON with a ``schema``; it imports no other room.
 """
 
+from __future__ import annotations
+
 from .page import render, write
-from .reading import read_result
+from .read import read_result
 
 __all__ = ["read_result", "render", "write"]

@@ -1,4 +1,7 @@
-"""From a plain result to a page: the schema picks the assembler, the templates write its parts."""
+"""From a plain result to a page: the schema picks the assembler, the templates write its parts.
+
+How every page ends: caveats, settings, versions, citation, and who made it.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +19,29 @@ from markupsafe import Markup
 from .._version import __version__
 from ..errors import InputError
 from ..files import write_text
-from .parts import Figure, Page
-from .values import Node
+from .document import Definitions, Figure, Notes, Page, Prose, Quotation, Section
+from .read import Node
 
 ASSEMBLERS = {
-    "isorep.compare/2": "compare",
-    "isorep.compare_many/2": "compare_many",
-    "isorep.ica/1": "ica",
-    "isorep.stability/1": "stability",
-    "isorep.similarity/1": "similarity",
-    "isorep.layers/1": "layers",
-    "isorep.translate/2": "translate",
-    "isorep.deconfound/1": "deconfound",
-    "isorep.disentangle/1": "disentangle",
-    "isorep.extract/1": "extract",
-    "isorep.structure/1": "structure",
-    "isorep.decoder/1": "decoder",
-    "isorep.decoder_pair/1": "decoder_pair",
-    "isorep.decoder_layers/1": "decoder_layers",
-    "isorep.mechanisms/1": "mechanisms",
-    "isorep.heads/1": "heads",
-    "isorep.reproduction/1": "reproduction",
+    "isorep.compare/2": "comparison.page:assemble",
+    "isorep.compare_many/2": "comparison.many_page:assemble",
+    "isorep.ica/1": "ica.page:assemble",
+    "isorep.stability/1": "ica.page:assemble_stability",
+    "isorep.similarity/1": "similarity.page:assemble",
+    "isorep.layers/1": "similarity.page:assemble_layers",
+    "isorep.translate/2": "translation.page:assemble",
+    "isorep.deconfound/1": "deconfounding.page:assemble",
+    "isorep.disentangle/1": "disentangling.page:assemble",
+    "isorep.extract/1": "extraction.page:assemble",
+    "isorep.structure/1": "structure.page:assemble",
+    "isorep.decoder/1": "decoder.page:assemble",
+    "isorep.decoder_pair/1": "decoder.pair_page:assemble",
+    "isorep.decoder_layers/1": "decoder.layers_page:assemble",
+    "isorep.mechanisms/1": "decoder.mechanism.page:assemble",
+    "isorep.heads/1": "heads.page:assemble",
+    "isorep.reproduction/1": "reproduction.page:assemble",
 }
-"""The module of this room that assembles each schema: its ``assemble(Node) -> Page``."""
+"""The function that assembles each schema, ``(Node) -> Page``, in the room whose result it is."""
 
 FOLDER = Path(__file__).parent / "templates"
 
@@ -76,7 +79,8 @@ def _assembler(result: Any) -> Any:
     if schema not in ASSEMBLERS:
         known = ", ".join(ASSEMBLERS)
         raise InputError(f"this isorep ({__version__}) has no report for the schema {schema[:80]!r}: it knows {known}")
-    return import_module(f".{ASSEMBLERS[schema]}", __package__).assemble
+    home, _, function = ASSEMBLERS[schema].partition(":")
+    return getattr(import_module(f"..{home}", __package__), function)
 
 
 @cache
@@ -114,3 +118,72 @@ def _marks(figure: Figure) -> Markup:
 
 def _tenths(point: tuple[float, float]) -> tuple[float, float]:
     return round(point[0], 1), round(point[1], 1)
+
+
+MOST_CAVEATS = 200
+
+
+def closing(result: Node) -> list[Section | None]:
+    """What every page ends with: caveats, settings, versions, citation."""
+    said = tuple(node.text() for node in result["caveats"].nodes(MOST_CAVEATS) if node.text())
+    versions = tuple((package, node.text(), "") for package, node in result["versions"].items()[:50] if node.text())
+    return [
+        Section("caveats", "Caveats", (Notes(said),)) if said else None,
+        settings(result),
+        Section("versions", "Versions", (Definitions(versions),)) if versions else None,
+        citation(result),
+    ]
+
+
+def made_by(result: Node) -> str:
+    """The foot of a page."""
+    return (
+        f"Made by isorep {result['isorep'].text('of unknown version')} from a result of schema "
+        f"{result['schema'].text()}. The file is complete in itself and fetches nothing."
+    )
+
+
+def settings(result: Node) -> Section | None:
+    """What the result was asked for."""
+    items = tuple((key.replace("_", " "), _plain(node), "") for key, node in result["settings"].items()[:100])
+    return Section("settings", "Settings", (Definitions(items),)) if items else None
+
+
+def citation(result: Node) -> Section:
+    """What to cite."""
+    version = result["isorep"].text("unknown")
+    return Section(
+        "citation",
+        "How to cite",
+        (
+            Prose(("Cite the software with its version, and the paper whose definitions it measures.",)),
+            Quotation("Citations in BibTeX", BIBTEX.replace("VERSION", version)),
+        ),
+    )
+
+
+def _plain(node: Node) -> str:
+    if isinstance(node.raw, list):
+        return ", ".join(_plain(item) for item in node.nodes(50)) or "none"
+    if isinstance(node.raw, dict):
+        return ", ".join(f"{key}: {_plain(value)}" for key, value in node.items()[:50]) or "none"
+    if isinstance(node.raw, bool):
+        return "yes" if node.raw else "no"
+    return node.text("none")
+
+
+BIBTEX = """\
+@software{isorep,
+  author  = {{The isorep developers}},
+  title   = {isorep: are two neural representations the same, and up to what?},
+  version = {VERSION},
+  year    = {2026}
+}
+
+@inproceedings{nelson2026statistical,
+  author    = {Nelson, Walter and Fumero, Marco and
+               Karaletsos, Theofanis and Locatello, Francesco},
+  title     = {Statistical and structural identifiability in representation learning},
+  booktitle = {International Conference on Learning Representations},
+  year      = {2026}
+}"""

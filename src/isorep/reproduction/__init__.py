@@ -1,7 +1,21 @@
 """The published experiments, each at three scales: run, resumed, and set beside the published numbers."""
 
-from .experiment import Chart, Experiment, Line, Mark, Plan, Row, Run, Summary, Table, Unit
-from .registry import EXPERIMENTS, experiment_named
+from __future__ import annotations
+
+from .experiment import (
+    EXPERIMENTS,
+    Chart,
+    Experiment,
+    Line,
+    Mark,
+    Plan,
+    Row,
+    Run,
+    Summary,
+    Table,
+    Unit,
+    experiment_named,
+)
 from .result import Reproduction
 from .runner import reproduce
 

@@ -1,12 +1,19 @@
-"""What an experiment is: presets for each scale, units of work with stable keys, and a summary of their outcomes."""
+"""What an experiment is: presets for each scale, units of work with stable keys, and a summary of their outcomes.
+
+The experiments by name; a module is loaded when its experiment is asked for.
+
+Settings of a preset that the caller changes, given as text: ``replicates=2``, ``models=ae,beta_vae``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from ..errors import InputError
 from ..rows import Progress, no_progress
 
 SCALES = ("smoke", "laptop", "paper")
@@ -146,8 +153,6 @@ class Experiment:
         ``plan(preset, data)``: the units, in order.
     run : callable
         ``run(unit, run)``: one unit's outcome. The same unit, preset, data and seed give the same outcome.
-    summarise : callable
-        ``summarise(preset, outcomes)``: from outcomes by key to sentences, tables and figures.
     packages : tuple of str
         Packages beyond the core whose versions matter.
     """
@@ -158,5 +163,68 @@ class Experiment:
     scales: Mapping[str, Any]
     plan: Callable[[Any, Path | None], Plan]
     run: Callable[[Unit, Run], Outcome]
-    summarise: Callable[[Any, Mapping[str, Outcome]], Summary]
     packages: tuple[str, ...] = ()
+
+    def summarise(self, preset: Any, outcomes: Mapping[str, Outcome]) -> Summary:
+        """From outcomes by key to sentences, tables and figures: the function of this name in ``NAME_summary``."""
+        summary: Summary = import_module(f".{self.name}_summary", __package__).summarise(preset, outcomes)
+        return summary
+
+
+EXPERIMENTS = {
+    "classes": "classes",
+    "contrastive": "contrastive",
+    "deconfounding": "deconfounding",
+    "disentanglement": "disentanglement",
+    "layers": "layers",
+    "pretrained": "pretrained",
+    "slots": "slots",
+    "warmup": "warmup",
+    "words": "words",
+}
+"""Name of an experiment -> the module of this room whose ``EXPERIMENT`` it is."""
+
+
+def experiment_named(name: str) -> Experiment:
+    """The experiment of that name."""
+    if name not in EXPERIMENTS:
+        raise InputError(f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
+    found: Experiment = import_module(f".{EXPERIMENTS[name]}", __package__).EXPERIMENT
+    return found
+
+
+def overridden(preset: Any, changes: Mapping[str, Any]) -> Any:
+    """The preset with other values; text is read as the kind of value that it replaces."""
+    known = {each.name: getattr(preset, each.name) for each in fields(preset)}
+    found = {}
+    for name, value in changes.items():
+        if name not in known:
+            raise InputError(f"the preset has no setting {name!r}; it has {', '.join(known)}")
+        found[name] = _read(name, value, known[name]) if isinstance(value, str) else value
+    return replace(preset, **found)
+
+
+def _read(name: str, text: str, before: Any) -> Any:
+    """Text as the kind of value that was there before: a tuple takes parts between commas."""
+    if isinstance(before, tuple):
+        first = before[0] if before else ""
+        if isinstance(first, tuple) or hasattr(first, "__dataclass_fields__"):
+            raise InputError(f"the setting {name} cannot be given as text")
+        return tuple(_read(name, part.strip(), first) for part in text.split(",") if part.strip())
+    kinds = (int, float) if before is None else (type(before),)
+    if isinstance(before, bool):
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+    elif isinstance(before, str):
+        return text
+    elif before is None or isinstance(before, int | float):
+        if text.lower() == "none" and not isinstance(before, int | float):
+            return None
+        for kind in kinds:
+            try:
+                return kind(text)
+            except ValueError:
+                continue
+    else:
+        raise InputError(f"the setting {name} cannot be given as text")
+    raise InputError(f"the setting {name} is {before!r} by default, and {text!r} is not of that kind")

@@ -1,11 +1,13 @@
 """Similarity indices, each with its direction, its chance level and its p-value."""
 
-from .canonical import cca, linear_r2, pwcca, svcca
-from .kernels import cka
+from __future__ import annotations
+
+from .cca import cca, linear_r2, pwcca, svcca
+from .cka import cka
 from .layers import BestLayer, LayerMatrix, layers
 from .neighbours import mutual_knn
-from .result import Similarity
-from .shapes import mcc, procrustes_distance
+from .null import Similarity
+from .procrustes import mcc, procrustes_distance
 from .table import INDICES, Similarities, indices
 
 __all__ = [

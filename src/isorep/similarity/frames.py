@@ -3,22 +3,25 @@ r"""The principal frame of one side: centred rows as :math:`X_c=U\,\mathrm{diag}
 Everything that a linear index asks of two sides follows from their frames and :math:`C=U_X^\top U_Y`: the canonical
 correlations are its singular values, :math:`X^\top Y=V_XS_X\,C\,S_YV_Y^\top`. Under a permutation of rows only
 :math:`C` changes.
+
+Two sides made ready: what belongs to one side is found once, whatever is asked of it and with whom it is paired.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import linalg
 
-from ..conditioning import Factor, hardly_vary, rank_tolerance
+from ..covariance import Factor, factor_covariance, hardly_vary, rank_tolerance, resolve_alone
 from ..errors import InputError
-from ..moments import Moments, moments_alone
-from ..representation import Array, Matrix, rounding_of
-from ..resolution import resolve_alone
-from ..rows import ProjectedRows, block_rows, map_blocks, read_rows, refuse_non_finite
+from ..moments import Moments, fold_moments, moments_alone, require_memory
+from ..representation import Array, Matrix, as_representation, match_rows, reading_notes, rounding_of
+from ..resampling import equal_rows
+from ..rows import ProjectedRows, block_rows, map_blocks, read_rows, refuse_non_finite, select
 from ..storage.scratch import empty
 
 
@@ -169,3 +172,225 @@ def _wide(values: Matrix, name: str) -> Frame:
 def _require_variation(rank: int, name: str) -> None:
     if rank == 0:
         raise InputError(f"all rows of {name} are identical, as far as their precision tells: nothing can be compared")
+
+
+_SMALL = 2**17  # scores of so few cells are shuffled in float64: nothing is gained below
+
+
+class Side:
+    """One representation with what has been found out about it."""
+
+    def __init__(self, values: Matrix | None, name: str, n: int) -> None:
+        self.values = values
+        self.name = name
+        self.n = n
+        self._found: dict[Any, Any] = {}
+
+    def once(self, key: Any, find: Any) -> Any:
+        """The answer to a question about this side, asked for the first time or remembered."""
+        if key not in self._found:
+            self._found[key] = find()
+        return self._found[key]
+
+    def remember(self, key: Any, answer: Any) -> None:
+        """What was found out on the way to something else."""
+        self._found[key] = answer
+
+    @property
+    def rows(self) -> Matrix:
+        """The stored rows; refused where there are only moments."""
+        if self.values is None:
+            raise InputError("second moments do not hold what this needs: pass the two arrays")
+        return self.values
+
+    @property
+    def finite_rows(self) -> Matrix:
+        """The stored rows, once it is known that all values are finite."""
+        self.once("finite", lambda: refuse_non_finite(self.rows, self.name))
+        return self.rows
+
+    @property
+    def codes(self) -> Array:
+        """For each row a number that equal rows share."""
+        found: Array = self.once("codes", lambda: equal_rows(self.finite_rows))
+        return found
+
+    @property
+    def repeats(self) -> int:
+        """How many rows equal an earlier one."""
+        return self.n - int(self.codes.max()) - 1
+
+    def cut(self, rows: Array) -> Side:
+        """Some rows alone; the same ones each time."""
+        found: Side = self.once(
+            "cut", lambda: Side(select(self.rows, rows), f"{self.name} (the rows that are shuffled)", len(rows))
+        )
+        return found
+
+    @property
+    def frame(self) -> Frame:
+        """The principal frame."""
+        found: Frame = self.once("frame", lambda: frame_of(self.rows, self.name))
+        return found
+
+    @property
+    def standard_frame(self) -> Frame:
+        """The frame of the rows with columns at unit variance."""
+        found: Frame = self.once("standard", self.frame.standardised)
+        return found
+
+    def scores(self, kind: str = "frame") -> Array:
+        """Rows in their principal frame, to be shuffled: in float32 where there are many."""
+        frame = self.frame if kind == "frame" else self.standard_frame
+        small = frame.n * frame.rank <= _SMALL
+        found: Array = self.once(
+            ("scores", kind), lambda: frame.scores(self.values, np.float64 if small else np.float32)
+        )
+        return found
+
+    @property
+    def square_radii(self) -> Array:
+        """The squared distance of each row from the mean."""
+        mean = self.frame.mean
+
+        def block(rows: slice) -> Array:
+            centred = read_rows(self.rows, rows).astype(np.float64) - mean
+            return np.asarray(np.einsum("ij,ij->i", centred, centred))
+
+        size = block_rows(self.rows.shape[1], cells=2**20)
+        found: Array = self.once("radii", lambda: np.concatenate(map_blocks(block, self.n, size)))
+        return found
+
+
+@dataclass(eq=False)
+class Pair:
+    """Two sides with paired rows."""
+
+    x: Side
+    y: Side
+    moments: Moments | None = None
+    caveats: list[str] = field(default_factory=list)
+    _found: dict[Any, Any] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return self.x.n
+
+    def once(self, key: Any, find: Any) -> Any:
+        """The answer to a question about this pair, asked for the first time or remembered."""
+        if key not in self._found:
+            self._found[key] = find()
+        return self._found[key]
+
+    @property
+    def single(self) -> bool:
+        """Whether values are rounded as float32 is, where they are stored or where they are shuffled."""
+        sides = [side for side in (self.x, self.y) if side.values is not None]
+        return any(rounding_of(side.rows) > 1e-10 or side.n * side.rows.shape[1] > _SMALL for side in sides)
+
+    def cut(self, rows: Array) -> Pair:
+        """Some rows alone."""
+        found: Pair = self.once("cut", lambda: Pair(self.x.cut(rows), self.y.cut(rows)))
+        return found
+
+    @property
+    def cross(self) -> Array:
+        r""":math:`C=U_X^\top U_Y`, from moments where these resolve both sides."""
+        found: Array = self.once("cross", self._cross)
+        return found
+
+    def _cross(self) -> Array:
+        a, b = self.x.frame, self.y.frame
+        if self.moments is not None and a.whitener is not None and b.whitener is not None:
+            return np.asarray(a.whitener.T @ self.moments.xy @ b.whitener)
+        return _product(self.x, self.y)
+
+    @property
+    def standard_cross(self) -> Array:
+        """The same between the frames of standardised columns."""
+        found: Array = self.once("standard cross", self._standard_cross)
+        return found
+
+    def _standard_cross(self) -> Array:
+        turns = []
+        for side in (self.x, self.y):
+            plain, standard = side.frame, side.standard_frame
+            turns.append((plain.root * plain.inverse_spread) @ standard.axes / standard.singular_values)
+        return np.asarray(turns[0].T @ self.cross @ turns[1])
+
+
+def _product(x: Side, y: Side) -> Array:
+    """The cross product of two sides in their frames, block by block in float64."""
+    frames = (x.frame, y.frame)
+    values = [None if frame.left is not None else side.rows for frame, side in zip(frames, (x, y), strict=True)]
+
+    def block(rows: slice) -> Array:
+        left, right = (frame.block(each, rows) for frame, each in zip(frames, values, strict=True))
+        return np.asarray(left.T @ right)
+
+    parts = map_blocks(block, x.n, block_rows(*(max(frame.rank, frame.width) for frame in frames), cells=2**20))
+    return np.asarray(sum(parts[1:], parts[0]))
+
+
+def paired(x: Any, y: Any = None, *, moments: bool = True) -> Pair:
+    """Two arrays or representations with paired rows, or their moments, made ready for every index.
+
+    ``moments=False`` leaves the pass for moments to whoever asks for a frame.
+    """
+    if isinstance(x, Moments):
+        if y is not None:
+            raise InputError("moments hold both sides: pass them alone")
+        return _from_moments(x)
+    if y is None:
+        raise InputError("an index compares two sides: pass X and Y, or their Moments")
+    a, b = as_representation(x, "X"), as_representation(y, "Y")
+    match = match_rows(a, b)
+    names = (a.name or "X", b.name or "Y")
+    n = len(a)
+    if n < 3:
+        raise InputError(f"{names[0]} and {names[1]} have {n} rows: at least 3 are needed")
+    pair = Pair(Side(a.values, names[0], n), Side(b.values, names[1], n))
+    pair.caveats.extend(reading_notes(a, b))
+    if match.half_identified:
+        pair.caveats.append("rows are paired by position: only one side has row ids, so nothing confirms it")
+    if moments:
+        _measure(pair)
+    return pair
+
+
+def _measure(pair: Pair) -> None:
+    """Joint moments in one pass where rows outnumber columns and moments resolve both sides."""
+    x, y = pair.x.rows, pair.y.rows
+    if pair.n <= max(x.shape[1], y.shape[1]):
+        return
+    require_memory(x.shape[1], y.shape[1], 1)
+    names = (pair.x.name, pair.y.name)
+    moments = fold_moments(x, y, np.zeros(pair.n, dtype=np.intp), 1, names=names)[0]
+    factors = _factors(moments, (rounding_of(x), rounding_of(y)))
+    if all(factor.resolved for factor in factors):
+        pair.moments = moments
+    for side, factor, mean in _sided(pair, factors, moments):
+        if factor.resolved:
+            side.remember("frame", frame_of_factor(factor, pair.n, mean, side.name))
+
+
+def _from_moments(moments: Moments) -> Pair:
+    if moments.n < 3:
+        raise InputError(f"these are the moments of {moments.n} rows: at least 3 are needed")
+    pair = Pair(Side(None, "X", moments.n), Side(None, "Y", moments.n), moments)
+    eps = float(np.finfo(np.float64).eps)
+    for side, factor, mean in _sided(pair, _factors(moments, (eps, eps)), moments):
+        side.remember("frame", frame_of_factor(factor, pair.n, mean, side.name))
+    return pair
+
+
+def _factors(moments: Moments, roundings: tuple[float, float]) -> tuple[Factor, Factor]:
+    return (
+        factor_covariance(moments.xx, moments.n, moments.source_mean, roundings[0]),
+        factor_covariance(moments.yy, moments.n, moments.target_mean, roundings[1]),
+    )
+
+
+def _sided(pair: Pair, factors: tuple[Factor, Factor], moments: Moments) -> list[tuple[Side, Factor, Array]]:
+    return [(pair.x, factors[0], moments.source_mean), (pair.y, factors[1], moments.target_mean)]

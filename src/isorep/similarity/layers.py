@@ -14,10 +14,9 @@ from ..representation import Array, Representation, as_representation, match_row
 from ..resampling import null_of, p_text
 from ..results import Written, aligned
 from ..rows import Progress, no_progress
-from .kernels import prepare_cka
-from .nulls import Pairings, Prepared, plan
-from .result import corrected, shown
-from .sides import Pair, Side
+from .cka import prepare_cka
+from .frames import Pair, Side
+from .null import Pairings, Prepared, corrected, plan, shown
 from .table import INDICES
 
 SCHEMA = "isorep.layers/1"

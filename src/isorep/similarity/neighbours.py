@@ -12,9 +12,8 @@ from ..errors import InputError
 from ..representation import Array, Matrix
 from ..resampling import equal_rows
 from ..rows import block_rows, map_blocks, read_rows, select
-from .nulls import Draws, Prepared, finished
-from .result import Similarity
-from .sides import Pair, Side, paired
+from .frames import Pair, Side, paired
+from .null import Draws, Prepared, Similarity, finished
 
 METRICS = ("cosine", "euclidean", "inner_product")
 _TILE_CELLS = 2**24  # scores of a tile of queries with the whole corpus: 64 MB in float32

@@ -15,13 +15,12 @@ from ..representation import as_representation
 from ..results import Written, aligned
 from ..rows import Progress, no_progress
 from ..storage import read
-from .canonical import prepare_cca, prepare_linear_r2, prepare_pwcca, prepare_svcca
-from .kernels import prepare_cka
+from .cca import prepare_cca, prepare_linear_r2, prepare_pwcca, prepare_svcca
+from .cka import prepare_cka
+from .frames import Pair, paired
 from .neighbours import prepare_mutual_knn
-from .nulls import Prepared, plan, similarity_of
-from .result import Similarity, shown
-from .shapes import prepare_mcc, prepare_procrustes
-from .sides import Pair, paired
+from .null import Prepared, Similarity, plan, shown, similarity_of
+from .procrustes import prepare_mcc, prepare_procrustes
 
 SCHEMA = "isorep.similarity/1"
 

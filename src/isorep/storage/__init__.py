@@ -4,7 +4,9 @@ To add a format, write a module with ``load(path, key, ids, besides) -> Contents
 name it in ``registry._FAMILIES``.
 """
 
+from __future__ import annotations
+
 from .registry import Contents, column, labels, read, suffixes
-from .writing import write
+from .write import write
 
 __all__ = ["Contents", "column", "labels", "read", "suffixes", "write"]

@@ -13,8 +13,21 @@ import numpy as np
 
 from ..errors import InputError, missing_extra
 from ..representation import Array
-from .cells import EXACT, FLAG, NUMBER, TEXT, Tally, inexact, not_a_number
-from .naming import FEATURE_PREFIX, LIST, as_text, choose_columns, default_ids_name, require_plausible
+from .naming import (
+    EXACT,
+    FEATURE_PREFIX,
+    FLAG,
+    LIST,
+    NUMBER,
+    TEXT,
+    Tally,
+    as_text,
+    choose_columns,
+    default_ids_name,
+    inexact,
+    not_a_number,
+    require_plausible,
+)
 from .registry import Contents, Labels, RowStream
 from .scratch import spool
 

@@ -20,7 +20,7 @@ from .lazy import release
 _FAMILIES = {
     ".npy": "npy",
     ".npz": "npz",
-    ".safetensors": "tensors",
+    ".safetensors": "safetensors",
     ".csv": "text",
     ".csv.gz": "text",
     ".tsv": "text",
@@ -30,9 +30,9 @@ _FAMILIES = {
     ".h5": "hdf5",
     ".hdf5": "hdf5",
     ".h5ad": "h5ad",
-    ".zarr": "zarrs",
-    ".pt": "checkpoints",
-    ".pth": "checkpoints",
+    ".zarr": "zarr",
+    ".pt": "torch_files",
+    ".pth": "torch_files",
 }
 ZARR_METADATA = ("zarr.json", ".zarray", ".zgroup")
 _BLOCK_BYTES = 2**25
@@ -212,7 +212,7 @@ def reader(path: Path) -> Any:
         raise MissingFileError(f"{path} does not exist")
     if path.is_dir():
         is_zarr = path.name.lower().endswith(".zarr") or any((path / name).is_file() for name in ZARR_METADATA)
-        return import_module(f".{'zarrs' if is_zarr else 'shards'}", __package__)
+        return import_module(f".{'zarr' if is_zarr else 'shards'}", __package__)
     if not path.is_file():
         raise InputError(f"{path.name} is not a regular file")
     if path.stat().st_size == 0:

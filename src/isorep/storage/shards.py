@@ -12,8 +12,8 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array, Matrix
-from .cells import shown
 from .lazy import LazyMatrix, release
+from .naming import shown
 from .registry import Contents, guarded, reader
 from .scratch import spool
 

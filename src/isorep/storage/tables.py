@@ -15,8 +15,7 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from . import parquet, text
-from .cells import EXACT, FLAG, FLAGS, NUMBER, Tally, is_filled
-from .naming import as_ids, as_text, default_ids_name, require_plausible
+from .naming import EXACT, FLAG, FLAGS, NUMBER, Tally, as_ids, as_text, default_ids_name, is_filled, require_plausible
 from .registry import column, guarded, read, reader, split_key
 
 _CELL_BYTES = 64

@@ -17,22 +17,26 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
-from .cells import (
+from .naming import (
     EXACT,
+    FEATURE_PREFIX,
     FLAG,
     FLAGS,
     NUMBER,
     TEXT,
     Tally,
+    as_ids,
+    choose_columns,
+    default_ids_name,
     inexact,
     is_filled,
     is_number,
     is_whole,
     may_be_thousands,
     not_a_number,
+    require_plausible,
     shown,
 )
-from .naming import FEATURE_PREFIX, as_ids, choose_columns, default_ids_name, require_plausible
 from .registry import Contents, RowStream
 from .scratch import spool
 

@@ -1,20 +1,21 @@
 """Scores of latents against known factors: are the features the true factors?"""
 
+from __future__ import annotations
+
 from ..resampling import Null
 from ..results import Verdict
-from .binned import MIG, Modularity, mig, modularity
 from .columns import Column, Columns
 from .dci import DCI, IMPORTANCES, dci
 from .explicitness import Explicitness, explicitness
 from .families import FAMILIES, OUTPUTS
 from .infomec import THRESHOLDS, InfoMEC, infomec
-from .ladder import ladder
-from .matching import MCC, mcc
+from .mcc import MCC, mcc
+from .mig import MIG, Modularity, mig, modularity
+from .r2 import R2, kernel_r2, ladder, linear_r2
 from .readings import FactorReading, LatentReading
-from .regression import R2, kernel_r2, linear_r2
 from .result import FactorScores, Information, Score
-from .scoring import score_factors
-from .separated import SAP, sap
+from .sap import SAP, sap
+from .scores import score_factors
 from .slots import SlotIdentifiability, slot_identifiability
 from .stress import PERTURBATIONS, Perturbation, Stress, perturb, stress
 

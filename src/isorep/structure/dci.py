@@ -11,9 +11,8 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from .boosting import Boosted
-from .columns import Column
-from .pairs import Pair
-from .scaling import moments_of
+from .columns import Column, Pair
+from .mutual_information import moments_of
 from .splits import ROWS, Given, split_pair
 
 IMPORTANCES = ("binned", "trees", "lasso")

@@ -10,10 +10,9 @@ import numpy as np
 from ..comparison.settings import check_counts, check_seed
 from ..errors import InputError
 from ..representation import Array
-from .columns import Columns
-from .information import NEIGHBORS, information
-from .logistic import Logistic, design
-from .pairs import Pair, paired
+from .columns import Columns, Pair, paired
+from .explicitness import Logistic, design
+from .mutual_information import NEIGHBORS, information
 
 THRESHOLDS = ("range/20", "range/8", "iqr/10")
 """What a continuous latent's spread must exceed, as a share of the largest, to count as active."""

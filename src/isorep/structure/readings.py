@@ -9,7 +9,7 @@ import numpy as np
 
 from ..representation import Array
 from ..results import Verdict
-from .pairs import Pair
+from .columns import Pair
 
 LEAST = 0.05
 """Normalised mutual information below this is nothing, whatever chance gives."""

@@ -12,10 +12,9 @@ from scipy.optimize import linear_sum_assignment
 from ..comparison.settings import check_counts, check_seed
 from ..errors import InputError
 from ..representation import Array
-from .columns import as_columns
-from .pairs import paired
-from .regression import linear_fit, plain_kernel_fit
-from .scaling import moments_of
+from .columns import as_columns, paired
+from .mutual_information import moments_of
+from .r2 import linear_fit, plain_kernel_fit
 from .splits import KERNEL_ROWS, SHARE, held_out, some
 
 MODELS = {"kernel": plain_kernel_fit, "linear": linear_fit}

@@ -13,8 +13,7 @@ from ..comparison.settings import check_counts, check_seed
 from ..errors import InputError
 from ..representation import Array
 from ..resampling import FEW_GROUPS, Interval, assign_folds, t_interval
-from .columns import as_columns, with_common_labels
-from .pairs import Pair, paired
+from .columns import Pair, as_columns, paired, with_common_labels
 
 ROWS = 2500
 """Scores that fit models look at so many random rows at most; they learn from four fifths of them."""

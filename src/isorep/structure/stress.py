@@ -15,11 +15,10 @@ from ..comparison.settings import check_seed
 from ..errors import InputError
 from ..representation import Array
 from ..results import aligned
-from .columns import Columns, as_columns
+from .columns import Columns, Pair, as_columns, paired
 from .families import FAMILIES, Task
-from .information import NEIGHBORS
-from .matching import measure_mcc
-from .pairs import Pair, paired
+from .mcc import measure_mcc
+from .mutual_information import NEIGHBORS
 
 Change = Callable[[Pair, np.random.Generator], Pair]
 

@@ -1,11 +1,13 @@
 """Translation: a map from the vectors of an old model to those of a new one, and what it loses."""
 
-from .curve import Curve, Point
+from __future__ import annotations
+
 from .drift import Drift, DriftWarning, Reference
-from .fitting import translate
+from .learning_curve import Curve, Point
+from .maps import MAPS
 from .result import HeldOut, MapRecord, Translation
 from .retrieval import Recall, Retrieval
-from .solving import MAPS
+from .translate import translate
 from .translator import Translator
 
 __all__ = [

@@ -212,13 +212,13 @@ def test_token_ids_of_a_zarr_store_are_token_ids(tmp_path):
 
 
 def test_a_stopped_run_goes_on_with_random_poolers_but_not_with_other_token_ids(tmp_path, monkeypatch):
-    from isorep.models.extraction import running
+    from isorep.extraction import run
 
     def advance(loop, examples):
         loop.journal.commit()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running.Loop, "_advance", advance)
+    monkeypatch.setattr(run.Loop, "_advance", advance)
     folder = save(tmp_path / "model", "BertForMaskedLM", **TEXT, max_position_embeddings=CONTEXT)
     tokens = np.random.default_rng(0).integers(4, 4 + len(WORDS), (6, 5))
     with pytest.raises(KeyboardInterrupt):

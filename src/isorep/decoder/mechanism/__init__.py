@@ -1,10 +1,12 @@
 """Mechanistic independence: factors told apart by how they act on the outputs, whatever their distribution.
 
-The losses live in :mod:`isorep.decoder.mechanism.losses`, which needs torch.
+The losses live in :mod:`isorep.decoder.mechanism.contrasts`, which needs torch.
 """
 
+from __future__ import annotations
+
 from .criterion import Criterion, Evidence, Irreducibility, Level
-from .entry import mechanisms, mechanisms_of
+from .mechanisms import mechanisms, mechanisms_of
 from .result import Check, FactorLevel, Factors, Implication, Mechanisms, SparsityCondition, Theorem
 
 __all__ = [

@@ -9,13 +9,11 @@ import numpy as np
 
 from ...representation import Array
 from .criterion import UNDECIDED, Criterion, Evidence, Irreducibility, Level, level
-from .elementary import Candidates, Pool, pool, subset_count
-from .frames import Frame
-from .interactions import bends, derivatives, swaps
-from .matroid import FOUND, row_components
-from .sparsity import EXACT, Gap, exact_gap, gap_bound, sparsity_components
-from .supports import containment, shared, splits_by_containment
-from .views import View
+from .factors import FOUND, row_components
+from .type_h import bends, derivatives, swaps
+from .type_m import containment, shared, splits_by_containment
+from .type_s import EXACT, Candidates, Gap, Pool, exact_gap, gap_bound, pool, sparsity_components, subset_count
+from .views import Frame, View
 
 MEASURES = {
     "D": "largest share of an output in a second block, 0 is disjoint",

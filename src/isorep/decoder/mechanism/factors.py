@@ -1,20 +1,29 @@
-"""Type D factors without knowing them: components of the row matroid at every sample, matched across samples."""
+r"""Type D factors without knowing them: components of the row matroid at every sample, matched across samples.
+
+Factors as connected components of the Jacobian's row matroid, in whatever basis the latents come.
+
+A basis :math:`B` of the tangent space joins two of its vectors in the graph :math:`G_D(s,B)` where both move some
+output: :math:`J b_i\bullet J b_j\ne0`. The most components that any basis reaches is the number of connected components
+of the row matroid of :math:`J` (its nonzero rows): disjoint column groups make the ranks of row groups add up to
+:math:`d`, and where :math:`\operatorname{rank}R_1+\operatorname{rank}R_2=d` the kernels :math:`\ker R_2\oplus\ker R_1`
+span the space and give the basis. So irreducible Type D factors are found in polynomial time, by elimination.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from scipy.linalg import qr, subspace_angles
 from scipy.optimize import linear_sum_assignment
 
 from ...representation import Array
-from .elementary import pool
-from .frames import frame
-from .matroid import FOUND, UNDECIDED, Components, basis_components, largest_angle, row_components
 from .result import FactorLevel, Factors
-from .sparsity import Gap, exact_gap, gap_bound, sparsity_components
+from .type_s import Gap, exact_gap, gap_bound, hyper_components, pool, sparsity_components
+from .views import frame
 
 
 def find_factors(
@@ -115,3 +124,92 @@ def _sparsity(
     finest = sparsity_components(candidates)
     groups = None if finest is None else tuple(sorted((len(each) for each in finest), reverse=True))
     return exact_gap(here, candidates, aligned), int(candidates.weights[basis].sum()), groups
+
+
+FOUND, DEFICIENT, UNDECIDED = "found", "rank deficient", "undecided"
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """The finest Type D split at one sample.
+
+    ``labels`` names the component of every output, -1 for outputs that nothing moves or that cannot be decided, and
+    ``subspaces`` holds an orthonormal basis (d, k) of the directions that move only this component's outputs.
+    """
+
+    state: str
+    labels: Array
+    subspaces: tuple[Array, ...]
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """The dimensions of the components, largest first."""
+        return tuple(sorted((basis.shape[1] for basis in self.subspaces), reverse=True))
+
+
+def row_components(jacobian: Array, tolerance: float, noise: float) -> Components:
+    r"""The connected components of the rows of one Jacobian (outputs, d).
+
+    Rows are written in a basis of rows, :math:`C=J B^{-1}`, and row r joins the basis rows k with
+    :math:`|C_{rk}|>\epsilon_r=5\nu\sqrt d\,\|B^{-1}\|(1+\sum_k|C_{rk}|)`, the error that :math:`C` can have when
+    entries have the error :math:`\nu`. Rows are not normalised: an output that hardly moves would join everything.
+
+    Parameters
+    ----------
+    jacobian : array (outputs, d)
+        In float64.
+    tolerance : float
+        Entries of the whitened Jacobian that are smaller than this share of the largest count as zero.
+    noise : float
+        Relative error of the Jacobian's own entries.
+    """
+    n, d = jacobian.shape
+    nothing = np.full(n, -1)
+    _, values, right = np.linalg.svd(jacobian, full_matrices=False)
+    largest = np.abs(jacobian).max(initial=0.0)
+    if n < d or not values[-1] > 10 * noise * largest * np.sqrt(n):
+        return Components(DEFICIENT, nothing, ())
+    unwhiten = right.T / values
+    whitened = jacobian @ unwhiten
+    error = max(tolerance * np.abs(whitened).max(), noise * largest / values[-1])
+    triangle, pivots = qr(whitened.T, pivoting=True, mode="r")
+    chosen = pivots[:d]
+    if np.abs(np.diag(triangle))[d - 1] <= 10 * error:
+        return Components(UNDECIDED, nothing, ())
+    inverse = np.linalg.inv(whitened[chosen])
+    coefficients = whitened @ inverse
+    sizes = np.abs(coefficients)
+    allowed = 5 * error * np.sqrt(d) * np.linalg.norm(inverse, 2) * (1 + sizes.sum(1))
+    decided = sizes.max(1) > 3 * allowed
+    if not decided[chosen].all() or allowed[decided].max() > 0.1:
+        return Components(UNDECIDED, nothing, ())
+    joined = (sizes > allowed[:, None]) & decided[:, None]
+    count, pivot_labels = hyper_components(joined)
+    labels = np.where(decided, pivot_labels[sizes.argmax(1)], -1)
+    subspaces = tuple(
+        _moving_only(whitened[decided & (labels != label)], int((pivot_labels == label).sum()), unwhiten)
+        for label in range(count)
+    )
+    return Components(FOUND, labels, subspaces)
+
+
+def basis_components(jacobian: Array, tolerance: float) -> int:
+    """The components of :math:`G_D` in the basis that the columns are."""
+    sizes = np.abs(jacobian)
+    return hyper_components(sizes > tolerance * sizes.max(initial=0.0))[0]
+
+
+def largest_angle(first: Array, second: Array) -> float:
+    """The largest principal angle of two subspaces in degrees; 90 where their dimensions differ."""
+    if first.shape[1] != second.shape[1]:
+        return 90.0
+    return float(np.degrees(subspace_angles(first, second).max(initial=0.0)))
+
+
+def _moving_only(others: Array, dimension: int, unwhiten: Array) -> Array:
+    """The directions, in latent coordinates, that leave the other outputs alone."""
+    d = len(unwhiten)
+    kernel = np.eye(d)
+    if len(others):  # left vectors of all outputs would take outputs x outputs numbers
+        kernel = np.linalg.svd(others, full_matrices=len(others) < d)[2][d - dimension :].T
+    return np.asarray(np.linalg.qr(unwhiten @ kernel)[0])

@@ -1,12 +1,11 @@
 """Charts as SVG that we write ourselves: each is a function from plain numbers to a :class:`Drawing`."""
 
-from .clustered import clustered
-from .drawing import Drawing, Series
-from .heatmap import heatmap
-from .histogram import histogram
+from __future__ import annotations
+
+from .axes import Drawing, Series
+from .heatmap import clustered, heatmap
 from .intervals import IntervalRow, intervals
-from .lines import Line, lines
-from .scatter import Cloud, scatter
+from .lines import Cloud, Line, histogram, lines, scatter
 
 NARROW, WIDE = 340, 720
 """The widths to draw for: text keeps its size on a phone and on a desk."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from .axes import Frame, Scale
-from .drawing import Drawing, Series, clipped, group, tag
+from .axes import Drawing, Frame, Scale, Series, clipped, group, tag
 
 BELOW = 13.0
 """How far under its row the hollow dot stands, clear of the whiskers."""

@@ -1,4 +1,9 @@
-"""Lines or dots over a common x."""
+"""Lines or dots over a common x.
+
+Distributions over common bins, as outlines one can compare.
+
+Paired clouds of points on a plane.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from .axes import Frame, Scale, equal_scales, extent, spanning
-from .drawing import Drawing, Series, clipped, dots, group, polyline, tag
+from .axes import Drawing, Frame, Scale, Series, clipped, dots, equal_scales, extent, group, polyline, spanning, tag
 
 FEW = 60
 
@@ -88,3 +92,68 @@ def _draw(line: Line, points: list[tuple[float, float]], whiskers: list[tuple[fl
     if line.dotted or len(points) <= FEW:
         drawn.append(dots(points, size))
     return group(drawn, class_=line.series)
+
+
+def histogram(
+    edges: Sequence[float],
+    series: Sequence[Line],
+    chance: Sequence[tuple[str, float]],
+    axes: tuple[str, str],
+    width: float,
+    height: float,
+) -> Drawing:
+    """One outline a series, its heights the y of its points; ticks at the top stand for chance, by series class."""
+    frame = Frame(width, height, left=52, right=14, top=30, bottom=44)
+    across = spanning(edges[0], edges[-1], *frame.across)
+    most = max((y for line in series for _, y in line.points), default=1.0) or 1.0
+    upward = Scale(0.0, 1.06 * most, *frame.upward)
+    drawn = [frame.y_axis(upward, axes[1]), frame.x_axis(across, axes[0])]
+    marks = []
+    for line in series:
+        heights = [y for _, y in line.points]
+        drawn.append(_outline(line.series, edges, heights, across, upward))
+        points = tuple((across(x), upward(y)) for x, y in line.points)
+        marks.append(Series(line.name, points, line.labels))
+    for class_, value in chance:
+        x = across(value)
+        drawn.append(group([tag("line", class_="chance", x1=x, x2=x, y1=frame.top, y2=frame.top + 14)], class_=class_))
+    return Drawing(width, height, Markup("").join(drawn), tuple(marks), reach=40)
+
+
+def _outline(class_: str, edges: Sequence[float], heights: Sequence[float], across: Scale, upward: Scale) -> Markup:
+    corners = [(across(edges[0]), upward(0))]
+    for low, high, value in zip(edges[:-1], edges[1:], heights, strict=True):
+        corners += [(across(low), upward(value)), (across(high), upward(value))]
+    corners.append((across(edges[-1]), upward(0)))
+    return group([polyline(corners, "area"), polyline(corners, "line")], class_=class_)
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """Points of one kind, with a label for each."""
+
+    name: str
+    series: str
+    points: tuple[tuple[float, float], ...]
+    labels: tuple[str, ...]
+    hollow: bool = False
+
+
+def scatter(
+    first: Cloud, second: Cloud, bounds: tuple[float, float, float, float], axes: tuple[str, str], width: float
+) -> Drawing:
+    """Two clouds, a thin line from each point to its partner; both axes have one scale, given by the bounds."""
+    frame = Frame(width, width, left=44, right=8, top=30, bottom=44)
+    across, upward = equal_scales(bounds, frame)
+    drawn = [frame.x_axis(across, axes[0], 5), frame.y_axis(upward, axes[1], 5)]
+    places = [tuple((across(x), upward(y)) for x, y in cloud.points) for cloud in (first, second)]
+    pairs = zip(*places, strict=False)
+    drawn.append(
+        tag("path", class_="links", d="".join(f"M{a:.1f} {b:.1f}L{c:.1f} {d:.1f}" for (a, b), (c, d) in pairs))
+    )
+    for cloud, points in zip((first, second), places, strict=True):
+        drawn.append(group([dots(points, "hollow" if cloud.hollow else "medium")], class_=cloud.series))
+    series = tuple(
+        Series(cloud.name, points, cloud.labels) for cloud, points in zip((first, second), places, strict=True)
+    )
+    return Drawing(width, width, Markup("").join(drawn), series, reach=20)

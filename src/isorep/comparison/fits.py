@@ -1,0 +1,178 @@
+"""Fitting every rung in both directions, from moments."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import clone
+
+from ..alignment import AffineMap, ICAAlignment, Identity, Rigid, SignedPermutation
+from ..alignment.linear import solve
+from ..alignment.rigid import quick_maps
+from ..covariance import SecondPass
+from ..ica import ICA
+from ..moments import Moments, merged_without
+from ..representation import Array, Matrix, rounding_of
+from ..rows import map_blocks, read_rows
+from .residuals import FittedRung, Maps
+
+RUNGS = ("identity", "signed_permutation", "rigid", "linear", "ica")
+MATCHED_ROWS = 20_000  # pairs that components are matched on
+ICA_CELLS = 2**26  # rows x columns that an ICA fit of the ladder may hold in float64: 512 MiB
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSet:
+    """Everything the rungs are fitted from: the moments of some rows, and what goes with them."""
+
+    moments: Moments
+    roundings: tuple[float, float]
+    second: tuple[tuple[SecondPass, Moments] | None, tuple[SecondPass, Moments] | None] = (None, None)
+    icas: tuple[ICA, ICA] | None = None
+    quick: bool = False  # for errors of rows alone: rigid maps need not be complete rotations
+
+
+def fit_all(
+    names: Sequence[str], training: Sequence[TrainingSet], progress: Callable[[int, int], None] | None = None
+) -> list[dict[str, Maps]]:
+    """For each training set the maps source -> target and target -> source of every rung."""
+    return map_blocks(lambda place: fit(names, training[place.start]), len(training), 1, progress=progress)
+
+
+def fit(names: Sequence[str], training: TrainingSet) -> dict[str, Maps]:
+    """The maps source -> target and target -> source of every rung, from one training set."""
+    return {name: _FITS[name](training) for name in names}
+
+
+def _identity(training: TrainingSet) -> Maps:
+    moments = training.moments
+    return Identity().fit_moments(moments).map_, Identity().fit_moments(moments.swapped()).map_
+
+
+def _signed_permutation(training: TrainingSet) -> Maps:
+    forward = SignedPermutation().fit_moments(training.moments)
+    return forward.map_, forward.reversed(training.moments).map_
+
+
+def _rigid(training: TrainingSet) -> Maps:
+    quick = quick_maps(training.moments) if training.quick else None
+    if quick is not None:
+        return quick
+    forward = Rigid().fit_moments(training.moments)
+    return forward.map_, forward.reversed(training.moments).map_
+
+
+def _linear(training: TrainingSet) -> Maps:
+    maps = []
+    for side, moments in enumerate((training.moments, training.moments.swapped())):
+        second = training.second[side]
+        if second is None:
+            matrix, _ = solve(moments, training.roundings[side])
+        else:
+            matrix, _ = solve(second[1], training.roundings[side], second[0].by)
+        maps.append(AffineMap(matrix, moments.source_mean, moments.target_mean))
+    return maps[0], maps[1]
+
+
+def _ica(training: TrainingSet) -> Maps:
+    if training.icas is None:
+        raise ValueError("the ICA rung needs two fitted ICAs")
+    return _ica_maps(training.moments, *training.icas)
+
+
+_FITS: dict[str, Callable[[TrainingSet], Maps]] = {
+    "identity": _identity,
+    "signed_permutation": _signed_permutation,
+    "rigid": _rigid,
+    "linear": _linear,
+    "ica": _ica,
+}
+
+
+PARTS = 3  # of the rows: one for the source's ICA, one for the target's, one to score
+
+
+@dataclass(frozen=True, eq=False)
+class UnmixedSide:
+    """The ICAs of one side: of all rows, and of each part of them, every one from its own start."""
+
+    whole: ICA
+    parts: list[ICA]
+    rows_used: int
+
+    @property
+    def gaussian(self) -> int:
+        """How many components of all rows cannot be told from Gaussian ones."""
+        return int(self.whole.gaussian_.sum())
+
+    @property
+    def converged(self) -> bool:
+        """Whether all fits settled."""
+        return bool(self.whole.converged_) and all(bool(each.converged_) for each in self.parts)
+
+
+def unmix(
+    values: Matrix, part_of: Array, template: ICA, rng: np.random.Generator, step: Callable[[], None]
+) -> UnmixedSide:
+    """Fit ICA to all rows, and to each part of them alone."""
+    n, d = values.shape
+    limit = max(ICA_CELLS // d, 2)
+    rows = np.arange(n) if n <= limit else np.sort(rng.choice(n, limit, replace=False))
+    sample = read_rows(values, slice(None) if n <= limit else rows)
+    template = clone(template).set_params(rounding=rounding_of(values))
+    whole = _fit_quietly(clone(template), sample)
+    step()
+    parts = []
+    for part in range(PARTS):
+        parts.append(_fit_or_nothing(template, sample[part_of[rows] == part]))
+        step()
+    return UnmixedSide(whole, parts, len(rows))
+
+
+def paired_sample(n: int, rng: np.random.Generator) -> Array | None:
+    """The rows that components are matched on: all of them (None), or enough of them."""
+    return None if n <= MATCHED_ROWS else np.sort(rng.choice(n, MATCHED_ROWS, replace=False))
+
+
+def ica_rung(
+    whole: Moments, parts: Sequence[Moments], part_of: Array, source: UnmixedSide, target: UnmixedSide
+) -> FittedRung:
+    """The ICA rung: rows of a part are scored by ICAs of the other two, one side each, and the same exchanged.
+
+    The two sides' ICAs have seen no row in common, so that they share no sampling noise: on Gaussian rows, which
+    determine nothing, they agree no more than two random rotations do. Pairs serve only to match components. The maps
+    fitted on all rows are those of published tables.
+    """
+    without = []
+    for part in range(PARTS):
+        first, second = (other for other in range(PARTS) if other != part)
+        training = merged_without(parts, part)
+        pairs = ((first, second), (second, first))
+        without.append([_ica_maps(training, source.parts[a], target.parts[b]) for a, b in pairs])
+    return FittedRung(_ica_maps(whole, source.whole, target.whole), without, part_of)
+
+
+def _ica_maps(training: Moments, source: ICA, target: ICA) -> Maps:
+    forward = ICAAlignment().fit_moments(training, source, target)
+    return forward.map_, forward.reversed(training).map_
+
+
+def _fit_or_nothing(template: ICA, rows: Array) -> ICA:
+    """ICA of some rows; without components, so that only the mean is predicted, where the rows are all the same."""
+    if len(rows) > 1 and np.ptp(rows, axis=0).any():
+        return _fit_quietly(clone(template), rows)
+    fitted: ICA = clone(template)
+    d = rows.shape[1]
+    fitted.components_, fitted.mixing_, fitted.converged_ = np.zeros((0, d)), np.zeros((d, 0)), True
+    return fitted
+
+
+def _fit_quietly(ica: ICA, rows: Array) -> ICA:
+    """Fit; what the fit would warn of is said once, in the comparison's caveats."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        ica.fit(rows)
+    return ica

@@ -1,0 +1,572 @@
+"""``isorep.compare_many``: from several representations to one picture of how far they agree.
+
+What a reader of the numbers should know about these runs: sentences, most important first.
+
+Many runs of the same examples: read, named, and reduced to their common rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..ica import ICA
+from ..moments import JointMoments, joint_moments, merged, require_joint_memory
+from ..representation import Array, Matrix, Representation, match_rows, reading_notes, rounding_of
+from ..resampling import Null, Shuffles, assign_folds, equal_rows
+from ..rows import Progress, no_progress, read_rows, select
+from .caveats import (
+    about_classes,
+    about_components,
+    about_copies,
+    about_dimensions,
+    about_left_out,
+    about_offset,
+    about_sides,
+    about_size,
+    about_units,
+    too_few_rows,
+)
+from .consensus import Consensus, find_consensus
+from .diameter import Diameter, find_diameter
+from .fits import PARTS, RUNGS, UnmixedSide, paired_sample, unmix
+from .many_errors import AllPairs, Distances, PairErrors, factor_runs, identity_offsets, rung_matrices
+from .many_result import Ensemble
+from .many_verdict import LEAST_RUNS, cluster, find_outliers, judge_ensemble, pair_rungs
+from .null import shuffled_errors
+from .pairing import broken_pairing, hold_out
+from .recurrence import components_of, dimensions_of
+from .residuals import QUANTILES, Centre, FittedRung, residual_pass, summarise
+from .settings import check_counts, check_seed, check_tolerance, checked_rungs, common_codes, loaded
+from .sides import describe_side, rms_radius, working_dtype
+from .verdict import TOLERANCE
+
+MOST_ROWS = 6000  # whose residual norms are taken for every pair
+NULL_ROWS, NULL_ROWS_PER_DIMENSION = 4000, 10  # that shuffles move
+FEW_DRAWS = 100  # below which p-values come from a fitted tail
+
+
+def compare_many(
+    runs: Any,
+    *,
+    rungs: Sequence[str] = RUNGS,
+    folds: int = 5,
+    groups: Any = None,
+    within: Any = None,
+    join: bool = False,
+    names: Sequence[str] | None = None,
+    n_null: int = 20,
+    tolerance: float = TOLERANCE,
+    residuals: bool = False,
+    random_state: int = 0,
+    progress: Progress | None = None,
+) -> Ensemble:
+    r"""Do many runs give the same representation, up to what, and which of them stand apart?
+
+    For every group :math:`H` of the ladder and all ordered pairs of runs the best :math:`h\in H` is fitted without each
+    fold, and its held-out error
+
+    .. math:: \hat\epsilon_{ij}=\frac{\sum_t\|x_{jt}-h(x_{it})\|}{\sum_t\|x_{jt}-\bar x_j\|}
+
+    is that of :func:`isorep.compare`. Maps come from the second moments of all runs side by side: one pass over the
+    rows serves all pairs. Lower is closer, and 1 is no better than predicting the mean. Norms are averaged over at most
+    6,000 rows, the same for all pairs.
+
+    Parameters
+    ----------
+    runs : list of (n, d) arrays, Representations or paths, or a dict of them by name
+        The same examples in the same order; widths may differ.
+    rungs : sequence of str
+        Which of ``identity``, ``signed_permutation``, ``rigid``, ``linear``, ``ica``.
+    folds : int
+        Number of folds.
+    groups : (n,) array, optional
+        Rows that belong together: kept in one fold, and shuffled as wholes. With ``join`` one label per row of the
+        first run as given. By default rows that are equal in any run belong together.
+    within : (n,) array, optional
+        Classes of rows: pairings are shuffled inside classes only, so that what the classes alone explain is chance.
+    join : bool
+        Align by row id, keeping the rows that all runs have, instead of refusing another order or other rows.
+    names : sequence of str, optional
+        What to call the runs; by default their own names.
+    n_null : int
+        Number of shuffled pairings of every pair, each pair with its own; 0 switches the null and the verdicts off.
+        From 100 on p-values are counted; of fewer they come from a tail fitted to the draws (Pearson III).
+    tolerance : float
+        In mean distances to the mean: how close to the best rung a smaller one must come, as for
+        :func:`isorep.compare`.
+    residuals : bool
+        Also take mean, largest error and quantiles, in diameters of the target: one pass over the rows of every pair.
+    random_state : int
+        Seed of the folds, the null and the rows that ICA samples; folds are those of :func:`isorep.compare`.
+    progress : callable, optional
+        Called with a stage's name, the steps done and the steps in all.
+
+    Returns
+    -------
+    Ensemble
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.laplace(size=(500, 4))
+    >>> turned = [X @ np.linalg.qr(rng.normal(size=(4, 4)))[0] for _ in range(4)]
+    >>> noisy = [run + 0.1 * rng.normal(size=run.shape) for run in turned]
+    >>> isorep.compare_many(noisy).verdict.rung
+    'rigid'
+    """
+    wanted = checked_rungs(rungs)
+    check_counts(folds=(folds, 2), n_null=(n_null, 0))
+    check_tolerance(tolerance)
+    check_seed(random_state)
+    gathered = gather(runs, names, groups, join, within)
+    require_joint_memory(gathered.widths, folds)
+    work = Work(gathered, wanted, folds, random_state, progress or no_progress)
+    result = work.ensemble(tolerance, residuals, n_null)
+    result = replace(result, settings=_settings(result, gathered, work, folds, join, n_null, tolerance, random_state))
+    caveats = collect_caveats(result, work)
+    if says_too_few_rows(result):
+        warnings.warn(caveats[0], stacklevel=2)
+    return replace(result, caveats=tuple(caveats))
+
+
+class Work:
+    """The stages: moments, fits and residuals of every pair, what recurs, and the null."""
+
+    def __init__(self, runs: Runs, rungs: list[str], n_folds: int, seed: int, report: Progress) -> None:
+        self.runs, self.rungs, self.n_folds, self.seed, self.report = runs, rungs, n_folds, seed, report
+        self.seeds = np.random.SeedSequence(seed).spawn(4)  # as in compare, so that the folds are the same
+        for_folds, self._for_ica, _, self._for_rows = (np.random.default_rng(each) for each in self.seeds)
+        codes = tuple(equal_rows(values) for values in runs.values)
+        self.labels, self.fold_of, self.repeats = hold_out(codes, runs.labels, n_folds, runs.within, for_folds)
+        self.roundings = [rounding_of(values) for values in runs.values]
+        if self.labels is not None and int(self.labels.max()) + 1 < PARTS:
+            self.rungs = [name for name in rungs if name != "ica"]
+        self.unmixed: list[UnmixedSide] | None = None
+        self.parts: tuple[list[JointMoments], Array] | None = None
+        self.again: list[str] = []
+        self.shuffles = Shuffles(runs.n, self.labels, runs.within)
+        self.rows = self._sampled_rows()
+
+    def _sampled_rows(self) -> Array:
+        """The rows whose residual norms are taken: those that are scored, or enough of them."""
+        rows = np.arange(self.runs.n) if self.repeats.scored is None else np.flatnonzero(self.repeats.scored)
+        if len(rows) <= MOST_ROWS:
+            return rows
+        return np.sort(self._for_rows.choice(rows, MOST_ROWS, replace=False))
+
+    def ensemble(self, tolerance: float, residuals: bool, n_null: int) -> Ensemble:
+        """Everything but settings and caveats."""
+        names, values = self.runs.names, self.runs.values
+        folds = joint_moments(values, self.fold_of, self.n_folds, names=names, progress=self._stage("moments"))
+        total = merged(folds)
+        radii = [
+            rms_radius(name, total.n, total.mean[total.columns(run)], total.block(run, run))
+            for run, name in enumerate(names)
+        ]
+        self.factors, again = factor_runs(total, values, self.fold_of, self.n_folds, names)
+        self.again = [names[run] for run in (again.place if again else ())]
+        if "ica" in self.rungs:
+            self._unmix()
+        pairs = AllPairs(folds, self.fold_of, self.rungs, self.roundings, self.unmixed, self.parts, again)
+        consensus: list[Consensus] = []
+        scored = self._scorer(total, radii)
+        squares = pairs.squares(
+            scored.watch, self._stage("fits"), beside=lambda: consensus.append(find_consensus(total, names, radii))
+        )
+        distances, diameters = self._residuals(pairs, radii) if residuals else ({}, None)
+        dimensions = dimensions_of(total, squares["linear"].columns if "linear" in squares else None)
+        components = None if self.unmixed is None else components_of(total, self.unmixed)
+        distant = Distances([total.mean[total.columns(run)] for run in range(len(names))], radii, total.n)
+        distant.read(values)
+        nulls = self._null(n_null, pairs, scored)
+        known = squares if self.repeats.scored is None else None
+        matrices = rung_matrices(self.rungs, scored.found, len(names), known, total.n, np.array(radii), nulls)
+        matrices = {name: replace(matrix, **distances.get(name, {})) for name, matrix in matrices.items()}
+        outliers = find_outliers(matrices, names)
+        verdicts = pair_rungs(matrices, tolerance, self.repeats.count_scored)
+        return Ensemble(
+            runs=tuple(map(describe_side, names, values, self.factors, radii, distant.half_shares())),
+            rungs=matrices,
+            verdict=judge_ensemble(matrices, verdicts, names, outliers, self.repeats.count_scored),
+            verdicts=verdicts,
+            outliers=outliers,
+            clustering=cluster(matrices),
+            consensus=consensus[0],
+            dimensions=dimensions,
+            components=components,
+            diameters=diameters,
+            identity_offset=identity_offsets(total, squares["identity"], radii) if "identity" in squares else None,
+        )
+
+    def _scorer(self, total: JointMoments, radii: Sequence[float]) -> Scorer:
+        means = [total.mean[total.columns(run)] for run in range(len(radii))]
+        return Scorer(self.runs.values, self.rows, self.fold_of, self.n_folds, means, radii)
+
+    def _unmix(self) -> None:
+        """ICA of every run, on all rows and on each of three parts; and the moments that components are matched on."""
+        done, of = 0, len(self.runs.values) * (PARTS + 1)
+
+        def step() -> None:
+            nonlocal done
+            done += 1
+            self.report("independent components", done, of)
+
+        template = ICA(random_state=self.seed)
+        part_of = assign_folds(self.runs.n, PARTS, self.labels, self._for_ica)
+        self.unmixed = [unmix(values, part_of, template, self._for_ica, step) for values in self.runs.values]
+        rows = paired_sample(self.runs.n, self._for_ica)
+        chosen = [select(values, rows) for values in self.runs.values]
+        here = part_of if rows is None else part_of[rows]
+        self.parts = (joint_moments(chosen, here, PARTS, names=self.runs.names), part_of)
+
+    def _null(self, n_null: int, pairs: AllPairs, scored: Scorer) -> dict[tuple[int, int], dict[str, Null]]:
+        """The null of every pair, from shuffles of its own.
+
+        Where fewer than a hundred pairings are drawn, p-values come from a fitted tail. Nearly dependent columns take
+        no second pass here, which if anything lowers the null.
+        """
+        found: dict[tuple[int, int], dict[str, Null]] = {}
+        if not n_null:
+            return found
+        seeds = self.seeds[2].spawn(len(pairs.pairs))
+        for done, ((i, j), seed) in enumerate(zip(pairs.pairs, seeds, strict=True)):
+            x, y = self.runs.values[i], self.runs.values[j]
+            thin, draw = seed.spawn(2)
+            most = max(NULL_ROWS, NULL_ROWS_PER_DIMENSION * max(x.shape[1], y.shape[1]))
+            training = pairs.training_set(i, j, 0)
+            if self.unmixed is not None:
+                training = replace(training, icas=(self.unmixed[i].parts[0], self.unmixed[j].parts[1]))
+            drawn = shuffled_errors(
+                x,
+                y,
+                self.shuffles.thinned(most, np.random.default_rng(thin)),
+                self.fold_of,
+                self.n_folds,
+                scored.centre(i, j),
+                training,
+                self.rungs,
+                n_null,
+                draw,
+                units=None if self.labels is None else int(self.labels.max()) + 1,
+                scored=self.repeats.scored,
+            )
+            for place, pair in enumerate(((i, j), (j, i))):
+                found[pair] = {name: drawn.null(name, place, tail=n_null < FEW_DRAWS) for name in self.rungs}
+            self.report("null", done + 1, len(pairs.pairs))
+        return found
+
+    def _residuals(
+        self, pairs: AllPairs, radii: Sequence[float]
+    ) -> tuple[dict[str, dict[str, Any]], tuple[Diameter, ...]]:
+        """Mean, largest error and quantiles of every rung, by one pass over the rows of every pair; and the units."""
+        total, values, count = pairs.total, self.runs.values, len(radii)
+        means = [total.mean[total.columns(run)] for run in range(count)]
+        units = tuple(find_diameter(each, means[run], radii[run], "auto") for run, each in enumerate(values))
+        levels = [f"{q:g}" for q in QUANTILES]
+        found = {
+            name: {
+                "mean_error": np.zeros((count, count)),
+                "sup": np.zeros((count, count)),
+                "quantiles": {level: np.zeros((count, count)) for level in levels},
+            }
+            for name in self.rungs
+        }
+        kept = slice(None) if self.repeats.scored is None else self.repeats.scored
+        for done, (i, j) in enumerate(pairs.pairs):
+            dtype = working_dtype((values[i], values[j]), (radii[i], radii[j]))
+            passed = residual_pass(values[i], values[j], Centre(means[i], means[j], dtype), pairs.fitted((i, j)))
+            for name, norms in passed.rungs.items():
+                for place, (source, target) in enumerate(((i, j), (j, i))):
+                    error = summarise(norms[place, 1][kept], units[target].value)
+                    mine: dict[str, Any] = found[name]
+                    mine["mean_error"][source, target], mine["sup"][source, target] = error.mean, error.sup
+                    for level in levels:
+                        mine["quantiles"][level][source, target] = error.quantiles[level]
+            self.report("residuals", done + 1, len(pairs.pairs))
+        return found, units
+
+    def _stage(self, name: str) -> Any:
+        return lambda done, total: self.report(name, done, total)
+
+
+class Scorer:
+    """Residual norms of chosen rows under the maps of every pair, summed by fold."""
+
+    def __init__(
+        self,
+        runs: Sequence[Matrix],
+        rows: Array,
+        fold_of: Array,
+        n_folds: int,
+        means: Sequence[Array],
+        radii: Sequence[float],
+    ) -> None:
+        self._runs = [read_rows(run, rows) for run in runs]
+        self._rows, self._folds, self._n_folds = rows, fold_of[rows], n_folds
+        self._means, self._radii = means, radii
+        self.found: dict[tuple[int, int], PairErrors] = {}
+
+    def centre(self, i: int, j: int) -> Centre:
+        """What the rows of a pair are shifted by."""
+        dtype = working_dtype((self._runs[i], self._runs[j]), (self._radii[i], self._radii[j]))
+        return Centre(self._means[i], self._means[j], dtype)
+
+    def watch(self, pair: tuple[int, int], fitted: dict[str, FittedRung]) -> None:
+        """Score the maps of a pair."""
+        i, j = pair
+        here = {name: replace(rung, part_of=rung.part_of[self._rows]) for name, rung in fitted.items()}
+        passed = residual_pass(self._runs[i], self._runs[j], self.centre(i, j), here)
+        for place, (source, target) in enumerate(((i, j), (j, i))):
+            radii = passed.radii[1 - place]
+            size = float(radii @ radii)
+            if not size > 0:
+                raise InputError("all rows that can be scored are identical in one of the runs")
+            self.found[source, target] = PairErrors(
+                held_out={name: self._by_fold(each[place, 1]) for name, each in passed.rungs.items()},
+                in_sample={name: self._by_fold(each[place, 0]) for name, each in passed.rungs.items()},
+                sizes=self._by_fold(radii),
+                squares={
+                    name: (float(each[place, 1] @ each[place, 1]) / size, float(each[place, 0] @ each[place, 0]) / size)
+                    for name, each in passed.rungs.items()
+                },
+            )
+
+    def _by_fold(self, values: Array) -> Array:
+        return np.bincount(self._folds, values, self._n_folds)
+
+
+def _settings(
+    result: Ensemble,
+    runs: Runs,
+    work: Work,
+    folds: int,
+    join: bool,
+    n_null: int,
+    tolerance: float,
+    random_state: int,
+) -> dict[str, Any]:
+    return {
+        "rungs": work.rungs,
+        "folds": int(folds),
+        "groups": None if runs.labels is None else int(runs.labels.max()) + 1,
+        "within": None if runs.within is None else int(runs.within.max()) + 1,
+        "join": bool(join),
+        "n_null": int(n_null),
+        "tolerance": float(tolerance),
+        "residuals": any(rung.sup is not None for rung in result.rungs.values()),
+        "random_state": int(random_state),
+        "rows_used": runs.n,
+        "rows_scored": len(work.rows),
+        "rows_dropped": list(runs.dropped),
+    }
+
+
+def says_too_few_rows(result: Ensemble) -> bool:
+    """Whether the first caveat is that there are too few rows."""
+    return too_few_rows(result.runs[0].rows, max(side.columns for side in result.runs))
+
+
+def collect_caveats(result: Ensemble, work: Work) -> list[str]:
+    """All caveats that apply."""
+    sides, runs = result.runs, work.runs
+    seed = result.settings["random_state"]
+    return [
+        *about_size(sides[0].rows, max(side.columns for side in sides), result.settings["folds"]),
+        *_about_pairing(result, runs),
+        *_about_rows(runs, len(work.rows), work.repeats.scored is not None),
+        *runs.reading,
+        *work.repeats.notes(runs.names, runs.n),
+        *about_copies(runs.names, runs.values, sides, seed, work.labels),
+        *about_units(work.labels, work.shuffles, result.settings["n_null"], runs.labels is not None),
+        *about_classes(result.settings["within"]),
+        *_about_offset(result),
+        *about_sides(sides, [side.name in work.again for side in sides]),
+        *about_left_out(sides, work.factors),
+        *about_dimensions(sides, _median_r2(result)),
+        *_about_widths(result),
+        *([] if work.unmixed is None else about_components(sides, work.unmixed)),
+        *_about_ensemble(result),
+    ]
+
+
+def _about_pairing(result: Ensemble, runs: Runs) -> list[str]:
+    """Of the first run that no other is related to: whether another order of its rows would help."""
+    if not result.settings["n_null"]:
+        return []
+    related = np.any([rung.below_null | rung.below_null.T for rung in result.rungs.values()], axis=0)
+    for run in np.flatnonzero(~related.any(axis=1)):
+        other = 0 if run else 1
+        said = broken_pairing(
+            runs.values[other],
+            runs.values[run],
+            (runs.names[other], runs.names[run]),
+            result.settings["random_state"],
+        )
+        if said is not None:
+            return [said]
+    return []
+
+
+def _median_r2(result: Ensemble) -> float | None:
+    known = [each.r2 for each in result.dimensions if each.r2 is not None]
+    return float(np.median(np.concatenate(known))) if known else None
+
+
+def _about_rows(runs: Runs, scored: int, repeated: bool) -> list[str]:
+    said = []
+    if runs.joined:
+        lost = ", ".join(f"{count} from {name}" for name, count in zip(runs.names, runs.dropped, strict=True) if count)
+        said.append(f"joined by id: {runs.n} rows are in all runs, dropped are {lost or 'none'}")
+    if runs.half_identified:
+        said.append("rows are paired by position: some runs have no row ids, so nothing confirms it")
+    if scored < runs.n and not repeated:
+        said.append(f"maps are fitted to all {runs.n} rows; mean errors are those of {scored} rows, drawn at random")
+    return said
+
+
+def _about_offset(result: Ensemble) -> list[str]:
+    if result.identity_offset is None:
+        return []
+    apart = ~np.eye(len(result.runs), dtype=bool)
+    return about_offset(result.identity_offset[apart].tolist(), result.rungs["identity"].rms[apart].tolist())
+
+
+def _about_widths(result: Ensemble) -> list[str]:
+    widths = sorted({side.columns for side in result.runs})
+    if len(widths) == 1:
+        return []
+    return [
+        f"widths differ ({', '.join(map(str, widths))}): narrower runs are padded with zeros for identity, signed "
+        "permutation, rigid and the consensus"
+    ]
+
+
+def _about_ensemble(result: Ensemble) -> list[str]:
+    said = []
+    bounded = [side.name for side, size in zip(result.runs, result.diameters or (), strict=False) if not size.exact]
+    if bounded:
+        said.append(
+            f"the diameters of {', '.join(bounded)} are the largest distances that were found, not proven to be the "
+            "largest: errors in diameters may be overstated"
+        )
+    if not result.consensus.converged:
+        said.append(f"the consensus was still improving after {result.consensus.sweeps} sweeps")
+    if len(result.runs) < LEAST_RUNS:
+        said.append(f"with {len(result.runs)} runs no one can be called an outlier: that takes at least {LEAST_RUNS}")
+    return said
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Runs whose rows belong together, row by row."""
+
+    names: tuple[str, ...]
+    values: tuple[Matrix, ...]
+    dropped: tuple[int, ...]
+    labels: Array | None
+    joined: bool
+    within: Array | None
+    reading: tuple[str, ...]  # what was left out of the files, or converted
+    half_identified: bool  # some runs have ids and others have none to confirm them
+
+    @property
+    def n(self) -> int:
+        """Number of common rows."""
+        return int(self.values[0].shape[0])
+
+    @property
+    def widths(self) -> list[int]:
+        """Columns of each run."""
+        return [int(values.shape[1]) for values in self.values]
+
+
+def gather(runs: Any, names: Sequence[str] | None, groups: Any, join: bool, within: Any = None) -> Runs:
+    """Check and pair the rows of all runs; any difference in ids, order or length is refused, or joined by id."""
+    given, labels = _listed(runs, names)
+    described = [loaded(run, f"run {place}") for place, run in enumerate(given)]
+    named = _named(described, given, labels)
+    rows, dropped, half = _common_rows(named, join)
+    codes = common_codes(groups, len(named[0]), rows[0], "groups")
+    classes = common_codes(within, len(named[0]), rows[0], "within")
+    values = tuple(select(run.values, mine) for run, mine in zip(named, rows, strict=True))
+    notes = tuple(reading_notes(*named))
+    found = Runs(
+        tuple(str(run.name) for run in named), values, dropped, codes, rows[0] is not None, classes, notes, half
+    )
+    if found.n < 3:
+        raise InputError(f"the runs have {found.n} rows in common: at least 3 are needed")
+    return found
+
+
+def _listed(runs: Any, names: Sequence[str] | None) -> tuple[list[Any], list[str] | None]:
+    if isinstance(runs, Mapping):
+        if names is not None:
+            raise InputError("names were given twice: as the keys of runs and as names")
+        names, runs = [str(key) for key in runs], list(runs.values())
+    if isinstance(runs, str | Path | Representation) or getattr(runs, "ndim", 3) < 3:
+        raise InputError("one run was given where several are compared: pass a list of runs")
+    given = list(runs)
+    if len(given) < 2:
+        raise InputError(f"{len(given) or 'no'} run was given: at least 2 are compared")
+    if names is None:
+        return given, None
+    labels = [str(name) for name in names]
+    if len(labels) != len(given):
+        raise InputError(f"there are {len(given)} runs and {len(labels)} names")
+    if len(set(labels)) < len(labels):
+        raise InputError(f"names must differ, and {Counter(labels).most_common(1)[0][0]!r} occurs more than once")
+    return given, labels
+
+
+def _named(runs: list[Representation], given: list[Any], labels: list[str] | None) -> list[Representation]:
+    names = labels or told_apart([str(run.name) for run in runs], given)
+    return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
+
+
+def told_apart(names: list[str], given: Sequence[Any]) -> list[str]:
+    """Names that differ: files of one name are told apart by their folders, whatever is left by number."""
+    if len(set(names)) < len(names):
+        names = [
+            f"{Path(source).resolve().parent.name}/{name}" if isinstance(source, str | Path) else name
+            for source, name in zip(given, names, strict=True)
+        ]
+    often = Counter(names)
+    seen: Counter[str] = Counter()
+    told = []
+    for name in names:
+        seen[name] += 1
+        told.append(name if often[name] == 1 else f"{name} ({seen[name]})")
+    return told
+
+
+def _common_rows(runs: list[Representation], join: bool) -> tuple[list[Array | None], tuple[int, ...], bool]:
+    """For each run its rows (None for all), how many it loses, and whether some ids stay unconfirmed."""
+    with_ids = [place for place, run in enumerate(runs) if run.ids is not None]
+    first = 0 if join or not with_ids else with_ids[0]
+    matches = {place: match_rows(runs[first], run, join=join) for place, run in enumerate(runs) if place != first}
+    half = any(match.half_identified for match in matches.values())
+    if all(match.source_rows is None for match in matches.values()):
+        return [None] * len(runs), (0,) * len(runs), half
+    kept = np.ones(len(runs[first]), dtype=bool)
+    where = {first: np.arange(len(kept))}
+    for place, match in matches.items():
+        if match.source_rows is None or match.target_rows is None:
+            where[place] = np.arange(len(kept))
+            continue
+        there = np.full(len(kept), -1)
+        there[match.source_rows] = match.target_rows
+        kept &= there >= 0
+        where[place] = there
+    if not kept.any():
+        raise InputError("the runs share no row id that all of them have, so there is nothing to join")
+    rows: list[Array | None] = [where[place][kept] for place in range(len(runs))]
+    return rows, tuple(len(run) - int(kept.sum()) for run in runs), half

@@ -1,0 +1,478 @@
+"""Held-out squared errors of every rung for all ordered pairs of runs, from joint moments alone.
+
+How far the rows of every run lie from its mean: what second moments do not hold.
+
+One rung of the ladder for all pairs of runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from ..alignment import AffineMap
+from ..alignment.base import column_errors
+from ..alignment.linear import solve
+from ..covariance import Factor, Preconditioner, factor_covariance, factor_preconditioned, preconditioner
+from ..moments import JointMoments, Moments, joint_moments, merged, merged_without
+from ..representation import Array, Matrix, rounding_of
+from ..resampling import LEVEL, Null, jackknife_se
+from ..rows import Crew, ProjectedRows, block_rows, blocks, map_blocks, read_rows
+from .fits import TrainingSet, UnmixedSide, fit, ica_rung
+from .residuals import FittedRung, Maps
+from .sides import half_variance_share
+
+Step = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Squares:
+    """Summed squared errors of one rung, [source, target]: of every fold, and in sample.
+
+    ``columns`` holds, for the linear rung, those of every column: for each target a (sources, columns) array.
+    """
+
+    folds: Array
+    in_sample: Array
+    columns: tuple[Array, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Again:
+    """The preconditioned second pass over runs that are too ill-conditioned for plain normal equations."""
+
+    place: dict[int, int]
+    by: dict[int, Preconditioner]
+    folds: list[JointMoments]
+
+
+def factor_runs(
+    total: JointMoments, runs: Sequence[Matrix], folds: Array, n_folds: int, names: Sequence[str]
+) -> tuple[list[Factor], Again | None]:
+    """Factor every run's covariance, with one second pass for all those that the moments do not resolve."""
+    facts = [(total.block(i, i), total.n, total.mean[total.columns(i)], rounding_of(run)) for i, run in enumerate(runs)]
+    factors = map_blocks(lambda place: factor_covariance(*facts[place.start]), len(runs), 1)
+    unresolved = [i for i, factor in enumerate(factors) if not factor.resolved]
+    if not unresolved:
+        return factors, None
+    by = {i: preconditioner(*facts[i]) for i in unresolved}
+    projected = [ProjectedRows(runs[i], facts[i][2], by[i].basis) for i in unresolved]
+    labels = [*(names[i] for i in unresolved), *names]
+    second = joint_moments([*projected, *runs], folds, n_folds, names=labels, strips=len(unresolved))
+    whole = merged(second)
+    for place, i in enumerate(unresolved):
+        factors[i] = factor_preconditioned(whole.block(place, place), whole.n, by[i])
+    return factors, Again({i: place for place, i in enumerate(unresolved)}, by, second)
+
+
+class AllPairs:
+    """The ladder of all pairs: training sets are all rows (place 0) and all but one fold (places 1, 2, ...).
+
+    ``parts`` are the joint moments of the parts that ICA is fitted on, with the part of each row.
+    """
+
+    def __init__(
+        self,
+        folds: list[JointMoments],
+        fold_of: Array,
+        rungs: Sequence[str],
+        roundings: Sequence[float],
+        unmixed: Sequence[UnmixedSide] | None = None,
+        parts: tuple[list[JointMoments], Array] | None = None,
+        again: Again | None = None,
+    ) -> None:
+        self.folds, self.fold_of, self.rungs, self.roundings = folds, fold_of, rungs, roundings
+        self.unmixed, self.parts, self.again = unmixed, parts, again
+        self.training = _training_sets(folds)
+        self.total = self.training[0]
+        self.count = len(roundings)
+        self.pairs = [(i, j) for i in range(self.count) for j in range(i + 1, self.count)]
+        self._again_training = None if again is None else _training_sets(again.folds)
+
+    def squares(
+        self,
+        watch: Callable[[tuple[int, int], dict[str, FittedRung]], None],
+        progress: Step | None = None,
+        beside: Callable[[], None] | None = None,
+    ) -> dict[str, Squares]:
+        """The summed squares of every rung but ICA; the linear maps of one source onto all targets are solved together.
+
+        ``watch`` is shown the fitted maps of every pair. ``beside`` is other work of one thread, done at the same time.
+        """
+        others = [name for name in self.rungs if name not in ("linear", "ica")]
+        places = range(len(self.training))
+        by_source = [(source, place) for source in range(self.count) for place in places]
+        tasks: list[Callable[[], Array]] = [partial(self._pair_errors, others, pair, watch) for pair in self.pairs]
+        if "linear" in self.rungs:
+            tasks += [partial(self._linear_errors, *task) for task in by_source]
+        results: list[Array] = []
+        with Crew() as crew, ThreadPoolExecutor(1) as aside:
+            other = None if beside is None else aside.submit(beside)
+            for errors in crew.stream(lambda task: tasks[task.start](), blocks(len(tasks), 1)):
+                results.append(errors)
+                if progress:
+                    progress(len(results), len(tasks))
+            if other is not None:
+                other.result()
+        found = self._by_pair(others, results[: len(self.pairs)]) if others else {}
+        if "linear" in self.rungs:
+            found["linear"] = self._by_source(by_source, results[len(self.pairs) :])
+        return {name: found[name] for name in self.rungs if name in found}
+
+    def fitted(self, pair: tuple[int, int]) -> dict[str, FittedRung]:
+        """The maps of one pair on all rows and without each fold, for a pass over its rows."""
+        i, j = pair
+        others = [name for name in self.rungs if name not in ("linear", "ica")]
+        made: list[dict[str, Maps]] = []
+        for place in range(len(self.training)):
+            found = fit(others, self.training_set(i, j, place))
+            if "linear" in self.rungs:
+                found["linear"] = (self._linear_map(i, [j], place), self._linear_map(j, [i], place))
+            made.append(found)
+        rungs = {name: FittedRung(made[0][name], [[each[name]] for each in made[1:]], self.fold_of) for name in made[0]}
+        if self.unmixed is not None and self.parts is not None:
+            moments, part_of = self.parts
+            parts = [part.pair(i, j) for part in moments]
+            rungs["ica"] = ica_rung(self.total.pair(i, j), parts, part_of, self.unmixed[i], self.unmixed[j])
+        return {name: rungs[name] for name in self.rungs}
+
+    def training_set(self, i: int, j: int, place: int) -> TrainingSet:
+        """What the maps of a pair are fitted from: all rows (place 0), or all but one fold."""
+        return TrainingSet(self.training[place].pair(i, j), (self.roundings[i], self.roundings[j]))
+
+    def _pair_errors(
+        self,
+        names: Sequence[str],
+        pair: tuple[int, int],
+        watch: Callable[[tuple[int, int], dict[str, FittedRung]], None],
+    ) -> Array:
+        """Squared errors by place, rung and direction: on all rows (place 0), then on each fold left out."""
+        fitted = self.fitted(pair)
+        watch(pair, fitted)
+        found = [_errors({name: fitted[name].whole for name in names}, self.total.pair(*pair))]
+        for fold, rows in enumerate(self.folds):
+            found.append(_errors({name: fitted[name].without[fold][0] for name in names}, rows.pair(*pair)))
+        return np.array([[errors[name] for name in names] for errors in found])
+
+    def _linear_map(self, source: int, targets: Sequence[int], place: int) -> AffineMap:
+        moments = self.training[place].towards(source, targets)
+        matrix, _ = self._solved(source, targets, place)
+        return AffineMap(matrix, moments.source_mean, moments.target_mean)
+
+    def _solved(self, source: int, targets: Sequence[int], place: int) -> tuple[Array, Moments]:
+        """Least squares onto several runs at once, and the moments it was solved from."""
+        moments, by = self._source_view(self.training, self._again_training, source, targets, place)
+        matrix, _ = solve(moments, self.roundings[source], by)
+        return matrix, moments
+
+    def _source_view(
+        self,
+        plain: Sequence[JointMoments],
+        again: Sequence[JointMoments] | None,
+        source: int,
+        targets: Sequence[int],
+        place: int,
+    ) -> tuple[Moments, Preconditioner | None]:
+        """A source's moments with targets: plain, or in the preconditioned basis."""
+        if self.again is None or again is None or source not in self.again.place:
+            return plain[place].towards(source, targets), None
+        behind = len(self.again.place)
+        view = again[place].towards(self.again.place[source], [behind + j for j in targets])
+        return view, self.again.by[source]
+
+    def _linear_errors(self, source: int, place: int) -> Array:
+        """Squared errors of every column of all other runs, predicted from one."""
+        targets = [run for run in range(self.count) if run != source]
+        matrix, trained = self._solved(source, targets, place)
+        if place == 0:
+            rows, by = self._source_view(self.training, self._again_training, source, targets, 0)
+            yy = self.total
+        else:
+            again = None if self.again is None else self.again.folds
+            rows, by = self._source_view(self.folds, again, source, targets, place - 1)
+            yy = self.folds[place - 1]
+        if by is not None:  # in the preconditioned basis, where products do not cancel
+            matrix = by.inverse @ matrix
+        shift = (rows.target_mean - trained.target_mean) - (rows.source_mean - trained.source_mean) @ matrix
+        spread = np.concatenate([yy.spread(run) for run in targets])
+        return column_errors(matrix, shift, rows.n, rows.xx, rows.xy, spread)
+
+    def _by_pair(self, names: Sequence[str], results: Sequence[Array]) -> dict[str, Squares]:
+        """Errors by pair into matrices."""
+        table = np.zeros((len(names), len(self.training), self.count, self.count))
+        for (i, j), errors in zip(self.pairs, results, strict=True):
+            table[:, :, i, j], table[:, :, j, i] = errors[..., 0].T, errors[..., 1].T
+        return {name: Squares(table[k, 1:], table[k, 0]) for k, name in enumerate(names)}
+
+    def _by_source(self, tasks: Sequence[tuple[int, int]], results: Sequence[Array]) -> Squares:
+        """Column errors by task (source, place) into matrices, and summed over folds for every target's columns."""
+        table = np.zeros((len(self.training), self.count, self.count))
+        held_out = [np.zeros((self.count, len(self.total.spread(run)))) for run in range(self.count)]
+        for (source, place), errors in zip(tasks, results, strict=True):
+            start = 0
+            for target in (run for run in range(self.count) if run != source):
+                width = held_out[target].shape[1]
+                mine = errors[start : start + width]
+                table[place, source, target] = mine.sum()
+                if place:
+                    held_out[target][source] += mine
+                start += width
+        return Squares(table[1:], table[0], tuple(held_out))
+
+
+def _training_sets(folds: list[JointMoments]) -> list[JointMoments]:
+    """All rows, then all but each fold."""
+    return [merged(folds), *map_blocks(lambda fold: merged_without(folds, fold.start), len(folds), 1)]
+
+
+def _errors(maps: dict[str, Maps], rows: Moments) -> dict[str, tuple[float, float]]:
+    """Squared errors of every rung on some rows, forward and reverse."""
+    back = rows.swapped()
+    return {name: (there.squared_error(rows), again.squared_error(back)) for name, (there, again) in maps.items()}
+
+
+class Distances:
+    """Squared distances of all rows from the mean of their run, in squared RMS radii: four bytes each."""
+
+    def __init__(self, means: Sequence[Array], radii: Sequence[float], n: int) -> None:
+        self._means, self._radii = means, radii
+        self._squares = np.empty((len(radii), n), dtype=np.float32)
+
+    def watch(self, run: int, rows: slice, values: Array) -> None:
+        """Take a block of rows that was read anyway."""
+        apart = (values - self._means[run]) / self._radii[run]
+        self._squares[run, rows] = np.einsum("ij,ij->i", apart, apart)
+
+    def read(self, runs: Sequence[Matrix]) -> None:
+        """A pass over the rows, where no other one is left to watch."""
+        for run, values in enumerate(runs):
+
+            def block(rows: slice, run: int = run, values: Matrix = values) -> None:
+                self.watch(run, rows, read_rows(values, rows))
+
+            map_blocks(block, values.shape[0], block_rows(values.shape[1]))
+
+    def half_shares(self) -> list[float]:
+        """Of every run, the smallest share of rows that carry half of the variance."""
+        return [half_variance_share(squares) for squares in self._squares]
+
+
+@dataclass(frozen=True, eq=False)
+class RungMatrix:
+    """Held-out errors of one rung: row = source, column = target; lower is closer.
+
+    Errors are means of residual norms in mean distances of the target's rows to their mean, as those of
+    :func:`isorep.compare`: 1 is no better than predicting the mean. The diagonal is 0.
+
+    Attributes
+    ----------
+    error : (R, R) array
+        Held out: each row by maps fitted without its fold.
+    se : (R, R) array
+        Standard error: the jackknife of the ratio over folds.
+    upper : (R, R) array
+        The upper end of the 95 % interval, by Student's quantile.
+    in_sample : (R, R) array
+        The error of maps fitted to all rows.
+    excess : (R, R) array
+        The upper end of the 95 % interval of how much the error exceeds that of the best rung, fold by fold.
+    rms, rms_in_sample : (R, R) arrays
+        Root mean squares in units of the target's RMS radius; 1 - rms² is the held-out R².
+    null, null_low, p_value : (R, R) arrays or None
+        The error under shuffled pairings: its mean and 5 % point, and the p-value. The diagonal is NaN.
+    left_out : (folds, R, R) array
+        The error without each fold.
+    mean_error, sup : (R, R) arrays or None
+        Held-out mean and largest error, in *diameters* of the target; only with ``residuals=True``.
+    quantiles : dict of str to (R, R) array, or None
+        The same for quantiles.
+    """
+
+    name: str
+    error: Array
+    se: Array
+    upper: Array
+    excess: Array
+    in_sample: Array
+    rms: Array
+    rms_in_sample: Array
+    left_out: Array
+    null: Array | None = None
+    null_low: Array | None = None
+    p_value: Array | None = None
+    smallest_p: float | None = None
+    mean_error: Array | None = None
+    sup: Array | None = None
+    quantiles: dict[str, Array] | None = None
+
+    @property
+    def mean(self) -> float:
+        """The mean error over ordered pairs."""
+        return float(self.error[apart(len(self.error))].mean())
+
+    @property
+    def max(self) -> float:
+        """The error of the worst ordered pair."""
+        return float(self.error[apart(len(self.error))].max())
+
+    @property
+    def min(self) -> float:
+        """The error of the best ordered pair."""
+        return float(self.error[apart(len(self.error))].min())
+
+    @property
+    def mean_se(self) -> float:
+        """The standard error of the mean over ordered pairs: the jackknife over folds."""
+        return float(jackknife_se(self.left_out[:, apart(len(self.error))].mean(axis=1), self.mean))
+
+    @property
+    def explained(self) -> float:
+        """The mean over ordered pairs of the held-out R², the share of a run's variance explained from another."""
+        return float(np.mean(1 - self.rms[apart(len(self.rms))] ** 2))
+
+    @property
+    def worst(self) -> tuple[int, int]:
+        """The worst ordered pair: source and target."""
+        i, j = np.unravel_index(int(np.argmax(np.where(apart(len(self.error)), self.error, -1))), self.error.shape)
+        return int(i), int(j)
+
+    @property
+    def symmetric(self) -> Array:
+        """The mean of both directions."""
+        return np.asarray((self.error + self.error.T) / 2)
+
+    @property
+    def below_null(self) -> Array:
+        """Which pairs lie below what shuffled pairings give, by their intervals; none without a null."""
+        if self.null_low is None:
+            return np.zeros(self.error.shape, dtype=bool)
+        with np.errstate(invalid="ignore"):  # the diagonal of the null is NaN
+            return np.asarray(self.upper < self.null_low)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        shown = {
+            "mean": self.mean,
+            "max": self.max,
+            "min": self.min,
+            "mean_se": self.mean_se,
+            "explained": self.explained,
+            "error": self.error,
+            "se": self.se,
+            "upper": self.upper,
+            "excess_over_best": self.excess,
+            "in_sample": self.in_sample,
+            "rms": self.rms,
+            "rms_in_sample": self.rms_in_sample,
+            "null": self.null,
+            "null_low": self.null_low,
+            "p_value": self.p_value,
+            "smallest_p": self.smallest_p,
+        }
+        if self.sup is not None:
+            shown |= {"in_diameters": {"mean": self.mean_error, "sup": self.sup, "quantiles": self.quantiles}}
+        return shown
+
+
+@dataclass(frozen=True, eq=False)
+class PairErrors:
+    """Summed residual norms of one ordered pair by fold, for each rung: held out and in sample.
+
+    ``sizes`` are the summed distances of the target's rows to their mean. ``squares`` are summed squares over all
+    folds, held out and in sample, in squares of the target's RMS radius over the same rows.
+    """
+
+    held_out: dict[str, Array]
+    in_sample: dict[str, Array]
+    sizes: Array
+    squares: dict[str, tuple[float, float]]
+
+
+def rung_matrices(
+    names: Sequence[str],
+    pairs: dict[tuple[int, int], PairErrors],
+    count: int,
+    squares: dict[str, Squares] | None,
+    total: int,
+    radii: Array,
+    nulls: dict[tuple[int, int], dict[str, Null]],
+) -> dict[str, RungMatrix]:
+    """The matrices of all rungs. ``squares`` are sums over all rows, where all rows are scored."""
+    n_folds = len(next(iter(pairs.values())).sizes)
+    reach = float(stats.t.ppf((1 + LEVEL) / 2, n_folds - 1))
+    shape = (count, count)
+    tables = {
+        name: {key: np.zeros(shape) for key in ("error", "se", "upper", "excess", "inside", "rms", "rms_inside")}
+        for name in names
+    }
+    left_out = {name: np.zeros((n_folds, *shape)) for name in names}
+    for (i, j), found in pairs.items():
+        rest = found.sizes.sum() - found.sizes
+        ratios = {name: each.sum() / found.sizes.sum() for name, each in found.held_out.items()}
+        best = min(ratios, key=lambda name: ratios[name])
+        with np.errstate(invalid="ignore"):  # all rows that are scored lie in one fold
+            partial = {name: (each.sum() - each) / rest for name, each in found.held_out.items()}
+        for name in names:
+            table = tables[name]
+            table["error"][i, j] = ratios[name]
+            table["se"][i, j] = jackknife_se(partial[name], ratios[name])
+            table["upper"][i, j] = ratios[name] + reach * table["se"][i, j]
+            gap = ratios[name] - ratios[best]
+            table["excess"][i, j] = gap + reach * jackknife_se(partial[name] - partial[best], gap)
+            table["inside"][i, j] = found.in_sample[name].sum() / found.sizes.sum()
+            table["rms"][i, j], table["rms_inside"][i, j] = np.sqrt(found.squares[name])
+            left_out[name][:, i, j] = partial[name]
+    if squares is not None:
+        for name, known in squares.items():
+            tables[name]["rms"] = np.sqrt(known.folds.sum(axis=0) / total) / radii
+            tables[name]["rms_inside"] = np.sqrt(known.in_sample / total) / radii
+    return {
+        name: RungMatrix(
+            name=name,
+            error=table["error"],
+            se=table["se"],
+            upper=table["upper"],
+            excess=table["excess"],
+            in_sample=table["inside"],
+            rms=table["rms"],
+            rms_in_sample=table["rms_inside"],
+            left_out=left_out[name],
+            **_null_tables(name, nulls, shape),
+        )
+        for name, table in tables.items()
+    }
+
+
+def _null_tables(name: str, nulls: dict[tuple[int, int], dict[str, Null]], shape: tuple[int, int]) -> dict[str, Any]:
+    if not nulls:
+        return {}
+    tables = {key: np.full(shape, np.nan) for key in ("null", "null_low", "p_value")}
+    for pair, found in nulls.items():
+        tables["null"][pair] = found[name].mean
+        tables["null_low"][pair] = found[name].low
+        tables["p_value"][pair] = found[name].p_value
+    return tables | {"smallest_p": max(found[name].smallest_p for found in nulls.values())}
+
+
+def identity_offsets(total: JointMoments, identity: Squares, radii: Sequence[float]) -> Array:
+    """For every pair the share of identity's mean squared error that the distance of the means makes up."""
+    count = len(radii)
+    shares = np.full((count, count), np.nan)
+    for i in range(count):
+        for j in range(count):
+            if i != j:
+                square = identity.in_sample[i, j] / total.n / radii[j] ** 2
+                offset = (total.pair(i, j).offset / radii[j]) ** 2
+                shares[i, j] = min(offset / square, 1.0) if square > 0 else 0.0
+    return shares
+
+
+def apart(count: int) -> Array:
+    """The ordered pairs of different runs."""
+    return ~np.eye(count, dtype=bool)

@@ -1,0 +1,153 @@
+"""What comes back from run to run: single dimensions, and independent components."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..alignment import ICAAlignment, SignedPermutation
+from ..moments import JointMoments
+from ..representation import Array
+from .fits import UnmixedSide
+
+RECURS = 0.8
+"""A component recurs in a run if its absolute correlation with the one matched to it there is at least this."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dimensions:
+    """How well every dimension of one run comes back in the others.
+
+    ``r2`` is the mean over the other runs of the held-out R² when predicted linearly from each (None without the linear
+    rung); ``correlation`` the mean absolute correlation with the dimension matched to it by signed permutation on all
+    rows, 0 where a narrower run has none left.
+    """
+
+    r2: Array | None
+    correlation: Array
+
+
+@dataclass(frozen=True, eq=False)
+class RunComponents:
+    """The independent components of one run in the others.
+
+    ``score`` is the mean absolute correlation with the components matched to them, 0 where there is none; ``runs`` in
+    how many runs they are found, their own among them; ``gaussian`` which cannot be told from Gaussian noise.
+    """
+
+    score: Array
+    runs: Array
+    gaussian: Array
+
+
+@dataclass(frozen=True)
+class Family:
+    """One component as several runs found it: ``members`` are (run, component), at most one a run.
+
+    ``score`` is the mean absolute correlation of two members.
+    """
+
+    members: tuple[tuple[int, int], ...]
+    score: float
+
+    @property
+    def runs(self) -> int:
+        """In how many runs it was found."""
+        return len(self.members)
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """Which independent components recur, run by run and as families across runs, the widest spread first."""
+
+    by_run: tuple[RunComponents, ...]
+    families: tuple[Family, ...]
+    threshold: float
+
+    def recurring(self, runs: int) -> int:
+        """How many families are found in at least so many runs."""
+        return sum(family.runs >= runs for family in self.families)
+
+
+def dimensions_of(total: JointMoments, columns: tuple[Array, ...] | None) -> tuple[Dimensions, ...]:
+    """Per-dimension reproducibility, given the held-out squared errors (sources, columns) of the linear rung."""
+    count = len(total.edges) - 1
+    correlation = [np.zeros(len(total.spread(run))) for run in range(count)]
+    for i in range(count):
+        for j in range(i + 1, count):
+            pair = total.pair(i, j)
+            matched = SignedPermutation().fit_moments(pair).permutation_
+            known = np.flatnonzero(matched[: pair.xy.shape[1]] < pair.xy.shape[0])
+            sizes = np.sqrt(np.maximum(total.spread(i)[matched[known]] * total.spread(j)[known], 0))
+            shared = np.abs(pair.xy[matched[known], known])
+            strength = np.divide(shared, sizes, out=np.zeros_like(shared), where=sizes > 0)
+            correlation[i][matched[known]] += strength / (count - 1)
+            correlation[j][known] += strength / (count - 1)
+    return tuple(
+        Dimensions(None if columns is None else _mean_r2(columns[run], total.spread(run), run), correlation[run])
+        for run in range(count)
+    )
+
+
+def _mean_r2(errors: Array, spread: Array, run: int) -> Array:
+    others = np.delete(errors, run, axis=0).mean(axis=0)
+    return np.asarray(1 - np.divide(others, spread, out=np.ones_like(spread), where=spread > 0))
+
+
+def components_of(total: JointMoments, unmixed: Sequence[UnmixedSide]) -> Components:
+    """Match the components of every two runs from their cross-moments, and gather what recurs."""
+    count = len(unmixed)
+    sizes = [len(side.whole.components_) for side in unmixed]
+    matched = [np.zeros((count, size)) for size in sizes]
+    partner = [np.full((count, size), -1) for size in sizes]
+    correlations: dict[tuple[int, int], Array] = {}
+    for i in range(count):
+        for j in range(i + 1, count):
+            pair = total.pair(i, j)
+            source, target = unmixed[i].whole, unmixed[j].whole
+            found = ICAAlignment().fit_moments(pair, source, target)
+            here, there = found.matched_source_, found.matched_target_
+            matched[i][j, here] = matched[j][i, there] = np.minimum(found.correlations_, 1)
+            partner[i][j, here], partner[j][i, there] = there, here
+            correlations[i, j] = np.abs(source.components_ @ pair.xy @ target.components_.T) / pair.n
+    return Components(
+        by_run=tuple(
+            RunComponents(
+                score=matched[run].sum(axis=0) / (count - 1),
+                runs=1 + (matched[run] >= RECURS).sum(axis=0),
+                gaussian=np.asarray(unmixed[run].whole.gaussian_),
+            )
+            for run in range(count)
+        ),
+        families=_families(matched, partner, correlations),
+        threshold=RECURS,
+    )
+
+
+def _families(
+    matched: list[Array], partner: list[Array], correlations: dict[tuple[int, int], Array]
+) -> tuple[Family, ...]:
+    """Greedily: the component that is matched best founds a family, and its matches that are still free join."""
+    ranked = sorted(
+        ((run, k) for run, table in enumerate(matched) for k in range(table.shape[1])),
+        key=lambda member: -float(matched[member[0]][:, member[1]].sum()),
+    )
+    taken: set[tuple[int, int]] = set()
+    families = []
+    for run, k in ranked:
+        if (run, k) in taken:
+            continue
+        near = [(other, int(partner[run][other, k])) for other in np.flatnonzero(matched[run][:, k] >= RECURS)]
+        members = sorted([(run, k), *((int(other), at) for other, at in near if (int(other), at) not in taken)])
+        taken.update(members)
+        if len(members) > 1:
+            families.append(Family(tuple(members), _cohesion(members, correlations)))
+    return tuple(sorted(families, key=lambda family: (-family.runs, -family.score)))
+
+
+def _cohesion(members: list[tuple[int, int]], correlations: dict[tuple[int, int], Array]) -> float:
+    pairs = [(a, b) for place, a in enumerate(members) for b in members[place + 1 :]]
+    values = [float(correlations[a[0], b[0]][a[1], b[1]]) for a, b in pairs]
+    return min(float(np.mean(values)), 1.0)

@@ -1,0 +1,155 @@
+"""Outputs of decoders at latents: how chords compare with latent distances, and how two models' outputs differ.
+
+The error of the best rigid motion without a scale, as Theorem 1 asks for it.
+
+How large a cloud of rows is, in ways that no single row sets.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import pdist
+
+from ..alignment import Rigid
+from ..comparison import Error
+from ..comparison.residuals import summarise
+from ..representation import Array
+from ..resampling import assign_folds
+from ..rows import block_rows, blocks
+from .prepare import Latents, prepared
+
+
+@dataclass(frozen=True)
+class Chords:
+    """The least and the largest ratio of output distance to latent distance over pairs of rows.
+
+    A decoder whose image folds back on itself has short chords between distant latents: its smallest ratio falls
+    below the smallest singular value of its Jacobians.
+    """
+
+    smallest: float
+    largest: float
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """How far the outputs of two models are apart: the largest norm, its root mean square, and the outputs' spread."""
+
+    largest: float
+    rms: float
+    spread: float
+
+    @property
+    def share(self) -> float:
+        """The root mean square in units of the outputs' spread."""
+        return self.rms / self.spread if self.spread > 0 else (math.inf if self.rms > 0 else 0.0)
+
+
+def paired_outputs(
+    decoders: tuple[Any, Any], sides: tuple[Latents, Latents], rows: Array, device: Any = None
+) -> tuple[Array, Array, Mismatch | None]:
+    """The outputs of both decoders at some rows, and how far all paired outputs are apart; None if widths differ."""
+    kept: tuple[list[Array], list[Array]] = ([], [])
+    apart, totals = [], [_Spread(), _Spread()]
+    with ExitStack() as stack:
+        ready = [
+            stack.enter_context(prepared(decoder, side.rows(slice(0, 2)), side.row_shape, device, side.double))
+            for decoder, side in zip(decoders, sides, strict=True)
+        ]
+        alike = ready[0].outputs == ready[1].outputs
+        size = max(1, min(sides[0].n, block_rows(*(each.held for each in ready))))
+        for part in blocks(sides[0].n, size):
+            found = [
+                each.function(each.tensor(side.rows(part))).cpu().numpy().astype(np.float64)
+                for each, side in zip(ready, sides, strict=True)
+            ]
+            here = rows[(rows >= part.start) & (rows < part.stop)] - part.start
+            for place in (0, 1):
+                kept[place].append(found[place][here])
+                totals[place].add(found[place])
+            if alike:
+                apart.append(np.linalg.norm(found[0] - found[1], axis=1))
+    outputs = np.concatenate(kept[0]), np.concatenate(kept[1])
+    if not alike:
+        return *outputs, None
+    norms = np.concatenate(apart)
+    spread = math.sqrt((totals[0].variance + totals[1].variance) / 2)
+    return *outputs, Mismatch(float(norms.max()), float(np.sqrt((norms**2).mean())), spread)
+
+
+class _Spread:
+    """The variance of rows in blocks, taken about the mean of the first one: large means must not cancel."""
+
+    def __init__(self) -> None:
+        self.n, self.squares = 0, 0.0
+        self.about: Array | None = None
+        self.sums: Array | None = None
+
+    def add(self, rows: Array) -> None:
+        if self.about is None or self.sums is None:
+            self.about, self.sums = rows.mean(axis=0), np.zeros(rows.shape[1])
+        centred = rows - self.about
+        self.n += len(rows)
+        self.sums += centred.sum(axis=0)
+        self.squares += float((centred**2).sum())
+
+    @property
+    def variance(self) -> float:
+        if self.sums is None:
+            return 0.0
+        mean = self.sums / self.n
+        return max(self.squares / self.n - float(mean @ mean), 0.0)
+
+
+def chords(latents: Array, outputs: Array) -> Chords:
+    """Ratios of output to latent distances over all pairs; equal latents are left out."""
+    before, after = pdist(latents), pdist(outputs)
+    apart = before > 0
+    if not apart.any():
+        return Chords(0.0, math.inf, 0)
+    ratio = after[apart] / before[apart]
+    return Chords(float(ratio.min()), float(ratio.max()), int(apart.sum()))
+
+
+@dataclass(frozen=True)
+class RigidErrors:
+    """Residuals of least-squares rigid motions, held out and in sample, in units of the target's diameter."""
+
+    held_out: Error
+    in_sample: Error
+
+
+def rigid_errors(x: Array, y: Array, unit: float, folds: int, seed: int) -> RigidErrors:
+    """Fit on all rows, and without each fold; no scale is fitted."""
+    fold_of = assign_folds(len(x), folds, None, np.random.default_rng(seed))
+    residuals = np.empty(len(x))
+    for fold in range(folds):
+        held = fold_of == fold
+        residuals[held] = Rigid(scale=False).fit(x[~held], y[~held]).residuals(x[held], y[held])
+    inside = Rigid(scale=False).fit(x, y).residuals(x, y)
+    return RigidErrors(summarise(residuals, unit), summarise(inside, unit))
+
+
+def rms_radius(rows: Array) -> float:
+    """The root mean square distance from the mean."""
+    return float(np.sqrt(((rows - rows.mean(axis=0)) ** 2).sum(axis=1).mean()))
+
+
+def quartic_spread(rows: Array) -> float:
+    r"""The spread :math:`(\mathbb E\|x-x'\|^4)^{1/4}` over all pairs of rows, without going through pairs.
+
+    For centred rows with :math:`a=\|x\|^2` and covariance :math:`\Sigma`,
+    :math:`\mathbb E\|x-x'\|^4=2\,\mathbb E a^2+2(\mathbb E a)^2+4\|\Sigma\|_F^2`.
+    """
+    centred = rows - rows.mean(axis=0)
+    squares = (centred**2).sum(axis=1)
+    wide = centred.shape[1] > len(centred)
+    gram = (centred @ centred.T if wide else centred.T @ centred) / len(centred)  # of the same Frobenius norm
+    total = 2 * float((squares**2).mean()) + 2 * float(squares.mean()) ** 2 + 4 * float((gram**2).sum())
+    return float(total**0.25)

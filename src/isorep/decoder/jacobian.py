@@ -1,0 +1,361 @@
+"""Jacobians of decoders at many latents, within a limit of memory.
+
+Products with a decoder's Jacobian, for many rows and many directions at once.
+
+A forward product :math:`Jv` pushes a direction of the latents through the decoder; a reverse product
+:math:`J^\\top u` pulls a direction of the outputs back. Each is tried in the fastest way first: all directions
+together with ``torch.func``, then one by one, then by plain autograd, which takes what ``torch.func`` cannot
+transform. A forward product by plain autograd is the derivative of the reverse product, which is linear in ``u``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..representation import Array
+from ..rows import Progress, blocks, no_progress
+from ..storage.scratch import memory_size
+from .prepare import MEMORY, Latents, Ready, as_latents, import_torch, mixed_rows, prepared, same
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_LIVE = 4  # arrays of the largest step's size that are alive at once while directions pass through it
+_WORK = 2**27  # bytes beyond which larger blocks are slower: what is worked on leaves the caches
+
+
+def jacobian(
+    decoder: Any,
+    latents: Any,
+    *,
+    direction: str = "auto",
+    memory: float = MEMORY,
+    device: Any = None,
+    progress: Progress | None = None,
+) -> Array:
+    r"""The Jacobian of a decoder at each row of the latents.
+
+    .. math:: J_i=\frac{\partial g}{\partial z}(z_i)\in\mathbb R^{\text{outputs}\times d}
+
+    Parameters
+    ----------
+    decoder : callable
+        A torch module or a function that maps a batch (n, d) of latents to a batch (n, ...) of outputs, each row on
+        its own. It runs in evaluation mode, in the precision and on the device of its parameters; flags are restored.
+        Outputs are flattened.
+    latents : array, tensor, Representation or path
+        One row a latent. Rows with a shape, as in (n, c, h, w), reach the decoder in that shape, and the Jacobian is
+        over the flattened row.
+    direction : {"auto", "forward", "reverse"}
+        Forward takes one product a latent dimension, reverse one an output; auto takes the fewer.
+    memory : float
+        Bytes to work in, beside the array that is returned.
+    device : str or torch.device, optional
+        Compute on a copy of the module there.
+    progress : callable, optional
+        Called as ``progress(stage, done, total)``.
+
+    Returns
+    -------
+    (n, outputs, d) array
+        In the decoder's precision.
+
+    Examples
+    --------
+    >>> import torch, isorep
+    >>> isorep.decoder.jacobian(lambda z: torch.stack([z[:, 0] * z[:, 1], z[:, 1] ** 2], 1), [[2.0, 3.0]])
+    array([[[3., 2.],
+            [0., 6.]]])
+    """
+    with opened(decoder, latents, direction, memory, device) as jacobians:
+        ready, n = jacobians.ready, jacobians.latents.n
+        needed = n * ready.outputs * ready.d * ready.itemsize
+        if needed > 0.8 * (memory_size() or 2**40):
+            raise InputError(
+                f"{n} Jacobians of {ready.outputs} x {ready.d} take {needed / 2**30:.1f} GiB, more than this machine "
+                "has: take fewer rows, or singular_values, which holds few Jacobians at once"
+            )
+        found = np.empty((n, ready.outputs, ready.d), _numpy(ready))
+        for rows, block in jacobians.blocks(progress):
+            found[rows] = block.cpu().numpy()
+    return found
+
+
+@contextmanager
+def opened(decoder: Any, latents: Any, direction: str, memory: float, device: Any) -> Iterator[Jacobians]:
+    """The Jacobians of a decoder at these latents, to be computed block by block."""
+    if direction not in DIRECTIONS:
+        raise InputError(f"direction is {direction!r}; known are {', '.join(DIRECTIONS)}")
+    if not isinstance(memory, int | float | np.number) or not 1 <= memory < np.inf:
+        raise InputError(f"memory is {memory!r} where a number of bytes is needed")
+    given = as_latents(latents)
+    with prepared(decoder, given.rows(slice(0, 2)), given.row_shape, device, given.double) as ready:
+        ways = ways_of(ready, ready.tensor(given.rows(slice(0, 2))))
+        yield Jacobians(given, ready, ways, ways.chosen(direction), memory)
+
+
+@dataclass(frozen=True, eq=False)
+class Jacobians:
+    """Jacobians that are computed when they are asked for."""
+
+    latents: Latents
+    ready: Ready
+    ways: Ways
+    direction: str
+    memory: float
+
+    @property
+    def together(self) -> int:
+        """How many directions are pushed or pulled at once, at one row."""
+        total = self.ready.d if self.direction == "forward" else self.ready.outputs
+        return int(np.clip(self._work / 2 // self._direction_bytes, 1, total))
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows make a block."""
+        ready = self.ready
+        one = self.together * self._direction_bytes + ready.held * ready.itemsize + self._jacobian_bytes
+        return int(np.clip(self._work // one, 1, self.latents.n))
+
+    @property
+    def slices(self) -> int:
+        """In how many parts the Jacobian of one row is made, so that it fits."""
+        return int(np.ceil(self._jacobian_bytes / max(self.memory / 2, 1)))
+
+    @property
+    def _work(self) -> float:
+        return min(self.memory, _WORK)
+
+    @property
+    def _direction_bytes(self) -> int:
+        return _LIVE * self.ready.widest * self.ready.itemsize
+
+    @property
+    def _jacobian_bytes(self) -> int:
+        return self.ready.outputs * self.ready.d * (self.ready.itemsize + 16)  # also in double precision, and at work
+
+    def blocks(self, progress: Progress | None = None, columns: Array | None = None) -> Iterator[tuple[slice, Tensor]]:
+        """Row slices with their Jacobians, (r, outputs, d); with ``columns`` of these latents only."""
+        report = progress or no_progress
+        report("Jacobians", 0, self.latents.n)
+        for rows in blocks(self.latents.n, self.rows_at_once):
+            yield rows, self.at(rows, columns)
+            report("Jacobians", rows.stop, self.latents.n)
+
+    def at(self, rows: slice, columns: Array | None = None, outputs: slice | None = None) -> Tensor:
+        """The Jacobians at some rows, of some latents and outputs."""
+        z = self.ready.tensor(self.latents.rows(rows))
+        kept = np.arange(self.ready.d) if columns is None else columns
+        outputs = slice(0, self.ready.outputs) if outputs is None else outputs
+        found = self._forward(z, kept, outputs) if self.direction == "forward" else self._reverse(z, kept, outputs)
+        bad = ~import_torch().isfinite(found).flatten(1).all(1)
+        if bool(bad.any()):
+            row = rows.start + int(bad.nonzero()[0, 0])
+            raise InputError(f"the decoder's Jacobian is not finite at row {row} of {self.latents.name}")
+        return found
+
+    def _forward(self, z: Tensor, columns: Array, outputs: slice) -> Tensor:
+        torch, ready = import_torch(), self.ready
+        size = outputs.stop - outputs.start
+        images = torch.empty(len(z), len(columns), size, dtype=ready.dtype, device=ready.device)
+        push = self.ways.push(z)
+        for part in blocks(len(columns), self.together):
+            directions = _axes(torch.as_tensor(columns[part]), ready.d, ready, len(z))
+            images[:, part] = push(directions)[:, :, outputs].permute(1, 0, 2)
+        return images.mT  # type: ignore[no-any-return]
+
+    def _reverse(self, z: Tensor, columns: Array, outputs: slice) -> Tensor:
+        torch, ready = import_torch(), self.ready
+        size = outputs.stop - outputs.start
+        found = torch.empty(len(z), size, len(columns), dtype=ready.dtype, device=ready.device)
+        chosen = torch.as_tensor(columns, device=ready.device)
+        pull = self.ways.pull(z)
+        for part in blocks(size, self.together):
+            places = torch.arange(outputs.start + part.start, outputs.start + part.stop)
+            pulled = pull(_axes(places, ready.outputs, ready, len(z)))
+            found[:, part] = pulled[:, :, chosen].permute(1, 0, 2)
+        return found  # type: ignore[no-any-return]
+
+
+def _axes(places: Tensor, size: int, ready: Ready, rows: int) -> Tensor:
+    """Unit vectors along some axes, the same at every row: (k, rows, size)."""
+    torch = import_torch()
+    units = torch.zeros(len(places), size, dtype=ready.dtype, device=ready.device)
+    units[torch.arange(len(places)), places] = 1
+    return units[:, None].expand(-1, rows, -1)  # type: ignore[no-any-return]
+
+
+def _numpy(ready: Ready) -> Any:
+    return np.float64 if str(ready.dtype) == "torch.float64" else np.float32
+
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    Product = Callable[[Tensor], Tensor]  # (k, r, inputs) -> (k, r, outputs): k directions at each of r rows
+    Way = Callable[[Ready, Tensor], Product]
+
+DIRECTIONS = ("auto", "forward", "reverse")
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How a decoder's products are made; None where there is no way."""
+
+    ready: Ready
+    forward: Way | None
+    reverse: Way | None
+    plain: bool  # plain autograd is needed, so rows are also decoded one by one to see that none depends on another
+
+    def push(self, z: Tensor) -> Product:
+        """Forward products at these rows."""
+        if self.forward is None:
+            raise InputError("torch has no forward product of this decoder: it cannot be differentiated twice")
+        self._require_apart(z)
+        return self.forward(self.ready, z)
+
+    def pull(self, z: Tensor) -> Product:
+        """Reverse products at these rows."""
+        if self.reverse is None:
+            raise blocked()
+        self._require_apart(z)
+        return self.reverse(self.ready, z)
+
+    def chosen(self, direction: str) -> str:
+        """The direction to make a whole Jacobian in: the side with fewer dimensions, where there is a way."""
+        if direction != "auto":
+            return direction
+        preferred = "forward" if self.ready.d <= self.ready.outputs else "reverse"
+        available = {"forward": self.forward, "reverse": self.reverse}
+        other = "reverse" if preferred == "forward" else "forward"
+        return preferred if available[preferred] is not None else other
+
+    def _require_apart(self, z: Tensor) -> None:
+        if not self.plain or len(z) == 1:
+            return
+        torch = import_torch()
+        alone = torch.cat([self.ready.function(z[row : row + 1]) for row in range(len(z))])
+        if not same(self.ready.function(z), alone):
+            raise mixed_rows()
+
+
+def ways_of(ready: Ready, z: Tensor) -> Ways:
+    """Try the ways on two directions at up to two rows."""
+    torch = import_torch()
+    _require_gradient(ready, z)
+    down = torch.ones(2, len(z), ready.d, dtype=ready.dtype, device=ready.device)
+    up = torch.ones(2, len(z), ready.outputs, dtype=ready.dtype, device=ready.device)
+    forward = _first(ready, z, down, (_push_together, _push_one_by_one, _push_plain))
+    reverse = _first(ready, z, up, (_pull_together, _pull_one_by_one, _pull_plain))
+    if forward is None and reverse is None:
+        raise blocked()
+    # Control flow that depends on values keeps torch.func from mapping over rows, and may depend on several of them.
+    plain = forward is not _push_together or reverse is not _pull_together or not _maps_over_rows(ready, z)
+    return Ways(ready, forward, reverse, plain)
+
+
+def blocked() -> InputError:
+    """The error for a decoder that cannot be differentiated."""
+    return InputError(
+        "the decoder cannot be differentiated: no gradient reaches its input (torch.no_grad, .detach(), .numpy() or "
+        "rounding inside)"
+    )
+
+
+def _require_gradient(ready: Ready, z: Tensor) -> None:
+    """Refuse a decoder whose output autograd does not trace back to its input; zeros would be believed."""
+    torch = import_torch()
+    with torch.enable_grad():
+        z = z.detach().clone().requires_grad_()
+        y = ready.function(z)
+        if not y.requires_grad or torch.autograd.grad(y.sum(), z, allow_unused=True)[0] is None:
+            raise blocked()
+
+
+def _first(ready: Ready, z: Tensor, directions: Tensor, ways: tuple[Way, ...]) -> Way | None:
+    for way in ways:
+        try:
+            way(ready, z)(directions)
+        except Exception:  # what torch raises for what it cannot transform differs from case to case
+            continue
+        return way
+    return None
+
+
+def _maps_over_rows(ready: Ready, z: Tensor) -> bool:
+    torch = import_torch()
+    try:
+        torch.func.vmap(lambda row: ready.function(row[None])[0])(z)
+    except Exception:  # as above
+        return False
+    return True
+
+
+def _push_together(ready: Ready, z: Tensor) -> Product:
+    func: Any = import_torch().func
+
+    def product(v: Tensor) -> Tensor:
+        return func.vmap(lambda each: func.jvp(ready.function, (z,), (each,))[1])(v)  # type: ignore[no-any-return]
+
+    return product
+
+
+def _push_one_by_one(ready: Ready, z: Tensor) -> Product:
+    torch = import_torch()
+
+    def product(v: Tensor) -> Tensor:
+        return torch.stack([torch.func.jvp(ready.function, (z,), (each,))[1] for each in v])  # type: ignore[no-any-return]
+
+    return product
+
+
+def _push_plain(ready: Ready, z: Tensor) -> Product:
+    torch = import_torch()
+    with torch.enable_grad():
+        z = z.detach().clone().requires_grad_()
+        y = ready.function(z)
+        u = torch.zeros_like(y, requires_grad=True)
+        (pulled,) = torch.autograd.grad(y, z, u, create_graph=True)
+
+    def product(v: Tensor) -> Tensor:
+        return torch.stack([torch.autograd.grad(pulled, u, each, retain_graph=True)[0] for each in v])  # type: ignore[no-any-return]
+
+    return product
+
+
+def _pull_together(ready: Ready, z: Tensor) -> Product:
+    torch = import_torch()
+    _, pull = torch.func.vjp(ready.function, z)
+
+    def product(u: Tensor) -> Tensor:
+        return torch.func.vmap(lambda each: pull(each)[0])(u)  # type: ignore[no-any-return]
+
+    return product
+
+
+def _pull_one_by_one(ready: Ready, z: Tensor) -> Product:
+    torch = import_torch()
+    _, pull = torch.func.vjp(ready.function, z)
+
+    def product(u: Tensor) -> Tensor:
+        return torch.stack([pull(each)[0] for each in u])  # type: ignore[no-any-return]
+
+    return product
+
+
+def _pull_plain(ready: Ready, z: Tensor) -> Product:
+    torch = import_torch()
+    with torch.enable_grad():
+        z = z.detach().clone().requires_grad_()
+        y = ready.function(z)
+
+    def product(u: Tensor) -> Tensor:
+        return torch.stack([torch.autograd.grad(y, z, each, retain_graph=True)[0] for each in u])  # type: ignore[no-any-return]
+
+    return product

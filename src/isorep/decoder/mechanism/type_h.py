@@ -1,0 +1,264 @@
+r"""Type H_n: derivatives across blocks where the decoder is smooth, and swaps of whole blocks for any decoder.
+
+Higher derivatives as symmetric forms on a block: does the block split, and is it separable from the others?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+
+import numpy as np
+
+from ...representation import Array
+from .views import Frame, View
+
+_PAIRS = 60  # of blocks that are swapped, drawn at random beyond
+
+
+@dataclass(frozen=True, eq=False)
+class Derivatives:
+    """What derivatives of one order say at each sample: ``ratios`` of cross-block to all, and ``sizes`` of all.
+
+    ``separations`` and ``states`` hold the figures of every block at each tolerance: (tolerances, samples, K).
+    """
+
+    ratios: Array
+    sizes: Array
+    separations: Array
+    states: Array
+
+
+def derivatives(
+    view: View,
+    rows: Array,
+    frames: Sequence[Frame],
+    blocks: Sequence[Array],
+    order: int,
+    tolerances: Sequence[float],
+    rng: np.random.Generator,
+) -> Derivatives:
+    r"""Cross-block derivatives of an order, relative to all of that order, in the whitened coordinates of each block.
+
+    .. math:: h=\frac{\|(D^n_{i,j}g)_{i\ne j}\|_F}{\|D^ng\|_F},\qquad 0/0=0.
+    """
+    assert view.derivatives is not None
+    labels = np.empty(view.d, dtype=int)
+    for number, block in enumerate(blocks):
+        labels[block] = number
+    step = view.rows_at_once(order)
+    ratios, sizes, apart, states = [], [], [], []
+    for start in range(0, len(rows), step):
+        lower = [view.derivatives(rows[start : start + step], each) for each in range(2, order + 1)]
+        for place in range(len(lower[-1])):
+            here = frames[start + place]
+            size, ratio = _across(lower[-1][place], here, labels)
+            sizes.append(size)
+            ratios.append(ratio)
+            pieces = [_whitened(each[place], here) for each in lower]
+            found = [_of_blocks(pieces, here, tolerance, rng) for tolerance in tolerances]
+            apart.append([each[0] for each in found])
+            states.append([each[1] for each in found])
+    return Derivatives(
+        np.array(ratios),
+        np.array(sizes),
+        np.swapaxes(np.array(apart, dtype=float), 0, 1),
+        np.swapaxes(np.array(states, dtype=object), 0, 1),
+    )
+
+
+def swaps(
+    view: View, rows: Array, blocks: Sequence[Array], order: int, rng: np.random.Generator
+) -> tuple[Array, Array, int]:
+    r"""The interaction of two blocks over finite steps, relative to what the steps do alone; and its rounding error.
+
+    For :math:`n=2` two rows s, t exchange blocks, :math:`g(s)-g(s^i)-g(s^j)+g(s^{ij})`; for :math:`n=3` the interaction
+    of half steps towards t in blocks i and j is taken again after half a step of all latents towards a third row. All
+    points lie in the convex hull of the rows. Returns the largest ratio at each row, the error it may have, and how
+    many pairs of blocks were left out.
+    """
+    n = len(rows)
+    pairs = [(i, j) for i in range(len(blocks)) for j in range(i + 1, len(blocks))]
+    left_out = max(0, len(pairs) - _PAIRS)
+    if left_out:
+        pairs = [pairs[place] for place in np.sort(rng.choice(len(pairs), _PAIRS, replace=False))]
+    if n < 2 or not pairs:
+        return np.zeros(n), np.zeros(n), left_out
+    shifts = rng.integers(1, n, size=2)
+    towards = (np.roll(rows, int(shifts[0]), axis=0) - rows) * (1.0 if order == 2 else 0.5)
+    third = 0.5 * (np.roll(rows, int(shifts[1]), axis=0) - rows)
+    ratios, errors = np.zeros(n), np.zeros(n)
+    for i, j in pairs:
+        steps = [_only(towards, blocks[i]), _only(towards, blocks[j])] + ([third] if order == 3 else [])
+        ratio, error = _interaction(view, rows, steps)
+        errors = np.where(ratio > ratios, error, errors)
+        ratios = np.maximum(ratios, ratio)
+    return ratios, errors, left_out
+
+
+def bends(view: View, rows: Array, order: int = 2) -> float:
+    """How far the decoder is from a polynomial of lower order along lines: differences, relative to the chords.
+
+    Order 2 asks for an affine map, by three points of each line, and order 3 for a quadratic one, by four.
+    """
+    if len(rows) < 2:
+        return 0.0
+    other = np.roll(rows, 1, axis=0)
+    points = np.stack([view.outputs(rows + step * (other - rows)) for step in np.linspace(0.0, 1.0, order + 1)])
+    chords = np.linalg.norm(points[-1] - points[0], axis=1)
+    gaps = np.linalg.norm(np.diff(points, n=order, axis=0)[0], axis=1) / 2 ** (order - 1)
+    return float((gaps / np.where(chords > 0, chords, 1.0)).max())
+
+
+def _interaction(view: View, rows: Array, steps: Sequence[Array]) -> tuple[Array, Array]:
+    total, alone, largest = np.zeros(()), np.zeros(len(rows)), np.zeros(len(rows))
+    base = view.outputs(rows)
+    for mask in range(2 ** len(steps)):
+        taken = [step for place, step in enumerate(steps) if mask >> place & 1]
+        found = base if not taken else view.outputs(rows + sum(taken))
+        total = total + (-1) ** len(taken) * found
+        largest = np.maximum(largest, np.linalg.norm(found, axis=1))
+        if len(taken) == 1:
+            alone = alone + np.linalg.norm(found - base, axis=1)
+    size = np.linalg.norm(total, axis=1)
+    scale = np.where(alone > 0, alone, 1.0)
+    rounding = 2 ** len(steps) * 10 * view.rounding * largest / scale
+    return np.where(alone > 0, size / scale, 0.0), rounding
+
+
+def _only(steps: Array, block: Array) -> Array:
+    kept = np.zeros_like(steps)
+    kept[:, block] = steps[:, block]
+    return kept
+
+
+def _across(tensor: Array, here: Frame, labels: Array) -> tuple[float, float]:
+    """The size of all derivatives (outputs, d, ...) as they came, and the share of those with two blocks, whitened."""
+    size = float(np.linalg.norm(tensor))
+    whitened = _whitened(tensor, here)
+    order = tensor.ndim - 1
+    if here.unwhiten is not None:
+        labels = np.concatenate([np.full(place.stop - place.start, k) for k, place in enumerate(here.places)])
+    grids = np.meshgrid(*[labels] * order, indexing="ij")
+    crossing = np.zeros(grids[0].shape, dtype=bool)
+    for grid in grids[1:]:
+        crossing |= grid != grids[0]
+    total = float(np.linalg.norm(whitened))
+    return size, float(np.linalg.norm(whitened[:, crossing])) / total if total > 0 else 0.0
+
+
+def _whitened(tensor: Array, here: Frame) -> Array:
+    if here.unwhiten is None:
+        return tensor
+    for axis in range(1, tensor.ndim):
+        tensor = np.moveaxis(np.tensordot(tensor, here.unwhiten, (axis, 0)), -1, axis)
+    return tensor
+
+
+def _of_blocks(
+    lower: Sequence[Array], here: Frame, tolerance: float, rng: np.random.Generator
+) -> tuple[list[float], list[str]]:
+    """Separation and irreducibility of every block by its highest derivatives."""
+    if here.unwhiten is None:
+        return [np.nan] * len(here.places), ["undecided"] * len(here.places)
+    tensor = lower[-1]
+    scale = float(np.linalg.norm(tensor))
+    apart, states = [], []
+    own = [_distinct(tensor, np.arange(place.start, place.stop)) for place in here.places]
+    below = [here.values, *(_distinct(each, np.arange(each.shape[1])) for each in lower[:-1])]
+    for number, place in enumerate(here.places):
+        inside = tensor[np.ix_(np.arange(len(tensor)), *[np.arange(place.start, place.stop)] * (tensor.ndim - 1))]
+        k = place.stop - place.start
+        forms = np.moveaxis(inside.reshape(len(tensor), k, k, -1), -1, 1).reshape(-1, k, k)
+        states.append(splits(forms, tolerance, scale, rng))
+        others = [each for other, each in enumerate(own) if other != number]
+        sine = separation(own[number], [*others, *below], tolerance)
+        apart.append(np.nan if sine is None else sine)
+    return apart, states
+
+
+def _distinct(tensor: Array, places: Array) -> Array:
+    """The distinct derivatives within some coordinates, as columns, in units of the largest of all."""
+    chosen = list(combinations_with_replacement(places, tensor.ndim - 1))
+    found = np.stack([tensor[:, *each] for each in chosen], axis=1)
+    largest = float(np.linalg.norm(tensor, axis=0).max(initial=0.0))
+    return found / largest if largest > 0 else found
+
+
+IRREDUCIBLE, REDUCIBLE, DEGENERATE = "irreducible", "reducible", "degenerate"
+_APART = 1e-3  # eigenvalues of a unit matrix that differ by more are two
+
+
+def splits(forms: Array, tolerance: float, scale: float, rng: np.random.Generator) -> str:
+    r"""Whether a block's forms (m, k, k) are a direct sum in some basis: :math:`u^\top F_nv=0` for all n.
+
+    A splitting is an idempotent among the matrices X that are self-adjoint for every form,
+    :math:`F_nX=X^\top F_n`. These are closed under polynomials, so a generic one of them has two separate groups of
+    eigenvalues exactly where a splitting exists. A direction that no form sees makes the block ``degenerate``: it
+    splits off any complement.
+
+    Parameters
+    ----------
+    forms : array (m, k, k)
+        Symmetric.
+    tolerance : float
+        Singular values below this share of the largest are zero.
+    scale : float
+        The size of all derivatives together; forms below ``tolerance`` of it are zero.
+    rng : numpy.random.Generator
+        Draws the generic matrix.
+    """
+    k = forms.shape[1]
+    flat = forms.reshape(-1, k)
+    sizes = np.linalg.svd(flat, compute_uv=False) if len(flat) else np.zeros(k)
+    if sizes[0] <= tolerance * scale or sizes[0] == 0 or len(sizes) < k or sizes[-1] <= tolerance * sizes[0]:
+        return DEGENERATE
+    if k == 1:
+        return IRREDUCIBLE
+    _, values, right = np.linalg.svd(forms.reshape(len(forms), -1), full_matrices=False)
+    few = (values[:, None] * right)[values > 0].reshape(-1, k, k)
+    upper = np.triu_indices(k, 1)
+    columns = []
+    for place in range(k * k):
+        unit = np.zeros((k, k))
+        unit.flat[place] = 1.0
+        product = few @ unit
+        columns.append((product - product.swapaxes(1, 2))[:, *upper].ravel())
+    system = np.stack(columns, axis=1)
+    _, strengths, right = np.linalg.svd(system, full_matrices=True)
+    strengths = np.concatenate([strengths, np.zeros(k * k - len(strengths))])
+    kernel = right[strengths <= tolerance * max(strengths[0], 1e-300)]
+    if len(kernel) <= 1:
+        return IRREDUCIBLE
+    generic = (rng.normal(size=len(kernel)) @ kernel).reshape(k, k)
+    roots = np.linalg.eigvals(generic / np.linalg.norm(generic))
+    apart = max(np.ptp(roots.real), np.ptp(np.abs(roots.imag)))
+    return REDUCIBLE if apart > _APART else IRREDUCIBLE
+
+
+def separation(own: Array, others: Sequence[Array], tolerance: float) -> float | None:
+    r"""The sine of the least angle between the span of a block's derivatives and all that must not imitate them.
+
+    0 means that the spans meet, so :math:`\operatorname{rank}[V\,W]<\operatorname{rank}V+\operatorname{rank}W`; None
+    where the block has no derivatives of this order at all. Columns come in units of the largest of their order.
+    """
+    left = _orthonormal(own, tolerance)
+    right = _orthonormal(np.concatenate(others, axis=1), tolerance)
+    if left.shape[1] == 0:
+        return None
+    if left.shape[1] + right.shape[1] > len(own):
+        return 0.0
+    cosine = np.linalg.svd(left.T @ right, compute_uv=False).max(initial=0.0)
+    return float(np.sqrt(max(0.0, 1.0 - min(cosine, 1.0) ** 2)))
+
+
+def _orthonormal(columns: Array, tolerance: float) -> Array:
+    if columns.size == 0:
+        return np.zeros((len(columns), 0))
+    norms = np.linalg.norm(columns, axis=0)
+    kept = norms > tolerance
+    if not kept.any():
+        return np.zeros((len(columns), 0))
+    left, values, _ = np.linalg.svd(columns[:, kept] / norms[kept], full_matrices=False)
+    return np.asarray(left[:, values > tolerance * values[0]])

@@ -1,0 +1,431 @@
+"""A decoder made ready: on one device, in one precision, in evaluation mode, and found to decode rows one by one.
+
+Latents from whatever the caller has: arrays, tensors, representations or files, one row an example.
+
+The steps that a decoder takes: how large their results are, and which have kinks.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InputError, missing_extra
+from ..representation import Array, Matrix, Representation, as_representation
+from ..rows import read_rows, refuse_non_finite, select
+from ..storage import read
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+MEMORY = 2**30  # bytes that a call may work in, beside what it returns
+_SAME = {"float32": 1e-3, "float64": 1e-7}  # how close two ways to decode a row must come, of the largest output
+_HARMLESS = (  # what torch says about decoders that branch on values, and about steps that it maps slowly
+    "Converting a tensor with requires_grad=True to a scalar",
+    "There is a performance drop because we have not yet implemented",
+    ".*`torch.jit.* is deprecated",
+)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A decoder as a function of flat rows, (r, d) to (r, outputs), with what planning needs to know about it.
+
+    ``widest`` and ``held`` count the numbers that one row needs in the largest step and in all steps together, and
+    ``kinks`` names the steps that have no derivative somewhere.
+    """
+
+    function: Callable[[torch.Tensor], torch.Tensor]
+    dtype: torch.dtype
+    device: torch.device
+    d: int
+    outputs: int
+    output_shape: tuple[int, ...]
+    widest: int
+    held: int
+    kinks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def tensor(self, rows: Array) -> torch.Tensor:
+        """Rows as a tensor that this decoder takes."""
+        import torch
+
+        return torch.as_tensor(np.array(rows, order="C"), dtype=self.dtype, device=self.device)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number in the decoder's precision."""
+        return int(self.dtype.itemsize)
+
+
+@contextmanager
+def prepared(
+    decoder: Any, sample: Array, row_shape: tuple[int, ...], device: Any = None, double: bool = False
+) -> Iterator[Ready]:
+    """The decoder, ready for rows like those of ``sample``; whatever was changed about it is put back afterwards.
+
+    ``sample`` holds up to two flat rows and ``row_shape`` is the shape that the decoder wants a row in; ``double``
+    says that the latents come in double precision, which decides where the decoder has no parameters.
+    """
+    torch = import_torch()
+    if not callable(decoder):
+        raise InputError(f"the decoder is a {type(decoder).__name__}: pass a torch module or a function of a batch")
+    modules = modules_of(decoder)
+    notes: list[str] = []
+    decoder, modules, dtype, place = _placed(decoder, modules, device, notes)
+    with _evaluating(modules), _differentiable_attention(), torch.no_grad(), warnings.catch_warnings():
+        for message in _HARMLESS:
+            warnings.filterwarnings("ignore", message=message)
+        candidates = [dtype] if dtype is not None else [torch.float64 if double else torch.float32, torch.float32]
+        yield _checked(decoder, sample, row_shape, candidates, place, notes)
+
+
+def import_torch() -> Any:
+    """Torch, or the error that names the extra."""
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise missing_extra("torch", "torch", "a decoder's Jacobian") from None
+    return torch
+
+
+def modules_of(decoder: Any) -> list[nn.Module]:
+    """The torch modules that a decoder is or calls: itself, the owner of a method, what a function closes over."""
+    torch = import_torch()
+    if isinstance(decoder, torch.nn.Module):
+        return [decoder]
+    if isinstance(decoder, functools.partial):
+        return [module for part in (decoder.func, *decoder.args) for module in modules_of(part)]
+    owner = getattr(decoder, "__self__", None)
+    if isinstance(owner, torch.nn.Module):
+        return [owner]
+    if inspect.isfunction(decoder):
+        used = inspect.getclosurevars(decoder)
+        values = [*used.nonlocals.values(), *used.globals.values()]
+        return [value for value in values if isinstance(value, torch.nn.Module)]
+    held = getattr(decoder, "__dict__", {}).values()
+    return [value for value in held if isinstance(value, torch.nn.Module)]
+
+
+def _placed(
+    decoder: Any, modules: list[nn.Module], device: Any, notes: list[str]
+) -> tuple[Any, list[nn.Module], torch.dtype | None, torch.device]:
+    """Where and in which precision to compute; a copy of the module where it cannot stay as it is."""
+    torch = import_torch()
+    tensors = [each for module in modules for each in (*module.parameters(), *module.buffers())]
+    floating = [each for each in tensors if each.dtype.is_floating_point]
+    dtype = floating[0].dtype if floating else None
+    home = floating[0].device if floating else torch.device("cpu")
+    place = home if device is None else _device(device)
+    half = dtype is not None and dtype not in (torch.float32, torch.float64)
+    if not half and place == home:
+        return decoder, modules, dtype, place
+    if not floating:
+        return decoder, modules, dtype, place
+    if not isinstance(decoder, torch.nn.Module) or isinstance(decoder, torch.jit.ScriptModule):
+        what = f"in {_named(dtype)}" if half else f"on {home}"
+        raise InputError(f"the decoder's parameters are {what} and it cannot be copied: convert it first")
+    if half:
+        notes.append(f"the decoder's parameters are stored in {_named(dtype)}; Jacobians were computed in float32")
+        dtype = torch.float32
+    decoder = copy.deepcopy(decoder).to(device=place, dtype=dtype)
+    return decoder, [decoder], dtype, place
+
+
+def _device(device: Any) -> torch.device:
+    torch = import_torch()
+    try:
+        place = torch.device(device)
+        torch.empty(1, device=place)
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise InputError(f"torch cannot use the device {device!r}: {str(error).splitlines()[0]}") from None
+    return torch.empty(0, device=place).device  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _evaluating(modules: list[nn.Module]) -> Iterator[None]:
+    """Evaluation mode, each module's own flag restored at the end."""
+    flags = [[(part, getattr(part, "training", False)) for part in module.modules()] for module in modules]
+    try:
+        for module, parts in zip(modules, flags, strict=True):
+            if any(flag for _, flag in parts):
+                _evaluate(module)
+        yield
+    finally:
+        for module, parts in zip(modules, flags, strict=True):
+            if any(flag for _, flag in parts) and not any(part.training for part, _ in parts):
+                if parts[0][1]:
+                    module.train()  # a module may do more here than set the flag
+                for part, flag in parts:
+                    part.training = flag
+
+
+@contextmanager
+def _differentiable_attention() -> Iterator[None]:
+    """Attention in steps that have forward derivatives; its fused kernels have none."""
+    torch = import_torch()
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+def _evaluate(module: nn.Module) -> None:
+    try:
+        module.eval()
+    except NotImplementedError:  # an exported program has its mode built in
+        return
+
+
+def _checked(
+    decoder: Any,
+    sample: Array,
+    row_shape: tuple[int, ...],
+    dtypes: list[torch.dtype],
+    place: torch.device,
+    notes: list[str],
+) -> Ready:
+    """The decoder as a flat function, after a few rows have told that it is one."""
+    torch = import_torch()
+    flat = _flat(decoder, row_shape)
+    for dtype in dtypes:
+        rows = torch.as_tensor(np.array(sample, order="C"), dtype=dtype, device=place)
+        if len(rows) == 1:
+            rows = torch.cat([rows, 0.9 * rows + 0.1])
+        try:
+            together = decoder(rows.reshape(len(rows), *row_shape))
+        except InputError:
+            raise
+        except Exception as error:  # whatever the user's code raises
+            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            failure = InputError(f"the decoder fails on rows of shape {row_shape}: {said[:300]}")
+            failure.__cause__ = error
+            continue
+        shape = _output_shape(together, len(rows))
+        outputs = int(np.prod(shape, dtype=np.int64))
+        again, alone = flat(rows), _alone(flat, rows)
+        _require_rows(together.reshape(len(rows), -1), again, alone)
+        widest, held, kinks = widths(flat, rows[:1], getattr(decoder, "rows_at_least", 1))
+        d = sample.shape[1]
+        return Ready(
+            _guarded(flat), dtype, place, d, outputs, shape, max(widest, outputs, d), held, kinks, tuple(notes)
+        )
+    raise failure
+
+
+def _flat(decoder: Any, row_shape: tuple[int, ...]) -> Callable[[torch.Tensor], torch.Tensor]:
+    def function(rows: torch.Tensor) -> torch.Tensor:
+        found = decoder(rows.reshape(rows.shape[0], *row_shape))
+        return found.reshape(rows.shape[0], -1)  # type: ignore[no-any-return]
+
+    return function
+
+
+def _guarded(flat: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """What the decoder raises for other rows than the first two, in a sentence."""
+
+    def function(rows: torch.Tensor) -> torch.Tensor:
+        try:
+            return flat(rows)
+        except InputError:
+            raise
+        except Exception as error:  # whatever the user's code raises
+            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise InputError(f"the decoder fails on a batch of {rows.shape[0]} rows: {said[:300]}") from error
+
+    return function
+
+
+def _output_shape(found: Any, rows: int) -> tuple[int, ...]:
+    torch = import_torch()
+    if not isinstance(found, torch.Tensor):
+        part = "['name']" if isinstance(found, Mapping) else "[0]"
+        hint = "" if found is None else f": wrap it, as in lambda z: decoder(z){part}"
+        raise InputError(f"the decoder returns an object of type {type(found).__name__} where a tensor is needed{hint}")
+    if not found.dtype.is_floating_point:
+        raise InputError(f"the decoder returns {_named(found.dtype)} numbers where floating point is needed")
+    if found.dim() == 0 or found.shape[0] != rows:
+        raise InputError(
+            f"the decoder maps {rows} rows to shape {tuple(found.shape)}: it must map a batch of latents (n, ...) to a "
+            "batch of outputs (n, ...)"
+        )
+    if found.numel() == 0:
+        raise InputError("the decoder returns no numbers")
+    return tuple(int(size) for size in found.shape[1:])
+
+
+def _alone(flat: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
+    try:
+        return flat(rows[:1])
+    except Exception as error:  # whatever the user's code raises
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"the decoder takes two rows and fails on one: {said[:300]}") from error
+
+
+def _require_rows(together: torch.Tensor, again: torch.Tensor, alone: torch.Tensor) -> None:
+    """Refuse a decoder that draws random numbers, or whose rows influence each other."""
+    torch = import_torch()
+    if not bool(torch.isfinite(together[0]).all()):
+        raise InputError("the decoder's output is not finite at the first row")
+    if not same(together[0], again[0]):
+        raise InputError("the decoder gives another output for the same latents when called again: it draws at random")
+    if not same(together[0], alone[0]):
+        raise mixed_rows()
+
+
+def same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two outputs agree as far as the order of sums allows."""
+    scale = max(float(one.abs().max()), float(other.abs().max()), 1e-30)
+    return bool((one - other).abs().max() <= _SAME.get(_named(one.dtype), 1e-2) * scale)
+
+
+def mixed_rows() -> InputError:
+    """The error for a decoder whose rows influence each other."""
+    return InputError(
+        "the decoder's output for a row depends on the other rows of the batch (statistics or attention over the "
+        "batch), so it has no Jacobian of a row: make it decode each row on its own"
+    )
+
+
+def _named(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+@dataclass(frozen=True, eq=False)
+class Latents:
+    """Flat rows, the shape a decoder wants each of them in, and what to call them."""
+
+    values: Matrix
+    row_shape: tuple[int, ...]
+    name: str
+    ids: Array | None = None
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return int(self.values.shape[0])
+
+    @property
+    def d(self) -> int:
+        """The number of latents."""
+        return int(self.values.shape[1])
+
+    @property
+    def double(self) -> bool:
+        """Whether they are in double precision."""
+        return bool(np.dtype(self.values.dtype).itemsize >= 8)
+
+    def rows(self, part: slice | Array) -> Array:
+        """Some rows in memory."""
+        return read_rows(self.values, part)
+
+    def chosen(self, rows: Array) -> Latents:
+        """Some rows, in this order."""
+        ids = None if self.ids is None else self.ids[rows]
+        return Latents(select(self.values, rows), self.row_shape, self.name, ids)
+
+
+def as_latents(given: Any, name: str = "latents") -> Latents:
+    """Latents as flat rows; arrays with more than two axes are flattened and their row shape is remembered.
+
+    Values that are not finite are refused.
+    """
+    if isinstance(given, Latents):
+        return given
+    if isinstance(given, str | Path):
+        given = read(given)
+    row_shape = None
+    if not isinstance(given, Representation) and len(getattr(given, "shape", ())) > 2:
+        row_shape = tuple(int(size) for size in given.shape[1:])
+        if 0 in given.shape:
+            raise InputError(f"{name} is empty: its shape is {tuple(given.shape)}")
+        given = given.reshape(given.shape[0], -1)
+    found = as_representation(given, name)
+    label = found.name or name
+    refuse_non_finite(found.values, label)
+    return Latents(found.values, row_shape or (found.shape[1],), label, found.ids)
+
+
+_KINKED = {
+    "relu": "ReLU",
+    "threshold": "ReLU",
+    "leaky_relu": "LeakyReLU",
+    "rrelu": "RReLU",
+    "prelu": "PReLU",
+    "_prelu_kernel": "PReLU",
+    "hardtanh": "hard tanh",
+    "hardsigmoid": "hard sigmoid",
+    "hardswish": "hard swish",
+    "clamp": "clamp",
+    "clamp_min": "clamp",
+    "clamp_max": "clamp",
+    "abs": "absolute value",
+    "maximum": "maximum",
+    "minimum": "minimum",
+    "max_pool2d_with_indices": "max pooling",
+    "max_pool3d_with_indices": "max pooling",
+    "adaptive_max_pool2d": "max pooling",
+    "amax": "maximum",
+    "amin": "minimum",
+    "sort": "sorting",
+    "topk": "sorting",
+    "floor": "rounding",
+    "ceil": "rounding",
+    "sign": "sign",
+    "softshrink": "soft shrinkage",
+    "hardshrink": "hard shrinkage",
+    "round": "rounding",
+}
+
+
+def widths(
+    function: Callable[[torch.Tensor], torch.Tensor], row: torch.Tensor, least: int
+) -> tuple[int, int, tuple[str, ...]]:
+    """Numbers a row in the largest step and in all steps, which two rows take more than one does; and the kinks.
+
+    ``least`` is the number of rows that the decoder always works on at once.
+    """
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Steps(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __init__(self) -> None:
+            super().__init__()  # type: ignore[no-untyped-call]
+            self.sizes: list[int] = []
+            self.names: set[str] = set()
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            out = func(*args, **(kwargs or {}))
+            results = out if isinstance(out, tuple | list) else [out]
+            self.sizes.append(sum(int(each.numel()) for each in results if hasattr(each, "numel")))
+            self.names.add(func.overloadpacket.__name__.rstrip("_"))
+            return out
+
+    watched = []
+    try:
+        for count in (least, 2 * least):
+            with Steps() as mode:
+                function(row.expand(count, -1))
+            watched.append(mode)
+    except Exception:  # programs that cannot be watched are planned for by their output alone
+        return 4 * row.shape[1], 16 * row.shape[1], ()
+    one, two = watched
+    kinks = tuple(sorted({_KINKED[name] for name in one.names & set(_KINKED)}))
+    if len(one.sizes) != len(two.sizes):
+        return max(one.sizes), sum(one.sizes), kinks
+    growth = [max(more - less, 0) // least for less, more in zip(one.sizes, two.sizes, strict=True)]
+    return max(growth, default=1), sum(growth), kinks

@@ -1,0 +1,320 @@
+"""Documents, one after the other: lines of a file, files of a folder, records of jsonl or parquet.
+
+Documents as windows of tokens that a model takes, and batches of windows of about one length.
+
+A document longer than the context is cut into windows one after the other, without overlap; each gets the special
+tokens that the tokenizer puts around a text, while ids of tokens are taken as they are. All windows of a document
+belong to it.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, missing_extra
+from ..models.load import said
+from ..representation import Array
+from .passes import Batch
+
+_LONGEST = 2**28  # bytes of one line or file
+_IDS = ("id", "ids")
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text (or the ids of its tokens) with its id, and the group it belongs to where that is not itself."""
+
+    id: int | str
+    content: Any
+    group: int | str | None = None
+
+
+class Documents(ABC):
+    """Documents that are read one by one."""
+
+    kind = "text"
+    name: str
+    count: int | None = None
+    paths: tuple[Path, ...] = ()
+    told: str = ""
+    has_groups = False
+
+    @abstractmethod
+    def _all(self) -> Iterator[Document]:
+        """Every document from the first on."""
+
+    def __iter__(self) -> Iterator[Document]:
+        seen: set[str] = set()
+        for number, document in enumerate(islice(self._all(), self.count)):
+            if str(document.id) in seen:
+                raise InputError(f"{self.name}: document {number} has the id {document.id!r}, as an earlier one has")
+            seen.add(str(document.id))
+            yield document
+
+
+class Texts(Documents):
+    """A list of texts, numbered from 0."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self.name, self.count, self._texts = "texts", len(texts), texts
+        self.told = str(hash_of(texts))
+
+    def _all(self) -> Iterator[Document]:
+        return (Document(number, text) for number, text in enumerate(self._texts))
+
+
+class TextFile(Documents):
+    """One document a line, numbered from 0; empty lines count."""
+
+    def __init__(self, path: Path) -> None:
+        self.name, self.paths = path.name, (path,)
+        self.count = sum(1 for _ in _lines(path))
+
+    def _all(self) -> Iterator[Document]:
+        return (Document(number, line) for number, line in enumerate(_lines(self.paths[0])))
+
+
+class TextFolder(Documents):
+    """One document a ``.txt`` file, named by its path in the folder."""
+
+    def __init__(self, folder: Path, files: list[Path]) -> None:
+        self.name, self.count, self.paths, self._folder = folder.name, len(files), tuple(files), folder
+
+    def _all(self) -> Iterator[Document]:
+        for path in self.paths:
+            if path.stat().st_size > _LONGEST:
+                raise InputError(f"{path} takes more than {_LONGEST} bytes, too much for one document")
+            yield Document(path.relative_to(self._folder).as_posix(), _decoded(path.read_bytes(), path.name))
+
+
+class JsonLines(Documents):
+    """One JSON object a line: a field of text, and fields of ids and groups where they are named."""
+
+    def __init__(self, path: Path, text: str, ids: str | None, group: str | None) -> None:
+        self.name, self.paths, self.has_groups = path.name, (path,), True
+        self.count = sum(1 for line in _lines(path) if line.strip())
+        self.told = f"{text} {ids} {group}"
+        self._text, self._ids, self._group = text, ids, group
+
+    def _all(self) -> Iterator[Document]:
+        number = 0
+        ids = self._ids
+        for place, line in enumerate(_lines(self.paths[0])):
+            if not line.strip():
+                continue
+            where = f"{self.name}: line {place + 1}"
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                raise InputError(f"{where} is not JSON") from None
+            if not isinstance(record, dict) or not isinstance(record.get(self._text), str):
+                raise InputError(f"{where} has no text {self._text!r}")
+            if number == 0 and ids is None:
+                ids = next((name for name in _IDS if name in record), None)
+            label = number if ids is None else _label(record.get(ids), where, ids)
+            group = None if self._group is None else _label(record.get(self._group), where, self._group)
+            yield Document(label, record[self._text], group)
+            number += 1
+
+
+class ParquetTexts(Documents):
+    """A column of text of a parquet file, with the columns of ids and groups."""
+
+    def __init__(self, path: Path, text: str, ids: str | None, group: str | None) -> None:
+        self.name, self.paths, self.has_groups = path.name, (path,), True
+        file = _parquet(path)
+        names = file.schema_arrow.names
+        self.count = file.metadata.num_rows
+        self._text = text
+        self._ids = ids if ids is not None else next((name for name in _IDS if name in names), None)
+        self._group = group
+        self.told = f"{text} {self._ids} {group}"
+        for name in (self._ids, group):
+            if name is not None and name not in names:
+                raise InputError(f"{path.name} has no column {name!r}; there are {', '.join(names[:12])}")
+
+    def _all(self) -> Iterator[Document]:
+        wanted = [name for name in (self._text, self._ids, self._group) if name is not None]
+        number = 0
+        for batch in _parquet(self.paths[0]).iter_batches(batch_size=1024, columns=list(dict.fromkeys(wanted))):
+            for record in batch.to_pylist():
+                where = f"{self.name}: row {number}"
+                text = record[self._text]
+                label = number if self._ids is None else _label(record[self._ids], where, self._ids)
+                group = None if self._group is None else _label(record[self._group], where, self._group)
+                yield Document(label, "" if text is None else text, group)
+                number += 1
+
+
+def holds_text(path: Path, name: str) -> bool:
+    """Whether a parquet file has a column of text of that name."""
+    from pyarrow import types
+
+    schema = _parquet(path).schema_arrow
+    if name not in schema.names:
+        return False
+    kind = schema.field(name).type
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def hash_of(texts: list[str]) -> str:
+    """A hash of texts in memory."""
+    import hashlib
+
+    found = hashlib.sha256()
+    for text in texts:
+        found.update(f"{len(text)} ".encode() + text.encode("utf-8", "surrogatepass"))
+    return found.hexdigest()
+
+
+def _lines(path: Path) -> Iterator[str]:
+    with path.open("rb") as file:
+        number = 0
+        while line := file.readline(_LONGEST):
+            number += 1
+            if len(line) == _LONGEST and not line.endswith(b"\n"):
+                raise InputError(f"{path.name}: line {number} takes more than {_LONGEST} bytes")
+            yield _decoded(line, f"{path.name}: line {number}").rstrip("\r\n")
+
+
+def _decoded(text: bytes, where: str) -> str:
+    try:
+        return text.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where} is not UTF-8: {error.reason} at byte {error.start}") from None
+
+
+def _label(value: Any, where: str, name: str) -> int | str:
+    if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
+        raise InputError(f"{where} has no id or group in {name!r}")
+    return value
+
+
+def _parquet(path: Path) -> Any:
+    try:
+        from pyarrow.parquet import ParquetFile
+    except ModuleNotFoundError:
+        raise missing_extra("pyarrow", "io", "parquet") from None
+    from ..storage.registry import guarded
+
+    return guarded(path, lambda: ParquetFile(path, memory_map=True))
+
+
+@dataclass(frozen=True)
+class Window:
+    """Some tokens of a document; ``kept`` marks those that may come out as rows, ``types`` are their segments."""
+
+    document: int  # its place among those that are read together
+    tokens: Array
+    kept: Array
+    types: Array | None = None
+
+
+@dataclass(frozen=True)
+class Around:
+    """What a tokenizer puts before and after a text, and the segments of all three where they are not the first."""
+
+    before: list[int]
+    after: list[int]
+    types: tuple[list[int], int, list[int]] | None = None
+
+
+class Cutter:
+    """Cuts documents into windows."""
+
+    def __init__(self, tokenizer: Any, context: int | None, *, special: bool = True, truncate: bool = False) -> None:
+        self._tokenizer, self._context, self._special, self._truncate = tokenizer, context, special, truncate
+        self._around: Around | None = None
+
+    def windows(self, place: int, content: Any) -> list[Window]:
+        """The windows of a document; none of an empty one."""
+        tokens = self._tokens(content)
+        if len(tokens) == 0:
+            return []
+        around = self._special_tokens() if isinstance(content, str) else Around([], [])
+        room = len(tokens) if self._context is None else self._context - len(around.before) - len(around.after)
+        starts = range(0, len(tokens), room)[: 1 if self._truncate else None]
+        return [self._window(place, tokens[start : start + room], around) for start in starts]
+
+    def _tokens(self, content: Any) -> list[int]:
+        if not isinstance(content, str):
+            return list(content)
+        if not content.strip():
+            return []
+        try:
+            found: list[int] = self._tokenizer(content, add_special_tokens=False, verbose=False)["input_ids"]
+        except Exception as error:  # whatever a stranger's tokenizer raises
+            raise InputError(f"the tokenizer fails on {content[:40]!r}: {said(error)}") from error
+        return found
+
+    def _special_tokens(self) -> Around:
+        if self._around is None:
+            self._around = _special_tokens(self._tokenizer)
+            count = len(self._around.before) + len(self._around.after)
+            if self._context is not None and self._context <= count:
+                raise InputError(f"a context of {self._context} tokens has no room beside {count} special tokens")
+        return self._around
+
+    def _window(self, place: int, tokens: Sequence[int], around: Around) -> Window:
+        whole = np.array([*around.before, *tokens, *around.after], dtype=np.int64)
+        kept = np.ones(len(whole), dtype=bool)
+        if not self._special:
+            kept[: len(around.before)] = False
+            kept[len(whole) - len(around.after) :] = False
+        if around.types is None:
+            return Window(place, whole, kept)
+        before, inside, after = around.types
+        return Window(place, whole, kept, np.array([*before, *([inside] * len(tokens)), *after], dtype=np.int64))
+
+
+def batches(windows: Sequence[Window], size: int | None, tokens: int, *, equal: bool = False) -> Iterator[list[int]]:
+    """Places of windows that go through the model together: those of about one length, the longest first.
+
+    A batch has ``size`` of them, or else as many as have this number of tokens; with ``equal`` all have one length.
+    """
+    order = sorted(range(len(windows)), key=lambda place: -len(windows[place].tokens))
+    while order:
+        longest = len(windows[order[0]].tokens)
+        take = size or max(1, tokens // longest)
+        if equal:
+            take = min(take, sum(len(windows[place].tokens) == longest for place in order))
+        yield order[:take]
+        order = order[take:]
+
+
+def padded(windows: Sequence[Window], pad: int) -> Batch:
+    """Token ids with padding after them, the mask of what is attended to, and that of what is kept."""
+    longest = max(len(window.tokens) for window in windows)
+    tokens = np.full((len(windows), longest), pad, dtype=np.int64)
+    real, kept = np.zeros((len(windows), longest), dtype=bool), np.zeros((len(windows), longest), dtype=bool)
+    types = None if windows[0].types is None else np.zeros((len(windows), longest), dtype=np.int64)
+    for place, window in enumerate(windows):
+        length = len(window.tokens)
+        tokens[place, :length] = window.tokens
+        real[place, :length] = True
+        kept[place, :length] = window.kept
+        if types is not None and window.types is not None:
+            types[place, :length] = window.types
+    return Batch(tokens, "tokens", real, kept, types)
+
+
+def _special_tokens(tokenizer: Any) -> Around:
+    """What a tokenizer puts before and after a text."""
+    plain = tokenizer("a", add_special_tokens=False)["input_ids"]
+    found = tokenizer("a")
+    whole, types = found["input_ids"], found.get("token_type_ids") or []
+    for start in range(len(whole) - len(plain) + 1):
+        if whole[start : start + len(plain)] == plain and plain:
+            stop = start + len(plain)
+            segments = (types[:start], types[start], types[stop:]) if any(types) else None
+            return Around(whole[:start], whole[stop:], segments)
+    raise InputError("the tokenizer does not put its special tokens around a text: give token ids instead")

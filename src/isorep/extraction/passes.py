@@ -1,0 +1,386 @@
+"""One batch through a model: what each layer that was asked for gives, and what all layers give.
+
+Hooks around a forward pass: the outputs of named modules, kept as they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..models.load import import_torch, said
+from ..representation import Array, Representation
+from .model import (
+    OUTPUT,
+    TRANSFORMER,
+    Source,
+    failure_of,
+    floating_dtype,
+    hidden_label,
+    leaves_in_order,
+    module_named,
+    number_of_hidden,
+    numbered,
+    parse_layers,
+)
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+_WIDE_KINDS = ("values", "images")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer that was asked for: a module, or a hidden state by its number."""
+
+    label: str
+    hidden: int | None = None
+
+
+@dataclass(frozen=True)
+class LayerShape:
+    """A layer, what it gave for one example (without the axis of examples), and the number that also names it."""
+
+    name: str
+    type: str
+    shape: tuple[int, ...] | None
+    number: int | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Inputs of a pass; ``attended`` and ``kept`` are the masks of sequences with padding, ``types`` their segments."""
+
+    inputs: Array
+    kind: str
+    attended: Array | None = None
+    kept: Array | None = None
+    types: Array | None = None
+
+
+class Passes:
+    """Runs batches on a device; made inside of :func:`.sources.evaluating`."""
+
+    def __init__(self, source: Source, device: Any, key: str | None) -> None:
+        self._source, self._device, self._key = source, device, key
+        self._dtype = floating_dtype(source.module)
+        self.layers: tuple[Layer, ...] = ()
+        # A processor is fastest where what passes between the layers stays in its cache.
+        self.tokens = 1024 if device.type == "cpu" else 8192
+
+    def choose(self, given: Any, first: Batch) -> None:
+        """Find the layers that were asked for; one pass tells the order in which modules are called."""
+        found = []
+        for item in parse_layers(given, self._source.module):
+            if isinstance(item, str) and self._source.kind == TRANSFORMER:
+                item = number_of_hidden(item, self._source.module)
+            if isinstance(item, str):
+                module_named(self._source.module, item)
+                self._require_stored(item)
+                found.append(Layer(item))
+            elif self._source.kind == TRANSFORMER:
+                states = self._hidden_count(first)
+                label = numbered(item, [hidden_label(place) for place in range(states)], "hidden states")
+                found.append(Layer(label, item % states))
+            else:
+                names = leaves_in_order([name for name, _, _ in self._calls(first)], self._source.module)
+                found.append(Layer(numbered(item, names, "modules without children, in the order of their calls,")))
+        repeated = [layer.label for place, layer in enumerate(found) if layer in found[:place]]
+        if repeated:
+            raise InputError(f"layer {repeated[0]!r} is named twice")
+        self.layers = tuple(found)
+
+    @contextmanager
+    def outputs(self) -> Iterator[Any]:
+        """A function from a batch to the outputs of the layers; hooks are removed at the end."""
+        hooked = [layer.label for layer in self.layers if layer.hidden is None]
+        wants_hidden = len(hooked) < len(self.layers)
+        with capture(self._source.module, hooked, key=self._key, to_cpu=False) as seen:
+
+            def run(batch: Batch) -> list[torch.Tensor]:
+                output = self._forward(batch, hidden=wants_hidden)
+                taken = seen.take()
+                return [
+                    output.hidden_states[layer.hidden] if layer.hidden is not None else _once(layer.label, taken)
+                    for layer in self.layers
+                ]
+
+            yield run
+
+    def module_of(self, layer: Layer) -> Any:
+        """The module that gives a layer; None for a hidden state."""
+        return None if layer.hidden is not None else module_named(self._source.module, layer.label)
+
+    def shapes(self, batch: Batch) -> list[LayerShape]:
+        """Every module that a pass calls, in order, with what it gives for one example."""
+        rows = len(batch.inputs)
+        calls = self._calls(batch)
+        numbers = {
+            name: place for place, name in enumerate(leaves_in_order([c[0] for c in calls], self._source.module))
+        }
+        if self._source.kind == TRANSFORMER:
+            numbers = {}
+        found = [
+            LayerShape(name or "output", kind, None if shape is None else _example(shape, rows), numbers.get(name))
+            for name, kind, shape in calls
+        ]
+        if self._source.kind == TRANSFORMER:
+            states = getattr(self._forward(batch, hidden=True), "hidden_states", None) or ()
+            found += [
+                LayerShape(hidden_label(place), "hidden state", _example(tuple(state.shape), rows), place)
+                for place, state in enumerate(states)
+            ]
+        return found
+
+    @property
+    def changes_attention(self) -> bool:
+        """Whether the model turns to another attention for short inputs, and keeps to it (BigBird)."""
+        module = self._source.module
+        return hasattr(module, "set_attention_type") and module.config.attention_type == "block_sparse"
+
+    def _reset_attention(self) -> None:
+        module = self._source.module
+        if self.changes_attention and module.attention_type != module.config.attention_type:
+            module.set_attention_type(module.config.attention_type)
+
+    def _require_stored(self, layer: str) -> None:
+        """Refuse what comes from weights that the folder does not have."""
+        key = self._key if layer == OUTPUT else None
+        for name in self._source.made_up:
+            if f"{layer}.".startswith(f"{name}.") or key == f"{name.rpartition('.')[2]}_output":
+                raise InputError(
+                    f"the weights of {self._source.name} have no {name}, so that what {key or layer} gives is random: "
+                    "name another layer"
+                )
+
+    def _calls(self, batch: Batch) -> list[tuple[str, str, tuple[int, ...] | None]]:
+        calls: dict[str, tuple[str, tuple[int, ...] | None]] = {}
+        begun: list[str] = []
+
+        def before(name: str) -> Any:
+            return lambda module, inputs: begun.append(name)
+
+        def after(name: str) -> Any:
+            def note(module: Any, inputs: Any, output: Any) -> None:
+                try:
+                    shape = tuple(first_tensor(output, name).shape)
+                except InputError:
+                    shape = None
+                calls.setdefault(name, (type(module).__name__, shape))
+
+            return note
+
+        handles = []
+        try:
+            for name, module in self._source.module.named_modules():
+                handles.append(module.register_forward_pre_hook(before(name)))
+                handles.append(module.register_forward_hook(after(name)))
+            self._forward(batch, hidden=False)
+        finally:
+            for handle in handles:
+                handle.remove()
+        return [(name, *calls[name]) for name in dict.fromkeys(begun) if name in calls]
+
+    def _hidden_count(self, batch: Batch) -> int:
+        states = getattr(self._forward(batch, hidden=True), "hidden_states", None)
+        if not states:
+            advice = failure_of(self._source, batch.inputs) or "gives no hidden states: name its layers"
+            raise InputError(f"{self._source.name} {advice}")
+        return len(states)
+
+    def _forward(self, batch: Batch, *, hidden: bool) -> Any:
+        torch = import_torch("extraction")
+        inputs = torch.from_numpy(np.ascontiguousarray(batch.inputs))
+        if batch.kind in _WIDE_KINDS:
+            inputs = inputs.to(self._dtype)  # before it is moved: not every device knows float64
+        inputs = inputs.to(self._device)
+        try:
+            if self._source.kind != TRANSFORMER:
+                return self._source.module(inputs)
+            self._reset_attention()
+            given: dict[str, Any] = {"output_hidden_states": True} if hidden else {}
+            if batch.attended is not None:
+                given["attention_mask"] = torch.from_numpy(batch.attended.astype(np.int64)).to(self._device)
+            if batch.types is not None:
+                given["token_type_ids"] = torch.from_numpy(batch.types).to(self._device)
+            return self._source.module(**{self._source.takes: inputs}, **given)
+        except InputError:
+            raise
+        except Exception as error:  # the user's model
+            what = f"fails on a batch of shape {tuple(inputs.shape)} {inputs.dtype}: {said(error)}"
+            advice = failure_of(self._source, batch.inputs)
+            raise InputError(
+                f"{self._source.name} {what if advice is None else f'{advice} ({said(error)})'}"
+            ) from error
+
+
+def not_examples(layer: Layer, output: torch.Tensor, examples: int) -> str:
+    """What is wrong with an output that does not have one entry an example."""
+    given = "one example" if examples == 1 else f"{examples} examples"
+    return f"layer {layer.label!r} gives {tuple(output.shape)} for {given}: its first axis is not that of examples"
+
+
+def _once(label: str, taken: dict[str, list[torch.Tensor]]) -> torch.Tensor:
+    """The output of a layer that a pass calls exactly once."""
+    found = taken[label]
+    if not found:
+        raise InputError(f"layer {label!r} is not called in a pass: name another")
+    if len(found) > 1:
+        raise InputError(
+            f"layer {label!r} is called {len(found)} times in one pass, so its output is not one: name another"
+        )
+    return found[0]
+
+
+def _example(shape: Sequence[int], rows: int) -> tuple[int, ...]:
+    return tuple(shape[1:]) if shape and shape[0] == rows else tuple(shape)
+
+
+class Captured:
+    """What :func:`capture` has seen: for each layer the outputs of all passes, one after the other.
+
+    ``seen["encoder.3"]`` is a tensor on the CPU, joined over passes along the first axis.
+    """
+
+    def __init__(self, layers: Sequence[str]) -> None:
+        self._kept: dict[str, list[Tensor]] = {layer: [] for layer in layers}
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The names of the layers."""
+        return tuple(self._kept)
+
+    def __getitem__(self, layer: str) -> Tensor:
+        torch = import_torch("capturing a layer")
+        if layer not in self._kept:
+            raise InputError(f"{layer!r} was not captured; there are {', '.join(self._kept)}")
+        parts = self._kept[layer]
+        if not parts:
+            raise InputError(f"{layer!r} was not called while it was captured")
+        joined: Tensor = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return joined
+
+    def representation(self, layer: str, *, ids: Any = None, name: str | None = None) -> Representation:
+        """The rows of a layer whose output has rows and columns, as something to compare."""
+        return Representation(self[layer], ids=ids, name=name or layer)
+
+    def take(self) -> dict[str, list[Tensor]]:
+        """The outputs so far, pass by pass, which are then forgotten."""
+        found = {layer: list(parts) for layer, parts in self._kept.items()}
+        self.clear()
+        return found
+
+    def clear(self) -> None:
+        """Forget what was seen so far."""
+        for parts in self._kept.values():
+            parts.clear()
+
+    def keep(self, layer: str, output: Tensor) -> None:
+        """Add an output."""
+        self._kept[layer].append(output)
+
+
+@contextmanager
+def capture(
+    model: nn.Module, layers: str | Sequence[str], *, key: str | None = None, to_cpu: bool = True
+) -> Iterator[Captured]:
+    """Keep the outputs of some modules during any forward passes.
+
+    The model is left as it is, in its mode, with its gradients; outputs are detached copies. Hooks are removed at the
+    end, also after an error.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Any module, or a whole model.
+    layers : str or sequence of str
+        Dotted names as ``model.named_modules()`` gives them; ``"output"`` is what the model itself returns.
+    key : str, optional
+        Which entry to take of a module that returns a dict or a named tuple; by default the first tensor.
+    to_cpu : bool
+        Whether outputs are moved to the CPU.
+
+    Yields
+    ------
+    Captured
+        ``captured["name"]`` is what the module returned, joined over passes along the first axis. All of it is in
+        memory: :func:`isorep.extract` streams to files instead.
+
+    Examples
+    --------
+    >>> import torch, isorep.models
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
+    >>> with isorep.models.capture(model, ["0", "output"]) as seen:
+    ...     for batch in torch.zeros(2, 5, 4):
+    ...         _ = model(batch)
+    >>> seen["0"].shape, seen["output"].shape
+    (torch.Size([10, 3]), torch.Size([10, 2]))
+    """
+    named = [layers] if isinstance(layers, str) else list(layers)
+    modules = {layer: module_named(model, layer) for layer in named}
+    captured = Captured(named)
+    handles = []
+    try:
+        for layer, module in modules.items():
+            handles.append(module.register_forward_hook(_hook(captured, layer, key, to_cpu)))
+        yield captured
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def first_tensor(output: Any, layer: str, key: str | None = None) -> Tensor:
+    """The tensor of a module's output: itself, the entry named, or the first one of a tuple, list or dict."""
+    torch = import_torch("capturing a layer")
+    if key is not None:
+        entry: Tensor | None = _entry(output, key)
+        if entry is not None and isinstance(entry, torch.Tensor):
+            return entry
+        raise InputError(f"the output of {_called(layer)} has no tensor {key!r}; it has {_entries(output)}")
+    items = [output] if isinstance(output, torch.Tensor) else _items(output)
+    found: Tensor | None = next((item for item in items if isinstance(item, torch.Tensor)), None)
+    if found is not None:
+        return found
+    raise InputError(
+        f"{_called(layer)} returns {type(output).__name__}, with no tensor in it: name another layer, or the entry"
+    )
+
+
+def _hook(captured: Captured, layer: str, key: str | None, to_cpu: bool) -> Any:
+    def keep(module: Any, inputs: Any, output: Any) -> None:
+        tensor = first_tensor(output, layer, key).detach()
+        # A later module may work in place on what this one returned, so it is copied now.
+        captured.keep(layer, tensor.to("cpu", copy=True) if to_cpu else tensor.clone())
+
+    return keep
+
+
+def _items(output: Any) -> list[Any]:
+    if hasattr(output, "values"):
+        return list(output.values())
+    return list(output) if isinstance(output, tuple | list) else []
+
+
+def _entry(output: Any, key: str) -> Any:
+    if hasattr(output, "keys"):
+        return dict(output).get(key)
+    if isinstance(output, tuple | list) and key.lstrip("-").isdigit():
+        return output[int(key)] if -len(output) <= int(key) < len(output) else None
+    return getattr(output, key, None) if hasattr(output, "_fields") else None
+
+
+def _entries(output: Any) -> str:
+    if hasattr(output, "keys"):
+        return ", ".join(map(str, output.keys()))
+    return f"{len(output)} entries" if isinstance(output, tuple | list) else f"type {type(output).__name__}"
+
+
+def _called(layer: str) -> str:
+    return "the model" if layer == OUTPUT else f"layer {layer!r}"

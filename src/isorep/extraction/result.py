@@ -1,0 +1,132 @@
+"""What an extraction wrote, as small frozen records that print, tabulate and serialise themselves."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._version import __version__
+from ..errors import InputError
+from ..representation import Array, Representation
+from ..results import Written, aligned
+from ..storage import column, read
+from .write import GROUP, beside
+
+SCHEMA = "isorep.extract/1"
+_PACKAGES = ("numpy", "torch", "transformers")
+
+
+@dataclass(frozen=True)
+class ExtractedLayer:
+    """One layer: its file, and what its rows are like."""
+
+    name: str
+    file: str
+    rows: int
+    columns: int
+    dtype: str
+    output: tuple[int, ...]
+    mean_norm: float
+    largest: float
+    constant: int
+    dead: int
+    effective_rank: float | None
+
+
+@dataclass(frozen=True)
+class ExtractedData:
+    """What went in: examples in all, those without a row, documents that were cut, and tokens that were read."""
+
+    name: str
+    kind: str
+    examples: int
+    empty: int
+    cut: int
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Extraction(Written):
+    """The result of :func:`isorep.extract`; ``result["name"]`` is a layer, as something to compare.
+
+    Attributes
+    ----------
+    layers : dict of str to ExtractedLayer
+    data : ExtractedData
+    model : str
+    groups : array or None
+        For each row the document, image or group that it belongs to, where rows have one.
+    resumed : bool
+        Whether an extraction that was stopped was gone on with.
+    caveats : tuple of str
+    settings : dict
+    seconds : float
+    """
+
+    layers: dict[str, ExtractedLayer]
+    data: ExtractedData
+    model: str
+    settings: dict[str, Any]
+    seconds: float
+    resumed: bool = False
+    caveats: tuple[str, ...] = ()
+    grouped: bool = False
+    scratch: Any = field(default=None, repr=False)  # a temporary folder, where no output was named
+
+    def __getitem__(self, layer: str) -> Representation:
+        if layer not in self.layers:
+            raise InputError(f"{layer!r} was not extracted; there are {', '.join(self.layers)}")
+        path = Path(self.layers[layer].file)
+        found = read(path, name=layer)
+        if path.suffix == ".npy":
+            return Representation(found.values, np.load(beside(path, "ids"), allow_pickle=False), layer)
+        return found
+
+    @property
+    def groups(self) -> Array | None:
+        """The group of each row."""
+        if not self.grouped:
+            return None
+        path = Path(next(iter(self.layers.values())).file)
+        return np.load(beside(path, GROUP), allow_pickle=False) if path.suffix == ".npy" else column(path, GROUP)
+
+    def table(self) -> str:
+        """The layers as text: file, shape and basic figures."""
+        rows = [["layer", "file", "rows", "columns", "mean norm", "effective rank", "constant", "dead"]]
+        for name, layer in self.layers.items():
+            rank = "-" if layer.effective_rank is None else f"{layer.effective_rank:.1f}"
+            counts = [str(layer.rows), str(layer.columns), f"{layer.mean_norm:.4g}", rank]
+            shown = "-" if self.scratch is not None else layer.file
+            rows.append([name, shown, *counts, str(layer.constant), str(layer.dead)])
+        return aligned(rows, left=(0, 1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the rows, as plain data with a versioned schema."""
+        return {
+            "schema": SCHEMA,
+            "isorep": __version__,
+            "versions": _versions(),
+            "model": self.model,
+            "data": asdict(self.data),
+            "layers": [{**asdict(layer), "output": list(layer.output)} for layer in self.layers.values()],
+            "grouped": self.grouped,
+            "resumed": self.resumed,
+            "settings": self.settings,
+            "seconds": self.seconds,
+            "caveats": list(self.caveats),
+        }
+
+    def __str__(self) -> str:
+        return "\n".join([self.table(), *(f"note: {caveat}" for caveat in self.caveats)])
+
+
+def _versions() -> dict[str, str]:
+    import sys
+
+    found = {name: version(name) for name in _PACKAGES if name in sys.modules}
+    return {"isorep": __version__, "python": platform.python_version(), **found}

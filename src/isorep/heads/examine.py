@@ -1,0 +1,232 @@
+"""``isorep.heads.examine``: everything that one head, or two with their features, can be asked.
+
+Everything about one head or two: diversity, the map between them, closeness in distribution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..comparison.settings import check_counts, check_seed, check_tolerance, loaded
+from ..errors import InputError
+from ..representation import reading_notes
+from ..results import Written
+from ..rows import Progress, no_progress
+from .closeness import closeness
+from .closeness_result import Closeness
+from .diversity import diversity_of
+from .diversity_result import Diversity
+from .head_map import map_of
+from .head_map_result import HeadMap
+from .inputs import checked_weights, envelope, joined, open_head, open_heads
+from .regression import Asked
+
+
+def examine(
+    head: Any,
+    other: Any = None,
+    *,
+    bias: Any = None,
+    other_bias: Any = None,
+    weights: Any = None,
+    features: Any = None,
+    other_features: Any = None,
+    groups: Any = None,
+    join: bool = False,
+    reference: int | None = None,
+    folds: int = 5,
+    intervals: bool = True,
+    tolerance: float = 0.01,
+    random_state: int = 0,
+    progress: Progress | None = None,
+) -> Heads:
+    """The diversity of one head or two, the map that two heads predict, and closeness in distribution.
+
+    Parameters
+    ----------
+    head, other : (K, M) arrays, Representations or paths
+        One head; or two heads of the same classes, the source and the target of the map.
+    bias, other_bias : (K,) arrays, optional
+        Of the two heads.
+    weights : (K,) array, optional
+        Class frequencies.
+    features, other_features : (n, M) arrays, Representations or paths, optional
+        Features of the same inputs under the two models.
+    groups, join, reference, folds, intervals, tolerance, random_state, progress
+        As for :func:`head_map` and :func:`closeness`.
+
+    Returns
+    -------
+    Heads
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> rng = np.random.default_rng(0)
+    >>> f, G, A = rng.normal(size=(100, 3)), rng.normal(size=(8, 3)), rng.normal(size=(3, 3))
+    >>> found = isorep.heads.examine(G, G @ np.linalg.inv(A).T, features=f, other_features=f @ A)
+    >>> found.holds, found.head_map.agrees, found.closeness.close
+    (True, True, True)
+    """
+    check_counts(folds=(folds, 2))
+    check_seed(random_state)
+    check_tolerance(tolerance)
+    report = progress or no_progress
+    if reference is not None and (other is None or features is None):
+        raise InputError("the reference class belongs to log-odds, which need two heads and paired features of both")
+    if other is None:
+        if other_bias is not None or other_features is not None:
+            raise InputError("there is one head, so there is nothing for another bias or other features to belong to")
+        if join:
+            raise InputError("join belongs to the rows of paired features, and there is one head")
+        if groups is not None:
+            raise InputError("groups say which rows are held out together, and one head holds none out: name two heads")
+        source = open_head(head, bias, "head")
+        found = diversity_of(source, checked_weights(weights, source.classes), features)
+        return Heads((found,), None, None, _settings(found.classes.used, weights, intervals, random_state))
+    if (features is None) != (other_features is None):
+        raise InputError("features of one model were given: two heads are compared on paired features of both")
+    if groups is not None and features is None:
+        raise InputError("groups belong to the rows of features, and there are none")
+    if join and features is None:
+        raise InputError("join belongs to the rows of paired features, and there are none")
+    source, target = open_heads(head, other, bias, other_bias)
+    shares = checked_weights(weights, source.classes)
+    note = None
+    if join:
+        features, other_features, groups, note = joined(features, other_features, groups)
+    here = None if features is None else loaded(features, "features")
+    there = None if other_features is None else loaded(other_features, "other features")
+    heads = diversity_of(source, shares, here), diversity_of(target, shares, there)
+    asked = Asked(groups, folds, intervals, random_state, tolerance, report)
+    mapped = map_of(source, target, shares, here, there, asked, note)
+    near = None
+    if here is not None:
+        near = closeness(
+            here,
+            there,
+            source.representation,
+            target.representation,
+            source_bias=source.bias,
+            target_bias=target.bias,
+            reference=reference,
+            groups=groups,
+            intervals=intervals,
+            random_state=random_state,
+            progress=report,
+        )
+    settings = _settings(mapped.classes, weights, intervals, random_state)
+    files = [each for each in (here, there) if each is not None]
+    settings |= {"reference": reference, "reading": reading_notes(*files)}
+    return Heads(heads, mapped, near, {**mapped.settings, **settings})
+
+
+def _settings(classes: int, weights: Any, intervals: bool, seed: int) -> dict[str, Any]:
+    return {
+        "classes": classes,
+        "weighted": weights is not None,
+        "intervals": bool(intervals),
+        "random_state": int(seed),
+    }
+
+
+LIMITS = {
+    "condition": "the condition number of the worse centred head",
+    "differences": "the condition number of the worse head's best differences",
+    "kl": "the larger mean Kullback-Leibler divergence, in nats",
+    "log_odds": "the log-odds distance, in nats",
+    "standardised": "the standardised log-odds distance",
+    "error": "the mean error of the head map, in diameters",
+    "excess": "the mean error of the head map above the regression's, in diameters",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Heads(Written):
+    """What was found about one head, or about two heads of the same classes.
+
+    Attributes
+    ----------
+    heads : tuple of Diversity
+        One a head.
+    head_map : HeadMap or None
+        Of two heads.
+    closeness : Closeness or None
+        Of two heads with paired features.
+    settings : dict
+    """
+
+    heads: tuple[Diversity, ...]
+    head_map: HeadMap | None
+    closeness: Closeness | None
+    settings: dict[str, Any]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the theorem applies to every head, and the heads' map is borne out where there are features."""
+        borne_out = self.head_map is None or self.head_map.agrees is not False
+        return borne_out and all(each.applies for each in self.heads)
+
+    @property
+    def verdict(self) -> str:
+        """The sentence that answers what was asked: on the map with paired features, otherwise on diversity."""
+        failing = next((each for each in self.heads if not each.applies), self.heads[0])
+        if self.head_map is None:
+            return failing.verdict
+        if self.head_map.regression is None and not failing.applies:
+            return failing.verdict
+        return self.head_map.verdict
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What to keep in mind."""
+        said: list[str] = list(self.settings.get("reading", ()))
+        for part in (*self.heads, self.head_map, self.closeness):
+            if part is not None:
+                named = f"{part.name}: " if isinstance(part, Diversity) and len(self.heads) > 1 else ""
+                said.extend(named + each for each in part.caveats)
+        return tuple(dict.fromkeys(said))
+
+    def figure(self, name: str) -> float | None:
+        """A quantity that a limit may be set on; None where nothing was measured.
+
+        The condition number of a head to which the theorem does not apply is infinite.
+        """
+        conditions = [each.classes.condition if each.classes.diverse else float("inf") for each in self.heads]
+        found: dict[str, float | None] = {"condition": max(conditions), "differences": max(conditions)}
+        pairs = [each.classes.pairs for each in self.heads]
+        if max(conditions) < float("inf"):
+            found["differences"] = max(each.condition for each in pairs if each is not None)
+        if self.closeness is not None:
+            found["kl"] = max(self.closeness.kl.mean, self.closeness.kl_reverse.mean)
+            found["log_odds"] = self.closeness.log_odds.value
+            found["standardised"] = self.closeness.log_odds.standardised
+        if self.head_map is not None and self.head_map.regression is not None:
+            both = self.head_map.regression
+            found["error"] = both.head.error.mean
+            found["excess"] = both.head.error.mean - both.regression.error.mean
+        return found.get(name)
+
+    def table(self) -> str:
+        """The tables of all parts."""
+        parts = [each.table() for each in self.heads]
+        parts += [part.table() for part in (self.head_map, self.closeness) if part is not None]
+        return "\n\n".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain data with a versioned schema."""
+        return envelope(
+            self.verdict,
+            self.holds,
+            self.caveats,
+            self.settings,
+            heads=[each.part() for each in self.heads],
+            head_map=None if self.head_map is None else self.head_map.part(),
+            closeness=None if self.closeness is None else self.closeness.part(),
+        )
+
+    def __str__(self) -> str:
+        parts = [f"{each.table()}\n{each.verdict}" for each in self.heads]
+        parts += [f"{part.table()}\n{part.verdict}" for part in (self.head_map, self.closeness) if part is not None]
+        return "\n\n".join(parts) + "".join(f"\nnote: {caveat}" for caveat in self.caveats)

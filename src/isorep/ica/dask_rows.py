@@ -1,0 +1,312 @@
+"""Rows in the chunks of a Dask array: every pass is one task a chunk and a tree of sums.
+
+Workers load the chunks and keep the whitened rows; only sums come back. The matrix of a pass is a task of its own in
+the graph: it travels once to each worker, and like everything else it is made again if a worker is lost with it.
+Without a cluster the tasks run in Dask's own scheduler, in threads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from uuid import uuid4
+
+import dask
+import numpy as np
+from dask import delayed
+from threadpoolctl import ThreadpoolController
+
+from ..errors import InputError
+from ..moments import Moments, merged
+from ..representation import Array, rounding_of
+from ..rows import Crew, ProjectedRows, block_rows, blocks
+from . import whitening
+from .contrasts import Contrast
+from .white import (
+    ArrayRows,
+    Portrait,
+    PortraitPass,
+    Sums,
+    Sweep,
+    SweepPass,
+    WhiteRows,
+    add,
+    as_portrait,
+    as_sweep,
+    fourth_order_block,
+    sums_of,
+)
+from .whitening import FINGERPRINT_ROWS
+
+_FAN_IN = 8  # sums that are added up at once
+_LEAST_CELLS = 2**19  # of a whitened chunk: smaller ones are joined, as a task costs a millisecond whatever it does
+_NEAR_CELLS = 2**22  # rows up to this size come here: their passes cost less than sending tasks for them
+_LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
+
+
+class DaskSource:
+    """A Dask array of rows; the sizes of its chunks need not be known."""
+
+    def __init__(self, data: Any) -> None:
+        if type(data._meta) is not np.ndarray:
+            kind = type(data._meta).__name__
+            raise InputError(f"X has chunks of type {kind}: turn them into plain arrays first, with map_blocks")
+        self.dtype = np.dtype(data.dtype)
+        self.rounding = rounding_of(data)
+        self._width = int(data.shape[1])
+        self._chunks = list(_whole_rows(data).to_delayed().ravel())
+        sizes = data.chunks[0]
+        self._lengths = None if np.isnan(sizes).any() else [int(size) for size in sizes]
+
+    @property
+    def lengths(self) -> list[int]:
+        """Rows of each chunk: counted in a pass of their own if they are not known before."""
+        if self._lengths is None:
+            self._lengths = [int(rows) for rows in _computed([delayed(len, pure=False)(each) for each in self._chunks])]
+        return self._lengths
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return sum(self.lengths), self._width
+
+    def moments(self, mean: Array | None, basis: Array | None) -> Moments:
+        """One pass over the rows, which also counts them."""
+        space = _shared(None if mean is None or basis is None else (mean, basis))
+        task = delayed(_tally, pure=False)
+        parts = [task(chunk, place, space) for place, chunk in enumerate(self._chunks)]
+        total: _Tally = _computed([_reduced(_merged_tallies, parts)], warn=mean is None)[0]
+        self._lengths = total.lengths
+        self._require_usable(total)
+        return total.moments
+
+    def whitened(self, mean: Array, whitener: Array, crew: Crew) -> DaskRows:
+        """Whitened rows, kept by the workers: products in float64, stored as float64 only if the rows are."""
+        dtype = np.dtype(np.float64 if self.dtype == np.float64 else np.float32)
+        matrix, before, task = _shared(whitener), _shared(mean), delayed(_affine, pure=False)
+        chunks = [task(chunk, matrix, before) for chunk in self._chunks]
+        return DaskRows(chunks, self.lengths, whitener.shape[1], dtype, crew)
+
+    def fingerprint(self) -> str:
+        """The same as that of an array with these rows, however they are cut."""
+        step = max(self.shape[0] // FINGERPRINT_ROWS, 1)
+        task = delayed(_every, pure=False)
+        parts = [
+            task(chunk, -start % step, step) for chunk, start in zip(self._chunks, _starts(self.lengths), strict=True)
+        ]
+        digest = hashlib.sha256(f"{self.shape} {self.dtype.str}".encode())
+        for rows in _computed(parts):
+            digest.update(rows.tobytes())
+        return digest.hexdigest()
+
+    def _require_usable(self, total: _Tally) -> None:
+        starts = _starts(total.lengths)
+        bad = [fault for fault in total.faults if fault.count]
+        if bad:
+            count, first = sum(fault.count for fault in bad), bad[0]
+            raise InputError(
+                f"X holds {count} NaN or infinite value{'s' if count > 1 else ''}, the first at row "
+                f"{starts[first.chunk] + first.row}, column {first.column}"
+            )
+        if total.faults or not np.isfinite(np.diagonal(total.moments.xx)).all():
+            raise InputError("X holds values so large that their squares overflow: rescale it")
+        if total.moments.n == 0:
+            raise InputError("X has no rows")
+
+
+class DaskRows:
+    """Whitened rows that the workers keep, in the chunks they came in; very small chunks are joined."""
+
+    def __init__(
+        self, chunks: Sequence[Any], lengths: Sequence[int], width: int, dtype: np.dtype[Any], crew: Crew
+    ) -> None:
+        groups = list(_groups(lengths, width))
+        self._chunks = _persisted([_joined([chunks[place] for place in group]) for group in groups])
+        self._lengths = [sum(lengths[place] for place in group) for group in groups]
+        self._dtype, self._crew = dtype, crew
+        self.n, self.width = sum(lengths), width
+
+    def sweep(self, directions: Array, contrast: Contrast) -> Sweep:
+        """One pass at these directions."""
+        return as_sweep(self._sums(SweepPass(directions.astype(self._dtype), contrast)), self.n)
+
+    def fourth_order(self) -> Array:
+        """The start's matrix."""
+        return np.asarray(self._sums(fourth_order_block)[0] / self.n)
+
+    def portrait(self, directions: Array, contrast: Contrast) -> Portrait:
+        """One last pass at the components found."""
+        return as_portrait(self._sums(PortraitPass(directions.astype(self._dtype), contrast)), self.n)
+
+    def project(self, directions: Array) -> WhiteRows:
+        """The rows' coordinates along orthonormal directions."""
+        matrix = _shared(np.ascontiguousarray(directions.T, dtype=self._dtype))
+        task = delayed(_projected, pure=False)
+        return self._placed([task(chunk, matrix) for chunk in self._chunks], self._lengths, len(directions))
+
+    def sample(self, rows: int, rng: np.random.Generator) -> WhiteRows:
+        """Some rows drawn at random, the same ones however they are cut; these rows themselves if there are no more."""
+        if rows >= self.n:
+            return self
+        chosen = np.sort(rng.choice(self.n, rows, replace=False))
+        starts = _starts(self._lengths)
+        ends = np.searchsorted(chosen, [*starts, self.n])
+        picks = [chosen[ends[place] : ends[place + 1]] - start for place, start in enumerate(starts)]
+        task = delayed(_picked, pure=False)
+        chunks = [task(chunk, pick) for chunk, pick in zip(self._chunks, picks, strict=True)]
+        return self._placed(chunks, [len(pick) for pick in picks], self.width)
+
+    def _placed(self, chunks: Sequence[Any], lengths: Sequence[int], width: int) -> WhiteRows:
+        """Rows made from these: here if they are few, else where these are."""
+        if sum(lengths) * width > _NEAR_CELLS:
+            return DaskRows(chunks, lengths, width, self._dtype, self._crew)
+        return ArrayRows(np.concatenate(_computed(chunks)), self._crew)
+
+    def _sums(self, block_sums: Callable[[Array], Sums]) -> Sums:
+        """Add up what a function gives for every block. The order of addition is fixed by the chunks alone."""
+        function, task = _shared(block_sums), delayed(_chunk_sums, pure=False)
+        total: Sums = _computed([_reduced(_added, [task(chunk, function) for chunk in self._chunks])])[0]
+        return total
+
+
+def apply_affine(rows: Any, matrix: Array, before: Array, after: Array) -> Any:
+    """``(rows - before) @ matrix + after`` as a Dask array, not yet computed."""
+    rows = _whole_rows(rows)
+    dtype = np.float64 if rows.dtype == np.float64 else np.float32
+    chunks = (rows.chunks[0], (matrix.shape[1],))
+    return rows.map_blocks(_affine, matrix, before, after, dtype=dtype, chunks=chunks, meta=np.empty((0, 0), dtype))
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """A chunk with NaN or infinite values, and the place of the first; none of them if squares overflow."""
+
+    chunk: int
+    count: int
+    row: int
+    column: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Tally:
+    """What the pass over moments brings back from consecutive chunks."""
+
+    lengths: list[int]
+    moments: Moments
+    faults: list[_Fault]
+
+
+def _tally(values: Array, place: int, space: tuple[Array, Array] | None) -> _Tally:
+    rows = values if space is None else ProjectedRows(values, *space)
+    moments = Moments.empty(rows.shape[1], 0)
+    with _single_threaded_blas():
+        for part in blocks(len(values), block_rows(*values.shape[1:], rows.shape[1])):
+            block = rows[part]
+            moments.absorb_rows(block, np.empty((len(block), 0)))
+    if np.isfinite(moments.source_mean).all() and np.isfinite(np.diagonal(moments.xx)).all():
+        return _Tally([len(values)], moments, [])
+    bad = np.argwhere(~np.isfinite(values))
+    first = (int(at) for at in bad[0]) if len(bad) else (0, 0)
+    return _Tally([len(values)], Moments.empty(rows.shape[1], 0), [_Fault(place, len(bad), *first)])
+
+
+def _merged_tallies(parts: list[_Tally]) -> _Tally:
+    with np.errstate(over="ignore", invalid="ignore"):  # overflow is reported in the end
+        moments = merged([part.moments for part in parts])
+    lengths = [length for part in parts for length in part.lengths]
+    return _Tally(lengths, moments, [fault for part in parts for fault in part.faults])
+
+
+def _affine(values: Array, matrix: Array, before: Array, after: Array | None = None) -> Array:
+    with _single_threaded_blas():
+        return np.asarray(whitening.apply_affine(values, matrix, before=before, after=after))
+
+
+def _projected(values: Array, matrix: Array) -> Array:
+    with _single_threaded_blas():
+        return np.asarray(values @ matrix)
+
+
+def _picked(values: Array, rows: Array) -> Array:
+    return np.asarray(values[rows])
+
+
+def _every(values: Array, first: int, step: int) -> Array:
+    return np.ascontiguousarray(values[first::step])
+
+
+def _chunk_sums(values: Array, block_sums: Callable[[Array], Sums]) -> Sums:
+    with _single_threaded_blas():
+        return sums_of(values, block_sums)
+
+
+def _added(parts: list[Sums]) -> Sums:
+    """Sums of sums; what other tasks gave is left as it is, as it may be asked for again."""
+    return add([[each.copy() for each in parts[0]], *parts[1:]])
+
+
+def _single_threaded_blas() -> Any:
+    """Dask runs one task a thread, so products inside need no threads of their own."""
+    return _controller().limit(limits=1)
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _whole_rows(data: Any) -> Any:
+    """Chunks that hold all columns."""
+    return data if data.numblocks[1] == 1 else data.rechunk({1: -1}, method="tasks")
+
+
+def _groups(lengths: Sequence[int], width: int) -> Iterator[list[int]]:
+    """Consecutive chunks that are joined, without those that hold no rows."""
+    group: list[int] = []
+    cells = 0
+    for place, length in enumerate(lengths):
+        if length:
+            group.append(place)
+            cells += length * width
+        if cells >= _LEAST_CELLS:
+            yield group
+            group, cells = [], 0
+    if group:
+        yield group
+
+
+def _joined(chunks: list[Any]) -> Any:
+    return chunks[0] if len(chunks) == 1 else delayed(np.concatenate, pure=False)(chunks)
+
+
+def _starts(lengths: Sequence[int]) -> list[int]:
+    """The first row of each chunk."""
+    return [0, *np.cumsum(lengths).tolist()][:-1]
+
+
+def _shared(value: Any) -> Any:
+    """A value that many tasks use, as a task of its own."""
+    return delayed(value, name=f"isorep-{uuid4().hex}", traverse=False)
+
+
+def _reduced(merge: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
+    """A tree of merges, in order."""
+    task = delayed(merge, pure=False)
+    while len(parts) > 1:
+        parts = [task(parts[start : start + _FAN_IN]) for start in range(0, len(parts), _FAN_IN)]
+    return parts[0]
+
+
+def _computed(tasks: Sequence[Any], *, warn: bool = False) -> list[Any]:
+    """Results, in order. Dask's warning of a large graph is left to the first pass: later ones hold large matrices."""
+    with _single_threaded_blas(), dask.config.set({} if warn else {_LARGE_GRAPH: "1 GiB"}):
+        return list(dask.compute(*tasks))
+
+
+def _persisted(tasks: Sequence[Any]) -> list[Any]:
+    """Tasks whose results are kept where they are computed, until they are dropped here."""
+    with _single_threaded_blas(), dask.config.set({_LARGE_GRAPH: "1 GiB"}):
+        return list(dask.persist(*tasks))

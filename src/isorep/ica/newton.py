@@ -1,0 +1,276 @@
+"""The finish: quasi-Newton steps on the orthogonal group, polishing all components together.
+
+Where most of the gain still to be had lies in a few components, an excursion into their subspace gets it at a
+fraction of the price.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from ..representation import Array
+from .checkpoint import Keeper, Kept, Ledger
+from .contrasts import Contrast
+from .white import Sweep, WhiteRows
+
+_CONCENTRATED = 0.95  # share of the gain that makes an excursion worth it, if it lies in ...
+_AMONG = 0.6  # share of the gain that must lie in planes of two of them
+_EXCURSION_SHARE = 0.4  # ... at most this share of the components
+_EXCURSION_GOAL = 0.05  # share of its gain that an excursion leaves
+_EXCURSION_SWEEPS = 40
+_MEMORY = 8
+_LONGEST_STEP = 0.7  # largest rotation of a component in one step, in radians
+_ROWS_A_DIMENSION = 2.0  # with fewer, some projection of any data looks like anything
+_ROUNDING = 1e-8  # of a component's contrast in single precision
+_SMALLEST_STEP = 1e-7  # a step this small that still loses contrast has met rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What a sweep says about the next step."""
+
+    alpha: Array
+    signs: Array
+    gradient: Array
+    curvature: Array
+    gaussian: Array
+    contrast: float
+
+    @property
+    def gains(self) -> Array:
+        """For each component half of what its planes promise to the contrast; they add up to the whole."""
+        return np.asarray((self.gradient**2 / self.curvature).sum(axis=1) / 4)
+
+    @property
+    def newton_step(self) -> Array:
+        """How far each component would rotate in a Newton step, in radians."""
+        return np.asarray(np.linalg.norm(self.gradient / self.curvature, axis=1))
+
+
+def look(matrix: Array, sweep: Sweep, contrast: Contrast, n: int, signs: Array | None = None) -> Outlook:
+    """Gradient, curvature and contrast from a sweep over ``n`` rows; signs follow the components if none are given."""
+    products = sweep.cross @ matrix.T
+    alpha = sweep.slope - np.diagonal(products)
+    if signs is None:
+        signs = np.where(alpha >= 0, 1.0, -1.0)
+    signed = signs[:, None] * products
+    size = np.abs(alpha)
+    curvature = size[:, None] + size[None, :]
+    floor = max(1e-3 * float(np.median(curvature)), 1e-12)
+    reached = float((signs * (contrast.normal_value - sweep.value)).sum())
+    gaussian = indistinct(alpha, contrast, n)
+    return Outlook(alpha, signs, signed - signed.T, np.maximum(curvature, floor), gaussian, reached)
+
+
+def indistinct(alpha: Array, contrast: Contrast, n: int) -> Array:
+    r"""Which components cannot be told from Gaussian ones.
+
+    In :math:`m` dimensions of Gaussian noise the best directions reach a curvature :math:`|\alpha|` of about
+    :math:`\sqrt{mv/n}`, where :math:`v/n` is the variance of :math:`\alpha` along a given direction; hardly any reaches
+    twice that (thrice under the heavy-tailed cube). So these are the most components that all stay below it for their
+    number; with fewer than two rows per dimension, all of them.
+    """
+    size = np.abs(alpha)
+    order = np.argsort(size, kind="stable")
+    reach = contrast.reach * np.sqrt(contrast.noise / n * np.arange(1, len(size) + 1))
+    within = np.flatnonzero(size[order] <= reach)
+    mask = np.full(len(size), n < _ROWS_A_DIMENSION * len(size))
+    if len(within) and within[-1] > 0:  # a single one is determined by the others
+        mask[order[: within[-1] + 1]] = True
+    return mask
+
+
+def converged(outlook: Outlook, tol: float) -> bool:
+    r"""The Newton-step and contrast rule.
+
+    The curvature-weighted root mean square of the angles that a Newton step would still turn planes by is at most
+    ``tol``, and the contrast it would gain at most a tenth of ``tol``, relatively. Planes of two components that
+    cannot be told from Gaussian ones turn freely: they may still promise ``tol`` of the contrast.
+    """
+    return distance(outlook, tol) <= 1
+
+
+def distance(outlook: Outlook, tol: float) -> float:
+    """The gain still promised, in units of what the rule allows."""
+    planes = outlook.gradient**2 / outlook.curvature / 4
+    free = np.logical_and.outer(outlook.gaussian, outlook.gaussian)
+    whole, real = float(planes.sum()), float(planes[~free].sum())
+    stiffness = float(outlook.curvature.sum() - np.trace(outlook.curvature)) / 4
+    contrast = max(abs(outlook.contrast), 1e-12)
+    strict = real / max(min(tol**2 * stiffness, 0.1 * tol * contrast), 1e-14)
+    return max(strict, whole / max(tol * contrast, 1e-14))
+
+
+class Finish:
+    """Quasi-Newton steps until the gain still promised is negligible.
+
+    With ``held`` signs each component is sought on one side of Gaussian, whichever side it is on at the moment.
+    """
+
+    def __init__(
+        self, rows: WhiteRows, matrix: Array, contrast: Contrast, ledger: Ledger, held: Array | None = None
+    ) -> None:
+        self.rows, self.matrix, self.contrast, self.ledger = rows, matrix, contrast, ledger
+        self._held = held
+        self._outlook: Outlook | None = None  # of the matrix, once it has been swept
+        self._memory = Memory()
+        self._step: Array | None = None  # the step just taken, and what was there before it
+        self._begun = self._gradient = self._signs = np.empty(0)
+        self._contrast = 0.0
+
+    def run(
+        self,
+        tol: float,
+        *,
+        goal: float = 0.0,
+        sweeps: int | None = None,
+        keeper: Keeper | None = None,
+        stage: str = "",
+    ) -> Outlook:
+        """Go on until the rule holds; an excursion has a goal for the gain and a limit of sweeps instead."""
+        taken = 0
+        while True:
+            if self._outlook is None:
+                if keeper is not None and keeper.due():
+                    keeper.save(self.kept(stage))
+                sweep = self.rows.sweep(self.matrix, self.contrast)
+                self.ledger.pay(self.rows, len(self.matrix))
+                taken += 1
+                if self._has_lost(sweep) and not self.ledger.exhausted:
+                    self._shorten()
+                    continue
+                self._outlook = look(self.matrix, sweep, self.contrast, self.rows.n, self._held)
+                self._learn(self._outlook)
+                far = distance(self._outlook, tol)
+                if sweeps is None:
+                    self.ledger.note(self._outlook.contrast, min(1.0, np.log1p(far) / 50))
+            outlook = self._outlook
+            gain = float(outlook.gains.sum())
+            if gain <= goal or converged(outlook, tol) or self.ledger.exhausted or taken == sweeps:
+                return outlook
+            few = concentrated(outlook)
+            if few is None or not self._excursion(few, gain):
+                self._advance(outlook)
+
+    def last_step(self, outlook: Outlook) -> Array:
+        """The matrix after one more step, too small to be worth a sweep that would only confirm it."""
+        self._advance(outlook)
+        return self.matrix
+
+    def _has_lost(self, sweep: Sweep) -> bool:
+        """Whether the last step lost contrast, with the signs from before it, by more than rounding."""
+        if self._step is None or np.abs(self._step).max() < _SMALLEST_STEP:
+            return False
+        now = float((self._signs * (self.contrast.normal_value - sweep.value)).sum())
+        return bool(now < self._contrast - _ROUNDING * np.sqrt(len(self._signs)))
+
+    def _shorten(self) -> None:
+        """Take a quarter of the last step instead."""
+        assert self._step is not None
+        self._memory.clear()
+        self._step = self._step / 4
+        self.matrix = cayley(self._step) @ self._begun
+
+    def _learn(self, outlook: Outlook) -> None:
+        if self._step is None:
+            return
+        if (outlook.signs == self._signs).all():
+            self._memory.learn(self._step, outlook.gradient - self._gradient)
+        else:  # it is the gradient of another function
+            self._memory.clear()
+
+    def _advance(self, outlook: Outlook) -> None:
+        step = self._memory.step(outlook.gradient, outlook.curvature)
+        longest = float(np.linalg.norm(step, axis=1).max())
+        self._step = step * (_LONGEST_STEP / max(longest, _LONGEST_STEP))  # an exactly stationary point has no step
+        self._begun, self._gradient, self._signs = self.matrix, outlook.gradient, outlook.signs
+        self._contrast = outlook.contrast
+        self.matrix = cayley(self._step) @ self.matrix
+        self._outlook = None
+
+    def _excursion(self, few: Array, gain: float) -> bool:
+        """Finish a few components among themselves; whether that moved them."""
+        begun = np.eye(len(few))
+        held = None if self._held is None else self._held[few]
+        inside = Finish(self.rows.project(self.matrix[few]), begun, self.contrast, self.ledger, held)
+        inside.run(0.0, goal=_EXCURSION_GOAL * gain, sweeps=_EXCURSION_SWEEPS)
+        if inside.matrix is begun:
+            return False
+        self.matrix = self.matrix.copy()
+        self.matrix[few] = inside.matrix @ self.matrix[few]
+        self._memory.clear()
+        self._step = self._outlook = None
+        return True
+
+    def kept(self, stage: str) -> Kept:
+        """The state before a sweep."""
+        arrays = {"matrix": self.matrix}
+        facts = self.ledger.facts() | {"contrast": self._contrast, "pairs": len(self._memory.pairs)}
+        if self._step is not None:
+            arrays |= {"step": self._step, "begun": self._begun, "gradient": self._gradient, "signs": self._signs}
+        for place, (step, change) in enumerate(self._memory.pairs):
+            arrays |= {f"step.{place}": step, f"change.{place}": change}
+        return Kept(stage, arrays, facts)
+
+    def restore(self, kept: Kept) -> None:
+        """Go on from a state."""
+        arrays = kept.arrays
+        self.matrix, self._contrast = arrays["matrix"], kept.facts["contrast"]
+        if "step" in arrays:
+            self._step, self._begun = arrays["step"], arrays["begun"]
+            self._gradient, self._signs = arrays["gradient"], arrays["signs"]
+        for place in range(kept.facts["pairs"]):
+            self._memory.pairs.append((arrays[f"step.{place}"], arrays[f"change.{place}"]))
+
+
+def concentrated(outlook: Outlook) -> Array | None:
+    """The few components whose planes among themselves hold most of the gain, if they are few."""
+    gains = outlook.gains
+    order = np.argsort(-gains, kind="stable")
+    share = np.cumsum(gains[order])
+    few = int(np.searchsorted(share, _CONCENTRATED * share[-1])) + 1
+    if few < 2 or few > _EXCURSION_SHARE * len(gains):
+        return None
+    chosen = np.sort(order[:few])
+    inside = np.ix_(chosen, chosen)
+    among = float((outlook.gradient[inside] ** 2 / outlook.curvature[inside]).sum() / 4)
+    return chosen if among > _AMONG * share[-1] else None
+
+
+def cayley(step: Array) -> Array:
+    """The rotation of a skew-symmetric step: equal to its exponential to second order, and exactly orthogonal."""
+    half = step / 2
+    eye = np.eye(len(step))
+    return np.asarray(linalg.solve(eye - half, eye + half))
+
+
+class Memory:
+    """Limited-memory BFGS on skew-symmetric matrices."""
+
+    def __init__(self) -> None:
+        self.pairs: list[tuple[Array, Array]] = []
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.pairs = []
+
+    def learn(self, step: Array, change: Array) -> None:
+        """Remember how the gradient changed over a step, if that shows curvature."""
+        if float((step * change).sum()) > 1e-12 * float(np.linalg.norm(step) * np.linalg.norm(change)):
+            self.pairs = [*self.pairs[1 - _MEMORY :], (step, change)]
+
+    def step(self, gradient: Array, curvature: Array) -> Array:
+        """The quasi-Newton step from a gradient and the diagonal curvature."""
+        direction = gradient.copy()
+        weights = []
+        for step, change in reversed(self.pairs):
+            weight = float((step * direction).sum() / (step * change).sum())
+            direction -= weight * change
+            weights.append(weight)
+        direction /= curvature
+        for (step, change), weight in zip(self.pairs, reversed(weights), strict=True):
+            direction += step * (weight - float((change * direction).sum() / (step * change).sum()))
+        return -direction

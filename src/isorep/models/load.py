@@ -1,0 +1,164 @@
+"""Models from code: ``package.module:name``, and weights for them that are read without unpickling."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError, MissingFileError, missing_extra
+
+_IMPORT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_TORCH_FILES = (".pt", ".pth", ".bin")
+
+
+def names_code(text: str) -> bool:
+    """Whether a text is ``package.module:name`` and no file."""
+    return _IMPORT.fullmatch(text) is not None and not Path(text).exists()
+
+
+def imported(text: str) -> Any:
+    """What ``package.module:name`` names; modules are also looked for in the current folder."""
+    home, _, attribute = text.partition(":")
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(home)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (home == error.name or home.startswith(f"{error.name}.")):
+            raise InputError(f"there is no module {home!r} to import, here or among what is installed") from None
+        raise InputError(f"{home} cannot be imported: {first_line(error)}") from error
+    except (Exception, SystemExit) as error:  # the user's code
+        raise InputError(f"{home} cannot be imported: {said(error)}") from error
+    finally:
+        if here in sys.path:
+            sys.path.remove(here)
+    for name in attribute.split("."):
+        if not hasattr(found, name):
+            raise InputError(f"{home} has no {attribute!r}")
+        found = getattr(found, name)
+    return found
+
+
+def made(found: Any, text: str, noun: str) -> Any:
+    """A module or a function of a batch, made by calling what makes one."""
+    torch = import_torch(f"a {noun}")
+    if isinstance(found, torch.nn.Module):
+        return found
+    if not callable(found):
+        raise InputError(f"{text} is of type {type(found).__name__}, not a {noun} or a function that makes one")
+    if not inspect.isclass(found) and not _takes_nothing(found):
+        return found
+    if not _takes_nothing(found):
+        raise InputError(f"{text} cannot be called without arguments: name a function that makes the {noun}")
+    try:
+        result = found()
+    except (Exception, SystemExit) as error:  # the user's code
+        raise InputError(f"{text} fails: {said(error)}") from error
+    if not callable(result):
+        raise InputError(f"{text} makes an object of type {type(result).__name__}, not a {noun}")
+    return result
+
+
+def with_weights(module: Any, text: str, path: Path, *, torch_files: bool = False) -> Any:
+    """A module from code with the parameters of a safetensors file.
+
+    With ``torch_files`` also those of a file that ``torch.save`` wrote, if it holds a flat dict of tensors and nothing
+    else: it is read by ``weights_only``.
+    """
+    torch = import_torch("a model")
+    if not isinstance(module, torch.nn.Module):
+        raise InputError(f"{text} is not a torch module, so it has no parameters to load from {path}")
+    if not path.exists():
+        raise MissingFileError(f"{path} does not exist")
+    if path.suffix.lower() in _TORCH_FILES and torch_files:
+        tensors = _torch_tensors(path)
+    elif path.suffix.lower() == ".safetensors":
+        tensors = _safe_tensors(path)
+    else:
+        raise InputError(f"{path} is not a safetensors file: save weights with safetensors.torch.save_file")
+    try:
+        module.load_state_dict(tensors | _tied(module, tensors))
+    except RuntimeError as error:
+        lines = [line.strip() for line in str(error).splitlines()]
+        why = _prefixed(module, tensors) or " ".join(lines[1:3])[:300]
+        raise InputError(f"{path} does not fit {text}: {why}") from error
+    return module
+
+
+def import_torch(purpose: str) -> Any:
+    """Torch, or the error that names the extra."""
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise missing_extra("torch", "torch", purpose) from None
+    return torch
+
+
+def said(error: BaseException) -> str:
+    """What kind of error somebody's code raised, and its words."""
+    return f"{type(error).__name__}: {first_line(error)}"
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+def _safe_tensors(path: Path) -> dict[str, Any]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return dict(load_file(path))
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path} is not a safetensors file, or it is damaged: {first_line(error)}") from error
+
+
+def _torch_tensors(path: Path) -> dict[str, Any]:
+    from ..storage.torch_files import read_tensors
+
+    try:
+        return read_tensors(path)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _tied(module: Any, tensors: dict[str, Any]) -> dict[str, Any]:
+    """Weights that a file leaves out because the module shares them with weights that it has."""
+    names: dict[int, list[str]] = {}
+    for name, value in module.state_dict(keep_vars=True).items():
+        names.setdefault(id(value), []).append(name)
+    found: dict[str, Any] = {}
+    for same in names.values():
+        stored = next((name for name in same if name in tensors), None)
+        if stored is not None:
+            found |= {name: tensors[stored] for name in same if name not in tensors}
+    return found
+
+
+def _prefixed(module: Any, tensors: dict[str, Any]) -> str | None:
+    """A word on weights that were saved from something around the module: DataParallel, a compiled or outer module."""
+    wanted = set(module.state_dict())
+    one = max(wanted, key=len, default="")
+    for start in sorted((name.removesuffix(one) for name in tensors if name.endswith(f".{one}")), key=len):
+        if {f"{start}{name}" for name in wanted} <= set(tensors):
+            return (
+                f"its names begin with {start!r}, as those of a module around it do, such as DataParallel: save the "
+                "state_dict() of the module inside"
+            )
+    return None
+
+
+def _takes_nothing(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind()
+    except TypeError:
+        return False
+    except ValueError:  # a class without a signature, as some in C have
+        return inspect.isclass(function)
+    return True

@@ -1,0 +1,542 @@
+"""Contrastive (section 5.2 of Roeder et al. 2021): two trainings agree up to a linear map, the more the better trained.
+
+Contrastive predictive coding of image patches: f of the upper half, g of the lower, against steps, images and width.
+
+Images as upper and lower halves, and the patches that are taken from them.
+
+What is measured of two representations of the same patches: canonical correlations, the ladder, dimensions.
+
+How large each scale is: all that the text leaves open is a setting.
+
+What the paper says about this experiment, and what its text leaves open.
+
+The units of work: one pair of models of one setting, compared at the steps that are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..comparison import compare
+from ..comparison.result import Direction
+from ..datasets import Rooms, digits_and_photos, load
+from ..datasets.folder import VARIABLE, find_file
+from ..errors import InputError
+from ..files import replacing
+from ..representation import Array
+from ..similarity import cca, svcca
+from .experiment import Experiment, Outcome, Plan, Run, Unit
+
+SOURCES = {"cifar10": "CIFAR-10", "rooms": "rendered rooms"}
+_COMPONENT_ROWS = 5000  # training patches that principal components are fitted to
+_BINARY = ("cifar-10-batches-bin/data_batch_1.bin", "data_batch_1.bin", digits_and_photos.ARCHIVE)
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """Halves of images, and what everything is measured on.
+
+    Attributes
+    ----------
+    halves : tuple of two arrays
+        Upper and lower halves of the training images as bytes, (images, columns, height x channels).
+    centre, scale : arrays
+        Means by half, height and channel, and the standard deviation around them.
+    test : tuple of two arrays
+        Patches of other images, flat, at places drawn once.
+    components : tuple of two arrays
+        The same patches in as many principal components of training patches as the models have outputs.
+    note : str
+        What a reader should know about the images.
+    """
+
+    halves: tuple[Array, Array]
+    centre: tuple[Array, Array]
+    scale: float
+    test: tuple[Array, Array]
+    components: tuple[Array, Array]
+    note: str
+
+
+def source_of(preset: Preset, data: Path | None) -> str:
+    """The images that are taken: rendered ones where CIFAR-10 is asked for and not there."""
+    if preset.source not in SOURCES:
+        raise InputError(f"source is {preset.source!r}; known are {', '.join(SOURCES)}")
+    return preset.source if preset.source == "rooms" or _file(data) is not None else "rooms"
+
+
+def files_of(preset: Preset, data: Path | None) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+    """The files that decide which images are read, and a sentence for what is missing."""
+    if source_of(preset, data) == preset.source:
+        path = _file(data) if preset.source == "cifar10" else None
+        return ((path,) if path is not None else ()), ()
+    where = f"name a folder with --data or {VARIABLE}" if data is None else f"{data} does not hold its files"
+    return (), (
+        f"CIFAR-10 was left out, and rendered rooms stand for it: {where} "
+        f"({digits_and_photos.ARCHIVE} or what it holds, or {digits_and_photos.JPEGS})",
+    )
+
+
+def material(preset: Preset, data: Path | None, seed: int) -> Material:
+    """Read or render everything once."""
+    shape = (source_of(preset, data), data, preset.scene, preset.scenes, preset.test_images)
+    return _material(*shape, preset.patch, preset.outputs, seed)
+
+
+def patches(halves: Any, starts: Any, columns: int) -> Any:
+    """Columns from each row's own start on, flat; arrays or tensors."""
+    places = np.arange if isinstance(halves, np.ndarray) else _arange(halves.device)
+    rows = places(len(halves))[:, None]
+    return halves[rows, starts[:, None] + places(columns)].reshape(len(halves), columns, -1)
+
+
+@lru_cache(maxsize=1)
+def _material(
+    source: str, data: Path | None, scene: int, scenes: int, test_images: int, patch: int, outputs: int, seed: int
+) -> Material:
+    train, test, note = _images(source, data, scene, scenes, test_images, seed)
+    halves, others = _halves(train), _halves(test)
+    columns = patch or halves[0].shape[1]
+    if not 1 <= columns <= halves[0].shape[1]:
+        raise InputError(f"patch is {patch}: halves have {halves[0].shape[1]} columns")
+    centre = tuple(half.mean((0, 1), dtype=np.float64).astype(np.float32) for half in halves)
+    spread = [float(((half[:_COMPONENT_ROWS] - mean) ** 2).mean()) for half, mean in zip(halves, centre, strict=True)]
+    scale = float(np.sqrt(np.mean(spread))) or 1.0
+    rng = np.random.default_rng([seed, 41])
+
+    def flat(half: Array, mean: Array) -> Array:
+        starts = rng.integers(0, half.shape[1] - columns + 1, len(half))
+        return np.asarray(((patches(half, starts, columns) - mean) / np.float32(scale)).reshape(len(half), -1))
+
+    placed = [flat(half, mean) for half, mean in zip(others, centre, strict=True)]
+    seen = [flat(half[:_COMPONENT_ROWS], mean) for half, mean in zip(halves, centre, strict=True)]
+    components = [_components(given, patch, outputs) for given, patch in zip(seen, placed, strict=True)]
+    return Material(
+        (halves[0], halves[1]),
+        (centre[0], centre[1]),
+        scale,
+        (placed[0], placed[1]),
+        (components[0], components[1]),
+        note,
+    )
+
+
+def _images(
+    source: str, data: Path | None, scene: int, scenes: int, test_images: int, seed: int
+) -> tuple[Array, Array, str]:
+    """Training images in random order, test images, and a note; bytes (n, height, width, channels)."""
+    if source == "rooms":
+        drawn = Rooms(size=scene, antialias=1).draw(scenes + test_images, seed=seed).images()
+        return drawn[:scenes], drawn[scenes:], ""
+    name = "cifar10" if data is not None and _binary(data) is not None else "cifar10_jpeg"
+    train, test = (load(name, data, part=part) for part in ("train", "test"))
+    rng = np.random.default_rng([seed, 43])
+    order, chosen = rng.permutation(len(train)), rng.permutation(len(test))[:test_images]
+    return train.images(order), test.images(np.sort(chosen)), train.note
+
+
+def _file(data: Path | None) -> Path | None:
+    return None if data is None else _binary(data) or find_file(data, "cifar10_jpeg", digits_and_photos.JPEGS)
+
+
+def _binary(data: Path) -> Path | None:
+    return next((path for file in _BINARY if (path := find_file(data, "cifar10", file)) is not None), None)
+
+
+def _halves(images: Array) -> tuple[Array, Array]:
+    middle = images.shape[1] // 2
+    upper, lower = (np.moveaxis(part, 2, 1) for part in (images[:, :middle], images[:, middle : 2 * middle]))
+    return tuple(np.ascontiguousarray(part).reshape(*part.shape[:2], -1) for part in (upper, lower))  # type: ignore[return-value]
+
+
+def _components(seen: Array, other: Array, count: int) -> Array:
+    mean = seen.mean(0)
+    directions = np.linalg.eigh(np.cov(seen.T.astype(np.float64)))[1][:, ::-1][:, :count]
+    return np.asarray((other - mean) @ directions)
+
+
+def _arange(device: Any) -> Any:
+    import torch
+
+    return lambda count: torch.arange(count, device=device)
+
+
+RUNGS = ("signed_permutation", "rigid", "linear")
+
+
+def measure(first: Array, second: Array, preset: Preset, seed: int, ladder: bool = False) -> dict[str, Any]:
+    """Two runs on images that neither was trained on.
+
+    Mean CCA is fitted and read on the same images, as published; ``chance`` is the same with images shuffled. Shares
+    of variance are held out: maps are fitted without the fold that they are scored on, mean of both directions. With
+    ``ladder``, errors in diameters with interval and null, too.
+    """
+    correlated = cca(first, second, permutations=preset.null, random_state=seed)
+    leading = svcca(first, second)
+    maps = compare(
+        first,
+        second,
+        rungs=RUNGS,
+        n_null=preset.null if ladder else 0,
+        n_boot=preset.draws if ladder else 0,
+        diameter="bound",
+        worst_case=False,
+        random_state=seed,
+    )
+    radii = (maps.target.rms_radius, maps.source.rms_radius)
+    directions = (maps.forward, maps.reverse)
+    found = {
+        "cca": correlated.value,
+        "chance": None if correlated.null is None else correlated.null.mean,
+        "svcca": leading.value,
+        "kept": float(np.mean(leading.details["kept"])),
+        "dimension": float(np.mean([effective_dimension(side) for side in (first, second)])),
+        "r2": {
+            rung: float(np.mean([_share(each, rung, radius) for each, radius in zip(directions, radii, strict=True)]))
+            for rung in RUNGS
+        },
+    }
+    return found | ({"ladder": {rung: _rung(maps.forward, rung) for rung in RUNGS}} if ladder else {})
+
+
+def against(values: Array, reference: Array, share: bool = False) -> dict[str, float]:
+    """Mean CCA with a fixed reference; and the share of the variance that a linear map of it explains, held out."""
+    found = {"cca": cca(values, reference).value}
+    if share:
+        maps = compare(values, reference, rungs=("linear",), n_null=0, n_boot=0, diameter="bound", worst_case=False)
+        found["r2"] = _share(maps.reverse, "linear", maps.source.rms_radius)
+    return found
+
+
+def effective_dimension(values: Array) -> float:
+    r"""The participation ratio :math:`(\sum\lambda)^2/\sum\lambda^2` of the eigenvalues of the covariance."""
+    centred = values.astype(np.float64) - values.mean(0, dtype=np.float64)
+    covariance = centred.T @ centred
+    squares = float((covariance**2).sum())
+    return float(np.trace(covariance)) ** 2 / squares if squares > 0 else 0.0
+
+
+def _share(direction: Direction, rung: str, radius: float) -> float:
+    """R², the variance of the target being the square of its radius."""
+    found = direction.rungs[rung]
+    return 1 - (found.held_out.rms * found.unit / radius) ** 2 if radius > 0 else 0.0
+
+
+def _rung(direction: Direction, name: str) -> dict[str, Any]:
+    found = direction.rungs[name].in_diameters
+    return {
+        "error": found.held_out.mean,
+        "low": None if found.interval is None else found.interval.low,
+        "high": None if found.interval is None else found.interval.high,
+        "null": None if found.null is None else found.null.mean,
+        "below_null": direction.rungs[name].below_null,
+    }
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The sizes of one scale.
+
+    Attributes
+    ----------
+    source : {"cifar10", "rooms"}
+        Photographs, or rendered scenes, which also stand for photographs whose files are not there.
+    pairs : int
+        Pairs of models of every setting; no model is in two of them.
+    steps : int
+        Of every training, whatever the width and the number of images.
+    checkpoints : tuple of int
+        Steps at which the models of the base setting are compared, besides 0 and the last.
+    width, widths : int, tuple of int
+        Hidden units of the base setting, and of the sweep; the base is always in it.
+    sizes : tuple of int
+        Training images of the sweep, besides all of them.
+    layers, outputs : int
+        Linear layers of f and of g, and the numbers that they give.
+    patch : int
+        Columns of a patch, which has the height of its half and is placed anew at every step; 0 for whole halves.
+    scene, scenes : int
+        Height and width of rendered scenes, and how many there are to train on.
+    test_images : int
+        Images that no model was trained on, for all that is measured.
+    batch, learning_rate, schedule, normalise, temperature
+        Of Adam and of the loss. With a constant rate a checkpoint is what a shorter training would end with.
+    null, draws : int
+        Shuffled pairings, and draws of the bootstrap over images.
+    device : str
+        Where tensors lie.
+    """
+
+    source: str
+    pairs: int
+    steps: int
+    checkpoints: tuple[int, ...]
+    width: int
+    widths: tuple[int, ...]
+    sizes: tuple[int, ...]
+    layers: int = 3
+    outputs: int = 64
+    patch: int = 16
+    scene: int = 32
+    scenes: int = 50_000
+    test_images: int = 5000
+    batch: int = 256
+    learning_rate: float = 1e-3
+    schedule: str = "constant"
+    normalise: bool = False
+    temperature: float = 1.0
+    null: int = 10
+    draws: int = 200
+    device: str = "cpu"
+
+
+SCALES = {
+    "smoke": Preset(
+        source="rooms",
+        pairs=3,
+        steps=80,
+        checkpoints=(10, 30),
+        width=64,
+        widths=(8, 64),
+        sizes=(100,),
+        outputs=8,
+        patch=8,
+        scene=16,
+        scenes=1500,
+        test_images=600,
+        batch=128,
+        null=5,
+        draws=100,
+    ),
+    "laptop": Preset(
+        source="cifar10",
+        pairs=5,
+        steps=800,
+        checkpoints=(25, 50, 100, 200, 400),
+        width=256,
+        widths=(64, 256, 1024),
+        sizes=(500, 5000),
+    ),
+    "paper": Preset(
+        source="cifar10",
+        pairs=5,
+        steps=50_000,
+        checkpoints=(50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000),
+        width=256,
+        widths=(64, 128, 256, 512, 1024, 2048, 4096, 8192),
+        sizes=(500, 1000, 2000, 5000, 10_000, 20_000),
+        test_images=10_000,
+        null=50,
+        draws=1000,
+    ),
+}
+
+PAPER = (
+    "Roeder, Metz and Kingma, On linear identifiability of learned representations, ICML 2021, section 5.2 and Figure 3"
+)
+
+LEFT_OPEN = (
+    "The text at hand gives no numbers for Figure 3 and leaves out the size of a patch, the batch, the optimiser, the "
+    "number of steps, the sizes of the data and whether two or three of the layers are hidden: all are settings of the "
+    "preset. Published are the task (two patches at random, one of the upper and one of the lower half; distractors "
+    "from the batch), f and g of three layers with 256 units and 64 outputs, widths from 64 to 8192, five pairs of "
+    "models, and that mean CCA grows with training, data and width."
+)
+
+SIDES = ("f", "g")
+_CHECKPOINT_SECONDS = 60.0
+
+
+def plan(preset: Preset, data: Path | None) -> Plan:
+    """The base setting, the sweeps over images and width, and random projections of the pixels; a unit for a pair."""
+    if min(preset.pairs, preset.steps, preset.layers, preset.width, *preset.widths, *preset.sizes, 1) < 1:
+        raise InputError("pairs, steps, layers, widths and numbers of images are from 1 on")
+    files, missing = files_of(preset, data)
+    settings: list[tuple[str, str, int, int]] = [("base", "base setting", preset.width, 0)]
+    settings += [(f"images-{size}", f"{size} images", preset.width, size) for size in sorted({*preset.sizes})]
+    settings += [(f"width-{width}", f"width {width}", width, 0) for width in sorted({*preset.widths} - {preset.width})]
+    units = [
+        Unit(
+            f"{key}-pair-{pair + 1}",
+            f"{words}, pair {pair + 1}",
+            {"sweep": key.split("-")[0], "width": width, "images": size, "pair": pair},
+        )
+        for key, words, width, size in settings
+        for pair in range(preset.pairs)
+    ]
+    units.append(Unit("projections", "random projections of the pixels", {"sweep": "projections"}))
+    return Plan(tuple(units), files, missing)
+
+
+def run_unit(unit: Unit, run: Run) -> Outcome:
+    """Train two models and compare them, or compare random projections."""
+    preset: Preset = run.preset
+    given = material(preset, run.data, run.seed)
+    if unit.arguments["sweep"] == "projections":
+        return {
+            "sweep": "projections",
+            "pairs": [_projections(given, preset, run.seed, k) for k in range(preset.pairs)],
+        }
+    wanted = unit.arguments
+    pair = wanted["pair"]
+    rows = _rows(given, wanted["images"], run.seed, pair)
+    steps = sorted({0, preset.steps, *(preset.checkpoints if wanted["sweep"] == "base" else ())})
+    steps = [step for step in steps if step <= preset.steps]
+    seeds = [int(seed) for seed in np.random.SeedSequence([run.seed, 31, pair]).generate_state(2)]
+    models = [_Model(seed, wanted["width"], given, rows, steps, run, place) for place, seed in enumerate(seeds)]
+    return {
+        **wanted,
+        "images": len(rows),
+        "source": SOURCES[source_of(preset, run.data)],
+        "note": given.note,
+        "seeds": seeds,
+        "training": [model.training for model in models],
+        "steps": [
+            {"step": step, "loss": float(np.mean([model.losses[step] for model in models]))}
+            | {
+                name: _compared(place, step, models, given, run, wanted["sweep"] == "base")
+                for place, name in enumerate(SIDES)
+            }
+            for step in steps
+        ],
+    }
+
+
+class _Model:
+    """One training: what f and g give on the test patches at every step that is asked for, and the losses there."""
+
+    def __init__(
+        self, seed: int, width: int, given: Material, rows: Array, steps: list[int], run: Run, place: int
+    ) -> None:
+        from ..models import ContrastivePair, Group, Recipe, Schedule, contrastive_loss, train
+
+        preset: Preset = run.preset
+        self._seed, self._folder = seed, run.scratch
+        self._kept: dict[int, Array] = {}
+        inputs = given.test[0].shape[1]
+        hidden = (width,) * (preset.layers - 1)
+        trained = train(
+            lambda _: ContrastivePair(
+                inputs,
+                hidden=hidden,
+                outputs=preset.outputs,
+                normalise=preset.normalise,
+                temperature=preset.temperature,
+            ),
+            tuple(half[rows] for half in given.halves),
+            contrastive_loss,
+            Recipe(
+                steps=preset.steps,
+                batch=preset.batch,
+                groups=Group("adam", preset.learning_rate),
+                schedule=Schedule(preset.schedule),
+                record_every=max(preset.steps // 20, 1),
+            ),
+            seed=seed,
+            prepare=_placing(given, preset),
+            evaluate=lambda module, step: self._evaluate(module, step, given, preset),
+            evaluate_every=lambda step: step in steps,
+            checkpoint=None if run.scratch is None else run.scratch / f"training-{seed}.safetensors",
+            checkpoint_seconds=_CHECKPOINT_SECONDS,
+            device=preset.device,
+            progress=lambda stage, done, total: run.progress(stage, place * total + done, 2 * total),
+        )
+        self.training = trained.history.training[-1]
+        self.losses = {step: float(values["loss"]) for step, values in trained.history.evaluations}
+
+    def embedded(self, step: int) -> Array:
+        """What f and g give on the test patches after so many steps, (2, patches, outputs)."""
+        if self._folder is None:
+            return self._kept[step]
+        return np.asarray(np.load(self._file(step), allow_pickle=False))
+
+    def _evaluate(self, module: Any, step: int, given: Material, preset: Preset) -> dict[str, float]:
+        """Keep the representations beside the training, so that a unit that is stopped has them when it goes on."""
+        import torch
+
+        from ..models import contrastive_loss
+
+        views = [torch.from_numpy(part).to(preset.device) for part in given.test]
+        found = np.stack([part.cpu().numpy() for part in module.embed(*views)])
+        if self._folder is None:
+            self._kept[step] = found
+        else:
+            with replacing(self._file(step)) as temporary, temporary.open("wb") as file:
+                np.save(file, found)
+        batch = min(preset.batch, len(views[0]))
+        starts = range(0, len(views[0]) - batch + 1, batch)
+        losses = [contrastive_loss(module, [view[start : start + batch] for view in views]) for start in starts]
+        return {"loss": float(torch.stack(losses).mean())}
+
+    def _file(self, step: int) -> Path:
+        if self._folder is None:
+            raise ValueError("representations are kept in memory")
+        return self._folder / f"representations-{self._seed}-{step}.npy"
+
+
+def _compared(side: int, step: int, models: list[_Model], given: Material, run: Run, base: bool) -> dict[str, Any]:
+    """Both models with each other, and each with the principal components of the pixels; all that there is at base."""
+    first, second = (model.embedded(step)[side] for model in models)
+    pixels = [against(values, given.components[side], share=base) for values in (first, second)]
+    return measure(first, second, run.preset, run.seed, ladder=base and step == run.preset.steps) | {
+        "pixels": {name: float(np.mean([each[name] for each in pixels])) for name in pixels[0]}
+    }
+
+
+def _projections(given: Material, preset: Preset, seed: int, pair: int) -> dict[str, Any]:
+    """Two random linear maps of the pixels to as many numbers as the models have outputs."""
+    found = {}
+    for side, name in enumerate(SIDES):
+        rng = np.random.default_rng([seed, 37, pair, side])
+        pixels = given.test[side]
+        maps = rng.normal(size=(2, pixels.shape[1], preset.outputs))
+        found[name] = measure(pixels @ maps[0], pixels @ maps[1], preset, seed)
+    return found
+
+
+def _rows(given: Material, images: int, seed: int, pair: int) -> Array:
+    """Training images of a pair: all, or some that are drawn for the pair, fewer ones from among more."""
+    count = len(given.halves[0])
+    if images > count:
+        raise InputError(f"{images} images are asked for, and there are {count} to train on")
+    if not images:
+        return np.arange(count)
+    return np.sort(np.random.default_rng([seed, 47, pair]).permutation(count)[:images])
+
+
+def _placing(given: Material, preset: Preset) -> Callable[[Any, Any], Any]:
+    """A patch of each half at a place of its own, anew at every step, as the loss takes it."""
+    import torch
+
+    columns = preset.patch or given.halves[0].shape[1]
+    free = given.halves[0].shape[1] - columns + 1
+    centres = [torch.from_numpy(mean).to(preset.device) for mean in given.centre]
+
+    def prepare(batch: Any, generator: Any) -> Any:
+        placed = []
+        for half, mean in zip(batch, centres, strict=True):
+            starts = torch.randint(free, (len(half),), generator=generator, device=half.device)
+            taken = (patches(half, starts, columns) - mean) / given.scale
+            placed.append(taken.flatten(1))
+        return tuple(placed)
+
+    return prepare
+
+
+__all__ = ["EXPERIMENT"]
+
+EXPERIMENT = Experiment(
+    name="contrastive",
+    title="Contrastive: alignment grows with training, data and width",
+    paper=PAPER,
+    scales=SCALES,
+    plan=plan,
+    run=run_unit,
+    packages=("torch",),
+)

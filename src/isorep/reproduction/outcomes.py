@@ -1,0 +1,288 @@
+"""Curves err = a sqrt(2L + L^2), and rank correlations with their intervals.
+
+Whether a measure grows along a sweep: differences of ends and rank correlations, over pairs of models.
+
+What experiments on pairs of trained models share: held-out rungs of the ladder, and errors over pairs.
+
+How many threads torch computes with, for as long as an experiment lasts.
+
+Ticks of logarithmic axes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from scipy.stats import rankdata
+from scipy.stats import t as student
+
+from ..alignment import Identity, Linear, Rigid, SignedPermutation
+from ..alignment.base import Aligner
+from ..representation import Array
+
+FORMS = ("2L+L2", "L+L2")
+_DRAWS = 2000
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A fitted curve err = ``slope`` x + ``intercept``; ``r2`` is the share of the variance it explains."""
+
+    slope: float
+    intercept: float
+    r2: float | None
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A rank correlation with its 95 % bootstrap interval, over so many pairs; None where nothing varies."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    pairs: int
+
+
+def roots(excess: Array, form: str = "2L+L2") -> Array:
+    r"""The theorem's :math:`\sqrt{2L+L^2}`, or :math:`\sqrt{L+L^2}`."""
+    linear = 2.0 if form == "2L+L2" else 1.0
+    return np.asarray(np.sqrt(linear * excess + np.square(excess)))
+
+
+def fit_curve(x: Array, errors: Array, intercept: bool = False) -> Curve:
+    r"""Least squares in closed form: :math:`a=\sum x_ie_i/\sum x_i^2`, or a line with intercept."""
+    if intercept:
+        centred = x - x.mean()
+        spread = float((centred**2).sum())
+        slope = float((centred * errors).sum()) / spread if spread > 0 else 0.0
+        start = float(errors.mean()) - slope * float(x.mean())
+    else:
+        size = float((x**2).sum())
+        slope, start = (float((x * errors).sum()) / size if size > 0 else 0.0), 0.0
+    total = float(((errors - errors.mean()) ** 2).sum())
+    left = float(((errors - slope * x - start) ** 2).sum())
+    return Curve(slope, start, 1 - left / total if total > 0 else None)
+
+
+def spearman(x: Array, y: Array, seed: int = 0) -> Correlation:
+    """Spearman's rank correlation over pairs, resampled."""
+    return _resampled([(x, y)], seed)
+
+
+def spearman_within(groups: list[tuple[Array, Array]], seed: int = 0) -> Correlation:
+    """The same within groups: ranks within each, their deviations from the group's mean put together."""
+    return _resampled([(x, y) for x, y in groups if len(x) > 2 and np.ptp(x) > 0 and np.ptp(y) > 0], seed)
+
+
+def _resampled(groups: list[tuple[Array, Array]], seed: int) -> Correlation:
+    count = sum(len(x) for x, _ in groups)
+    if not groups:
+        return Correlation(None, None, None, 0)
+    value = _rank_correlations([(x[None], y[None]) for x, y in groups])[0]
+    if not np.isfinite(value) or count < 4:
+        return Correlation(float(value) if np.isfinite(value) else None, None, None, count)
+    rng = np.random.default_rng([seed, 17])
+    chosen = [rng.integers(0, len(x), (_DRAWS, len(x))) for x, _ in groups]
+    draws = _rank_correlations([(x[rows], y[rows]) for (x, y), rows in zip(groups, chosen, strict=True)])
+    low, high = np.nanquantile(draws, (0.025, 0.975))
+    return Correlation(float(value), float(low), float(high), count)
+
+
+def _rank_correlations(groups: list[tuple[Array, Array]]) -> Array:
+    """One for each line of the groups' columns; NaN where nothing varies."""
+    first, second = (np.concatenate([_centred_ranks(group[side]) for group in groups], axis=1) for side in (0, 1))
+    size = np.sqrt((first**2).sum(1) * (second**2).sum(1))
+    return np.asarray(np.divide((first * second).sum(1), size, out=np.full(len(size), np.nan), where=size > 0))
+
+
+def _centred_ranks(values: Array) -> Array:
+    ranks = rankdata(values, axis=1) / values.shape[1]
+    return np.asarray(ranks - ranks.mean(1, keepdims=True))
+
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over pairs with its standard error and its 95 % interval (Student's t); no interval for one pair."""
+
+    mean: float
+    error: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A measure along a sweep.
+
+    Attributes
+    ----------
+    first, last : float
+        Means at both ends.
+    difference : Estimate
+        Last minus first, pair by pair.
+    correlation : Estimate or None
+        Spearman's rank correlation with the place in the sweep, pair by pair; None for fewer than three places.
+    largest : int
+        The place of the largest mean.
+    steady : bool
+        Whether no mean is below the one before.
+    """
+
+    first: float
+    last: float
+    difference: Estimate
+    correlation: Estimate | None
+    largest: int
+    steady: bool
+
+    @property
+    def grows(self) -> bool | None:
+        """True or False where the interval of the difference lies above or below zero, otherwise None."""
+        low, high = self.difference.low, self.difference.high
+        if low is None or high is None or low <= 0 <= high:
+            return None
+        return low > 0
+
+
+def estimate(values: Array) -> Estimate:
+    """Mean and interval of independent values."""
+    mean, count = float(np.mean(values)), len(values)
+    if count < 2:
+        return Estimate(mean, None, None, None)
+    error = float(np.std(values, ddof=1) / np.sqrt(count))
+    reach = float(student.ppf(0.5 + LEVEL / 2, count - 1)) * error
+    return Estimate(mean, error, mean - reach, mean + reach)
+
+
+def trend(values: Array) -> Trend | None:
+    """From a table of pairs x places; None where there is nothing to compare."""
+    if values.ndim != 2 or values.shape[0] < 1 or values.shape[1] < 2:
+        return None
+    means = values.mean(0)
+    return Trend(
+        float(means[0]),
+        float(means[-1]),
+        estimate(values[:, -1] - values[:, 0]),
+        estimate(np.array([_spearman(row) for row in values])) if values.shape[1] > 2 else None,
+        int(np.argmax(means)),
+        bool((np.diff(means) >= 0).all()),
+    )
+
+
+def _spearman(row: Array) -> float:
+    """Of a row with its places; 0 where nothing varies."""
+    ranks = rankdata(row) - (len(row) + 1) / 2
+    places = np.arange(len(row)) - (len(row) - 1) / 2
+    size = float(np.sqrt((ranks**2).sum() * (places**2).sum()))
+    return float(ranks @ places) / size if size > 0 else 0.0
+
+
+RUNGS = ("identity", "permutation", "rigid", "linear")
+"""From nothing fitted to every linear map; permutation and rigid have a scale."""
+
+
+def aligner(rung: str) -> Aligner:
+    """The map of a rung, not yet fitted."""
+    kinds = {"identity": Identity, "permutation": SignedPermutation, "rigid": Rigid, "linear": Linear}
+    found: Aligner = kinds[rung]()
+    return found
+
+
+def held_out(source: Array, target: Array, folds: Array, rung: str = "linear") -> Array:
+    """The source's rows mapped onto the target, each by a map that was fitted to the other folds."""
+    mapped = np.empty_like(target, dtype=np.float64)
+    for fold in np.unique(folds):
+        out = folds == fold
+        fitted = aligner(rung).fit(source[~out], target[~out])
+        mapped[out] = fitted.transform(source[out])[:, : target.shape[1]]
+    return mapped
+
+
+def explained(mapped: Array, target: Array) -> float:
+    r"""The share of the target's variance that is explained, :math:`1-\sum\|y-\hat y\|^2/\sum\|y-\bar y\|^2`."""
+    around = float(((target - target.mean(0)) ** 2).sum())
+    return 1.0 - float(((target - mapped) ** 2).sum()) / around if around > 0 else float("nan")
+
+
+def ladder(source: Array, target: Array, folds: Array, rungs: Sequence[str] = RUNGS) -> dict[str, float]:
+    """Held-out R² of every rung, both sides centred first: what an offset does is no question here."""
+    x, y = source - source.mean(0), target - target.mean(0)
+    return {rung: explained(held_out(x, y, folds, rung), y) for rung in rungs}
+
+
+def folds_of(rows: int, count: int, seed: int) -> Array:
+    """Rows in so many folds of the same size, at random."""
+    return np.random.default_rng([seed, 41]).permutation(np.arange(rows) % min(count, rows))
+
+
+def all_pairs(count: int) -> list[tuple[int, int]]:
+    """Every pair of models once, the earlier as the source."""
+    return list(combinations(range(count), 2))
+
+
+def over_pairs(values: Mapping[tuple[int, int], float]) -> tuple[float | None, float | None]:
+    r"""Mean over pairs of models, and its standard error.
+
+    Pairs share models, so that they are not independent: the error is the jackknife over models,
+    :math:`\sqrt{\frac{m-1}{m}\sum_i(\theta_{(i)}-\bar\theta)^2}` with :math:`\theta_{(i)}` the mean over pairs without
+    model i. Two models give no error.
+    """
+    known = {pair: value for pair, value in values.items() if np.isfinite(value)}
+    if not known:
+        return None, None
+    models = sorted({model for pair in known for model in pair})
+    without = [[value for pair, value in known.items() if model not in pair] for model in models]
+    mean = float(np.mean(list(known.values())))
+    if len(models) < 3 or not all(without):
+        return mean, None
+    left = np.array([np.mean(each) for each in without])
+    return mean, float(np.sqrt((len(models) - 1) / len(models) * ((left - left.mean()) ** 2).sum()))
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """So many threads of torch while it lasts; 0 leaves them as they are."""
+    import torch
+
+    before = torch.get_num_threads()
+    if count:
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+_DIGITS = ((1,), (1, 2, 5), (1, 2, 3, 4, 5, 7))
+_ENOUGH = 3
+
+
+def log_ticks(places: Iterable[float]) -> tuple[tuple[float, str], ...]:
+    """Where ticks stand on an axis of base-ten logarithms that holds these places, and what they say.
+
+    They are powers of ten, and other round values where these are fewer than three.
+
+    >>> [text for _, text in log_ticks([0.2, 1.1])]
+    ['2', '5', '10']
+    """
+    held = sorted(places)
+    if not held:
+        return ()
+    powers = range(math.floor(held[0]), math.ceil(held[-1]) + 1)
+    inside: list[tuple[float, float]] = []
+    for digits in _DIGITS:
+        every = [(power + math.log10(digit), digit * 10.0**power) for power in powers for digit in digits]
+        inside = [(place, value) for place, value in every if held[0] <= place <= held[-1]]
+        if len(inside) >= _ENOUGH:
+            break
+    if not inside:
+        inside = [(held[0], round(10 ** held[0], 2))]
+    return tuple((place, f"{value:g}") for place, value in inside)

@@ -1,0 +1,522 @@
+"""Slots (experiments of mechanistic independence): is each true slot found as one, and up to what overlap?
+
+Autoencoders of outputs that several slots write, trained with and without a penalty on shared outputs.
+
+What a slot autoencoder is trained with: one loss beside the reconstruction, or two in a row.
+
+What is measured of a trained autoencoder: SIS, how its latents move with the true ones, and what ICA adds.
+
+How large each scale is: all that the text leaves open is a setting.
+
+What the paper says about this experiment, and what its text leaves open.
+
+The units of work: all seeds of one setting, trained as one program.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from ..datasets.slots import SlotGenerator, slot_generator
+from ..errors import InputError
+from ..ica import ICA
+from ..representation import Array
+from ..structure import slot_identifiability
+from .experiment import Experiment, Outcome, Plan, Run, Unit
+from .outcomes import threads
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A way to train.
+
+    Attributes
+    ----------
+    words, short : str
+        What to call it in a table, and in a figure.
+    loss : str
+        Beside the reconstruction; empty for none.
+    additive, smooth : bool
+        Of the network.
+    stages : tuple of (float, float)
+        Shares of all steps, and the factor of λ in them.
+    regroup : bool
+        Whether slots exchange directions after every stage where that lowers the contrast.
+    """
+
+    words: str
+    short: str
+    loss: str = ""
+    additive: bool = False
+    smooth: bool = False
+    stages: tuple[tuple[float, float], ...] = ((1.0, 1.0),)
+    regroup: bool = False
+
+
+_WARM = ((1 / 3, 0.0), (2 / 3, 1.0))
+
+CONDITIONS = {
+    "plain": Condition("reconstruction alone", "reconstruction"),
+    "contrast": Condition("contrast", "contrast", "contrast"),
+    "additive": Condition("additive decoder", "additive", additive=True),
+    "warm": Condition("contrast, warm-up of λ: a third without", "warm-up", "contrast", stages=_WARM),
+    "cooled": Condition(
+        "contrast, λ a hundredth in the last third", "cooled", "contrast", stages=((2 / 3, 1.0), (1 / 3, 0.01))
+    ),
+    "unit": Condition("contrast at unit spread of the latents", "unit spread", "unit"),
+    "regrouped": Condition(
+        "contrast at unit spread, slots regrouped", "regrouped", "unit", stages=((1 / 3, 1.0),) * 3, regroup=True
+    ),
+    "unit_warm": Condition(
+        "contrast at unit spread, warm-up of λ: a third without", "unit spread, warm-up", "unit", stages=_WARM
+    ),
+    "scaled": Condition("contrast of norms over their mean, free of scale", "free of scale", "scaled"),
+    "sparsity": Condition("l1 sparsity of the Jacobian", "l1 sparsity", "sparsity"),
+    "orthogonal": Condition("orthogonal columns of the Jacobian (IMA)", "orthogonal (IMA)", "orthogonal"),
+    "hessian": Condition("cross-Hessian, smooth network", "cross-Hessian", "hessian", smooth=True),
+    "additive_contrast": Condition("contrast, additive decoder", "additive, contrast", "contrast", additive=True),
+    "restarts": Condition("contrast at unit spread, restarts", "restarts, mean", "unit"),
+}
+
+
+def parsed(text: str) -> tuple[str, float]:
+    """Name and λ of ``name@strength``."""
+    name, _, strength = text.partition("@")
+    try:
+        value = float(strength)
+    except ValueError:
+        value = -1.0
+    if name not in CONDITIONS or not CONDITIONS[name].loss or not 0 < value < float("inf"):
+        known = ", ".join(key for key, each in CONDITIONS.items() if each.loss)
+        raise InputError(f"{text!r} is not name@strength with a strength above 0 and a name of {known}")
+    return name, value
+
+
+def loss_of(kind: str, strength: float, blocks: Sequence[Sequence[int]]) -> Callable[[Any, Any], Any]:
+    """Mean squared error of a number and λ times the loss, with both as parts."""
+    from torch.nn.functional import mse_loss
+
+    from ..decoder.mechanism import contrasts
+
+    def plain(module: Any, batch: Any) -> Any:
+        return mse_loss(module(batch), batch)
+
+    def hessian(module: Any, batch: Any) -> Any:
+        latents = module.encoder(batch)
+        lost = mse_loss(module.decoder(latents), batch)
+        added = contrasts.cross_hessian_penalty(module.decoder, latents, blocks, probes=None)
+        return {"loss": lost + strength * added, "reconstruction": lost, "penalty": added}
+
+    def through_jacobian(module: Any, batch: Any) -> Any:
+        latents = module.encoder(batch)
+        outputs, jacobian = module.decoder.with_jacobian(latents)
+        lost = mse_loss(outputs, batch)
+        if kind == "sparsity":
+            added = contrasts.jacobian_sparsity(module.decoder, latents, jacobian=jacobian)
+        elif kind == "orthogonal":
+            added = contrasts.ima_contrast(module.decoder, latents, jacobian=jacobian)
+        else:
+            if kind == "unit":  # latents that grow would shrink the contrast, and leave slots as mixed as they are
+                jacobian = jacobian * latents.std(0)
+            weighting = "image" if kind == "scaled" else None
+            added = contrasts.compositional_contrast(
+                module.decoder, latents, blocks, weighting=weighting, jacobian=jacobian
+            )
+        return {"loss": lost + strength * added, "reconstruction": lost, "penalty": added}
+
+    if not kind or strength == 0:
+        return plain
+    return hessian if kind == "hessian" else through_jacobian
+
+
+_JACOBIANS = 256  # examples at which derivatives are taken
+_ICA_ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class Examples:
+    """True latents and outputs: to train on, and others to score."""
+
+    latents: Array
+    outputs: Array
+    test_latents: Array
+    test_outputs: Array
+
+
+def examples(generator: SlotGenerator, law: str, rows: int, test_rows: int, seed: int) -> Examples:
+    """Examples of one law, in single precision for the network."""
+    if law == "uniform":
+        latents = np.random.default_rng([seed, 3]).uniform(-(3**0.5), 3**0.5, (rows + test_rows, generator.d))
+    else:
+        latents = generator.sample(rows + test_rows, dependent=law == "dependent", random_state=seed)
+    outputs = generator(latents).astype(np.float32)
+    return Examples(latents[:rows], outputs[:rows], latents[rows:], outputs[rows:])
+
+
+def measure(trained: Any, generator: SlotGenerator, given: Examples) -> dict[str, Any]:
+    """SIS, reconstruction and derivatives of one training."""
+    history = trained.history
+    found: dict[str, Any] = {
+        "seed": trained.seed,
+        "ended": trained.ended,
+        "loss": history.training[-1],
+        "reconstruction_training": history.parts.get("reconstruction", history.training)[-1],
+        "penalty": history.parts["penalty"][-1] if "penalty" in history.parts else None,
+        "sis": None,
+    }
+    if trained.ended == "diverged":
+        return found
+    latents = encoded(trained.module, given.test_outputs)
+    lost = decoded(trained.module, latents) - given.test_outputs
+    score = slot_identifiability(given.test_latents, latents, slots=list(generator.dimensions))
+    return found | {
+        "sis": score.value,
+        "on": float(score.on.mean()),
+        "off": float(score.off.mean()),
+        "r2": score.r2.tolist(),
+        "matches": list(score.matches),
+        "error": float((lost**2).mean() / given.test_outputs.var()),
+        "own": own_share(trained.module, generator, given),
+        "size": float(np.sqrt((latents**2).mean())),
+    }
+
+
+def unmixed(trained: Any, generator: SlotGenerator, given: Examples, seed: int) -> dict[str, float | None]:
+    """SIS of the latents as they are, of independent components and of a random rotation, grouped knowing the truth."""
+    if trained.ended == "diverged":
+        return {"grouped": None, "ica": None, "rotated": None}
+    train, test = (encoded(trained.module, part) for part in (given.outputs[:_ICA_ROWS], given.test_outputs))
+    with warnings.catch_warnings():  # Gaussian latents have no independent components: that is the point here
+        warnings.simplefilter("ignore")
+        ica = ICA(random_state=seed).fit(train)
+    components = ica.transform(test)
+    turned = np.linalg.qr(np.random.default_rng([seed, 5]).normal(size=(components.shape[1],) * 2))[0]
+    sides = {"grouped": test, "ica": components, "rotated": components @ turned}
+    return {name: grouped_sis(side, given.test_latents, generator.dimensions) for name, side in sides.items()}
+
+
+def ceiling(generator: SlotGenerator, given: Examples) -> float:
+    """SIS of the true latents themselves: below 1 where slots tell of each other, and by the ridge penalty."""
+    sizes = list(generator.dimensions)
+    return slot_identifiability(given.test_latents, given.test_latents, slots=sizes).value
+
+
+def grouped_sis(components: Array, latents: Array, sizes: Sequence[int]) -> float | None:
+    """SIS of single components, each put to the true slot that explains it best: no method could choose better."""
+    if components.shape[1] != sum(sizes):  # a collapsed autoencoder has fewer components than latents
+        return None
+    told = slot_identifiability(components, latents, slots=list(sizes), factor_slots=[1] * components.shape[1]).r2
+    places = np.repeat(np.arange(len(sizes)), sizes)
+    chosen, seats = linear_sum_assignment(-told[:, places])
+    order = np.empty(len(places), dtype=int)
+    order[seats] = chosen
+    return slot_identifiability(latents, components[:, order], slots=list(sizes)).value
+
+
+def own_share(module: Any, generator: SlotGenerator, given: Examples) -> float:
+    r"""How much of what moves an inferred slot is one true slot, by derivatives, whatever the latents' distribution.
+
+    With :math:`h=\text{encoder}\circ g`, the mean over samples and slots of
+    :math:`\|D_{\pi(j)}h_j\|^2/\|Dh_j\|^2`, true latents in units of their spread: 1 if every inferred slot is a
+    function of one true slot, 1/K if nothing is told apart.
+    """
+    import torch
+
+    latents, outputs = given.test_latents[:_JACOBIANS], given.test_outputs[:_JACOBIANS]
+    with torch.no_grad():
+        inner = module.encoder.with_jacobian(torch.from_numpy(outputs))[1].double().numpy()
+    whole = inner @ generator.jacobian(latents) * given.test_latents.std(0)
+    blocks = generator.blocks
+    squares = np.stack(
+        [np.stack([(whole[:, own][:, :, part] ** 2).sum((1, 2)) for part in blocks], -1) for own in blocks], 1
+    )
+    shares = (squares / np.maximum(squares.sum(-1, keepdims=True), 1e-300)).mean(0)
+    rows, columns = linear_sum_assignment(-shares)
+    return float(shares[rows, columns].mean())
+
+
+def encoded(module: Any, outputs: Array) -> Array:
+    """Inferred latents in double precision."""
+    import torch
+
+    with torch.no_grad():
+        return np.asarray(module.encoder(torch.from_numpy(outputs)).double().numpy())
+
+
+def decoded(module: Any, latents: Array) -> Array:
+    """Outputs again."""
+    import torch
+
+    with torch.no_grad():
+        return np.asarray(module.decoder(torch.from_numpy(latents.astype(np.float32))).numpy())
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The sizes of one scale.
+
+    Attributes
+    ----------
+    slots : tuple of int
+        Numbers of slots of the published sweep.
+    overlaps : tuple of int
+        Outputs that neighbours share, of ``window``.
+    failing : tuple of int
+        Further overlaps for two slots, towards the point where the criteria themselves fail.
+    strengths : tuple of float
+        λ of the contrast; 0 (reconstruction alone) is always run, too.
+    unit_strengths : tuple of float
+        λ of the contrast at unit spread of the latents, which cannot shrink by larger latents; alone, and with slots
+        that exchange directions between stages of the training.
+    laws : tuple of str
+        How latents are distributed: ``normal`` (published), ``dependent`` (normal with a Wishart covariance),
+        ``uniform`` (independent and not Gaussian: where ICA has something to find).
+    law_slots, law_overlaps : tuple of int
+        Where laws other than normal are run.
+    law_strengths : tuple of float
+        λ of the contrast there; at unit spread it is as above.
+    additive_overlaps : tuple of int
+        Where additive decoders are run, for every number of slots.
+    beyond : tuple of str
+        What may keep SIS high where the contrast fails, as ``name@strength``.
+    beyond_slots, beyond_overlaps : tuple of int
+        Where that is run.
+    seeds : int
+        Trainings of every setting, in one program.
+    restarts : int
+        Trainings of which the one with the lowest training loss is taken.
+    restart_seeds : int
+        Trainings of the setting ``restarts``; all groups of ``restarts`` in turn are chosen from.
+    dimension, window : int
+        Latents and outputs of a slot.
+    rows, test_rows : int
+        Examples to train on, and others to score.
+    steps, batch, learning_rate, schedule
+        Adam; ``step`` divides the rate by ten at half of the steps, as published.
+    high : float
+        SIS from which slots count as found.
+    threads : int
+        Of torch while training; 0 leaves them as they are.
+    """
+
+    slots: tuple[int, ...]
+    overlaps: tuple[int, ...]
+    failing: tuple[int, ...] = ()
+    strengths: tuple[float, ...] = (0.01, 1.0)
+    unit_strengths: tuple[float, ...] = (0.003,)
+    laws: tuple[str, ...] = ("normal", "dependent", "uniform")
+    law_slots: tuple[int, ...] = (2,)
+    law_overlaps: tuple[int, ...] = (0, 4)
+    law_strengths: tuple[float, ...] = (1.0,)
+    additive_overlaps: tuple[int, ...] = (0, 4, 8)
+    beyond: tuple[str, ...] = ()
+    beyond_slots: tuple[int, ...] = (2,)
+    beyond_overlaps: tuple[int, ...] = ()
+    seeds: int = 5
+    restarts: int = 5
+    restart_seeds: int = 15
+    dimension: int = 3
+    window: int = 20
+    rows: int = 20_000
+    test_rows: int = 2_000
+    steps: int = 2_400
+    batch: int = 64
+    learning_rate: float = 3e-3
+    schedule: str = "cosine"
+    high: float = 0.8
+    threads: int = 0
+
+
+BEYOND = (
+    "warm@1", "cooled@1", "unit_warm@0.003", "scaled@0.001", "sparsity@0.001", "orthogonal@0.001",
+    "additive_contrast@0.01", "restarts@0.003",
+)  # fmt: skip
+
+SCALES = {
+    "smoke": Preset(
+        slots=(2,),
+        overlaps=(0, 8),
+        strengths=(1.0,),
+        laws=("normal", "dependent"),
+        law_overlaps=(0,),
+        additive_overlaps=(8,),
+        beyond=("warm@1", "restarts@0.003"),
+        beyond_overlaps=(8,),
+        seeds=2,
+        restarts=2,
+        restart_seeds=4,
+        rows=3_000,
+        test_rows=600,
+        steps=45,
+    ),
+    "laptop": Preset(
+        slots=(2, 3),
+        overlaps=(0, 4, 8),
+        beyond=BEYOND,
+        beyond_overlaps=(8,),
+        threads=2,
+    ),
+    "paper": Preset(
+        slots=(2, 3, 5),
+        overlaps=(0, 2, 4, 6, 8, 10),
+        failing=(12, 14, 16, 17, 18, 19),
+        law_slots=(2, 3, 5),
+        law_overlaps=(0, 2, 4, 6, 8, 10),
+        law_strengths=(0.01, 1.0),
+        additive_overlaps=(0, 2, 4, 6, 8, 10),
+        beyond=(*BEYOND, "hessian@0.01"),
+        beyond_slots=(2, 3, 5),
+        beyond_overlaps=(8, 14),
+        rows=72_000,
+        test_rows=8_000,
+        steps=200_000,
+        learning_rate=1e-3,
+        schedule="step",
+        threads=2,
+    ),
+}
+
+PAPER = (
+    "Mechanistic Independence: A Principle for Identifiable Disentangled Representations, ICLR 2026, experiments, in "
+    "the set-up of Brady et al., Provably learning object-centric representations, ICML 2023"
+)
+
+LEFT_OPEN = (
+    "The text at hand gives no numbers. Published are the sizes (2, 3 and 5 slots, λ of 0.01 and 1, five seeds), that "
+    "SIS is high where slots share few outputs, that it falls as they share more, through bad local minima, and that "
+    "only 0 % is of Type D. How slots overlap is not told: here windows of neighbours on a line share outputs, in "
+    "which contributions add."
+)
+
+UNIT = ("unit", "regrouped")
+LAWS = {"normal": "normal latents", "dependent": "dependent latents", "uniform": "uniform latents"}
+
+
+def plan(preset: Preset, data: Path | None) -> Plan:
+    """The sweep over slots, overlap and λ; additive decoders; other laws; and what goes past the paper."""
+    unknown = [law for law in preset.laws if law not in LAWS]
+    if unknown or "normal" not in preset.laws:
+        raise InputError(f"laws are {', '.join(LAWS)}, and normal is one of them: not {', '.join(preset.laws)}")
+    units = []
+    for slots in preset.slots:
+        for overlap in (*preset.overlaps, *(preset.failing if slots == 2 else ())):
+            units.append(_unit(slots, overlap, "normal", "plain", 0.0))
+            units += [_unit(slots, overlap, "normal", "contrast", strength) for strength in preset.strengths]
+            units += [_unit(slots, overlap, "normal", name, each) for name in UNIT for each in preset.unit_strengths]
+            if overlap in preset.additive_overlaps:
+                units.append(_unit(slots, overlap, "normal", "additive", 0.0))
+    for law in preset.laws:
+        for slots in preset.law_slots if law != "normal" else ():
+            for overlap in preset.law_overlaps:
+                units.append(_unit(slots, overlap, law, "plain", 0.0))
+                units += [_unit(slots, overlap, law, "contrast", strength) for strength in preset.law_strengths]
+                units += [_unit(slots, overlap, law, name, each) for name in UNIT for each in preset.unit_strengths]
+    for slots in preset.beyond_slots:
+        for overlap in preset.beyond_overlaps:
+            units += [_unit(slots, overlap, "normal", *parsed(text)) for text in preset.beyond]
+    return Plan(tuple(units))
+
+
+def run_unit(unit: Unit, run: Run) -> Outcome:
+    """Train all seeds of a setting, and measure each."""
+    preset: Preset = run.preset
+    wanted = unit.arguments
+    slots, overlap, name, strength = (wanted[key] for key in ("slots", "overlap", "condition", "strength"))
+    generator = slot_generator(slots, preset.dimension, preset.window, overlap, random_state=run.seed)
+    given = examples(generator, wanted["law"], preset.rows, preset.test_rows, run.seed)
+    count = preset.restart_seeds if name == "restarts" else preset.seeds
+    seeds = [int(seed) for seed in np.random.SeedSequence([run.seed, 23]).generate_state(count)]
+    with threads(preset.threads):
+        trained, exchanges = _trained(name, strength, generator, given, seeds, run)
+    runs = [measure(each, generator, given) | {"exchanges": exchanges[each.seed]} for each in trained]
+    if name == "plain":
+        for found, each in zip(runs, trained, strict=True):
+            found |= unmixed(each, generator, given, run.seed)
+    return {
+        **wanted,
+        "share": overlap / preset.window,
+        "words": CONDITIONS[name].words,
+        "outputs": generator.outputs,
+        "truth": asdict(generator.truth),
+        "ceiling": ceiling(generator, given),
+        "together": trained[0].together,
+        "runs": runs,
+    }
+
+
+def _trained(
+    name: str, strength: float, generator: Any, given: Examples, seeds: list[int], run: Run
+) -> tuple[list[Any], dict[int, int]]:
+    """One stage after the other, each from the weights where the one before ended; and how often slots exchanged."""
+    from ..models import Group, Recipe, Schedule, SlotAutoencoder, regroup_slots, train_many
+
+    preset: Preset = run.preset
+    condition = CONDITIONS[name]
+    activation = "smooth" if condition.smooth else "leaky_relu"
+    found: list[Any] = []
+    exchanges = dict.fromkeys(seeds, 0)
+
+    def build(seed: int) -> Any:
+        if found:
+            return copy.deepcopy(next(each.module for each in found if each.seed == seed)).train()
+        return SlotAutoencoder(
+            generator.outputs, generator.dimensions, additive=condition.additive, activation=activation
+        )
+
+    for place, (share, factor) in enumerate(condition.stages):
+        last = place == len(condition.stages) - 1
+        steps = max(round(share * preset.steps), 1)
+        done = train_many(
+            build,
+            given.outputs,
+            loss_of(condition.loss, factor * strength, generator.blocks),
+            Recipe(
+                steps=steps,
+                batch=preset.batch,
+                groups=Group("adam", preset.learning_rate),
+                schedule=Schedule(preset.schedule) if last else Schedule(),
+                record_every=max(steps // 20, 1),
+            ),
+            seeds=seeds,
+            batched=True,
+            checkpoint=None if run.scratch is None else run.scratch / f"stage-{place}.safetensors",
+            progress=run.progress,
+        )
+        found[:] = done
+        for seat, each in enumerate(found if condition.regroup else ()):
+            if each.ended != "diverged":
+                module, count = regroup_slots(each.module, given.outputs)
+                found[seat] = replace(each, module=module.eval())
+                exchanges[each.seed] += count
+    return found, exchanges
+
+
+def _unit(slots: int, overlap: int, law: str, condition: str, strength: float) -> Unit:
+    label = f"λ = {strength:g}" if strength else CONDITIONS[condition].words
+    words = f"{slots} slots, overlap {overlap}, {LAWS[law]}, {label}"
+    if CONDITIONS[condition].loss and condition != "contrast":
+        words += f", {CONDITIONS[condition].words}"
+    key = f"{law}-slots-{slots}-overlap-{overlap}-{condition}" + (f"-{strength:g}" if strength else "")
+    arguments = {"slots": slots, "overlap": overlap, "law": law, "condition": condition, "strength": strength}
+    return Unit(key, words, arguments)
+
+
+__all__ = ["EXPERIMENT"]
+
+EXPERIMENT = Experiment(
+    name="slots",
+    title="Slots: mechanisms identify where independence cannot",
+    paper=PAPER,
+    scales=SCALES,
+    plan=plan,
+    run=run_unit,
+    packages=("torch",),
+)

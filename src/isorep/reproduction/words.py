@@ -1,0 +1,460 @@
+"""Figure 1 of Roeder, Metz and Kingma (2021): two trainings of word embeddings coincide after a linear map.
+
+Log-bilinear models of the prose in Python's standard library, or of the user's own text.
+
+Text as examples: words by frequency, the words before each of them, and blocks of text that are held out.
+
+What is measured of trained word models: rungs for contexts and for words, by frequency, and what theory predicts.
+
+How large each scale is.
+
+What the paper says about this experiment, and what its text leaves open.
+
+The units of work: all seeds of one dimension and estimator, trained as one program.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..alignment import Linear
+from ..datasets.text import Document, standard_library_text, text_digest, text_documents
+from ..errors import InputError, MissingFileError
+from ..heads import diversity, head_map
+from ..representation import Array
+from ..similarity import cca
+from .experiment import Experiment, Outcome, Plan, Run, Unit
+from .outcomes import all_pairs, explained, folds_of, held_out, ladder, threads
+
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_BLOCK, _EVERY = 500, 10
+LEAST = 1000
+"""Examples without which nothing is trained."""
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """Contexts and next words, as numbers by frequency; one block of 500 words in ten is held out.
+
+    Two numbers follow those of the vocabulary: any other word, and the empty places before a document.
+    """
+
+    vocabulary: tuple[str, ...]
+    contexts: Array
+    words: Array
+    test_contexts: Array
+    test_words: Array
+    test_blocks: Array
+    shares: Array
+    facts: dict[str, object]
+
+    @property
+    def unigram(self) -> float:
+        """The loss on held-out text of knowing the shares of words alone."""
+        return float(-np.log(self.shares[self.test_words]).mean())
+
+
+@lru_cache(maxsize=2)
+def corpus(text: str, characters: int | None, vocabulary: int, context: int) -> Corpus:
+    """The examples of a text; the same text gives the same ones."""
+    documents = text_documents(text, characters) if text else standard_library_text(characters)
+    return examples(documents, vocabulary, context, text or "standard library of Python")
+
+
+def words_of(text: str) -> list[str]:
+    """Runs of letters in lower case, with an apostrophe inside; digits and underscores part words."""
+    return _WORD.findall(text.lower())
+
+
+def examples(documents: list[Document], vocabulary: int, context: int, source: str) -> Corpus:
+    """Documents as contexts and next words."""
+    texts = [words_of(document.text) for document in documents]
+    counts = Counter(word for text in texts for word in text)
+    ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:vocabulary]
+    if len(ranked) < vocabulary:
+        raise InputError(f"the text has {len(ranked)} different words, fewer than the vocabulary of {vocabulary}")
+    numbers = {word: place for place, (word, _) in enumerate(ranked)}
+    seen, following, blocks = _windows(texts, numbers, context)
+    out = blocks % _EVERY == 0
+    if min(int(out.sum()), int((~out).sum())) < LEAST:
+        raise InputError(f"the text has {len(following)} words of the vocabulary: too few to train on and to hold out")
+    shares = 1.0 + np.bincount(following[~out], minlength=vocabulary)
+    total = sum(counts.values())
+    facts = {
+        "source": source,
+        "digest": text_digest(documents),
+        "documents": len(documents),
+        "characters": sum(len(document.text) for document in documents),
+        "words": total,
+        "different_words": len(counts),
+        "covered": sum(count for _, count in ranked) / total,
+        "examples": int((~out).sum()),
+        "held_out": int(out.sum()),
+        "rarest": ranked[-1][1],
+    }
+    return Corpus(
+        vocabulary=tuple(word for word, _ in ranked),
+        contexts=seen[~out],
+        words=following[~out],
+        test_contexts=seen[out],
+        test_words=following[out],
+        test_blocks=blocks[out],
+        shares=shares / shares.sum(),
+        facts=facts,
+    )
+
+
+def _windows(texts: list[list[str]], numbers: dict[str, int], context: int) -> tuple[Array, Array, Array]:
+    """All places whose word is in the vocabulary: the words before, the word, and the block of text."""
+    other, empty = len(numbers), len(numbers) + 1
+    seen, following, blocks = [], [], []
+    first = 0
+    for text in texts:
+        coded = np.array([empty] * context + [numbers.get(word, other) for word in text], dtype=np.int64)
+        if len(coded) <= context:
+            continue
+        window = np.lib.stride_tricks.sliding_window_view(coded, context + 1)
+        block = first + np.arange(len(window)) // _BLOCK
+        first = int(block[-1]) + 1
+        known = window[:, -1] < other
+        seen.append(window[known, :-1])
+        following.append(window[known, -1])
+        blocks.append(block[known])
+    if not seen:
+        raise InputError("the text holds no words")
+    return np.concatenate(seen), np.concatenate(following), np.concatenate(blocks)
+
+
+_FOLDS = 5
+_SHOWN = 300
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One trained model: f of held-out contexts, the words' vectors g and biases, and its loss there."""
+
+    f: Array
+    g: Array
+    bias: Array
+    loss: float
+    found: Any
+
+
+def measure(trained: list[Any], given: Corpus, preset: Preset, seed: int) -> dict[str, Any]:
+    """All models, and every pair of them."""
+    rows = _rows(given, preset, seed)
+    sides = [_side(each, given, rows) for each in trained]
+    blocks = given.test_blocks[rows]
+    return {
+        "contexts": len(rows),
+        "bands": [list(band) for band in bands(preset)],
+        "models": [_model(side, given) for side in sides],
+        "pairs": [
+            {"first": i, "second": j} | _pair(sides[i], sides[j], blocks, preset, seed)
+            for i, j in all_pairs(len(sides))
+        ],
+    }
+
+
+def picture(trained: list[Any], given: Corpus, preset: Preset, seed: int) -> dict[str, Any]:
+    """The first two models in two dimensions, before and after the linear map; every row by a map without its fold."""
+    rows = _rows(given, preset, seed)
+    first, second = (_side(each, given, rows) for each in trained[:2])
+    folds = folds_of(len(given.vocabulary), _FOLDS, seed)
+    x, y = first.g - first.g.mean(0), second.g - second.g.mean(0)
+    mapped = held_out(x, y, folds)
+    contexts = held_out(first.f, second.f, _block_folds(given.test_blocks[rows]))
+    shown = slice(0, _SHOWN)
+    return {
+        "words": list(given.vocabulary[shown]),
+        "labelled": _spread(y[shown], preset.labelled),
+        "first": x[shown],
+        "second": y[shown],
+        "mapped": mapped[shown],
+        "contexts": {"first": first.f[shown], "second": second.f[shown], "mapped": contexts[shown]},
+    }
+
+
+def bands(preset: Preset) -> list[tuple[int, int]]:
+    """Ranks of words, from the most frequent: the first of a band and the one after its last."""
+    ends = [end for end in sorted(set(preset.bands)) if 0 < end < preset.vocabulary]
+    edges = [0, *ends, preset.vocabulary]
+    return list(pairwise(edges))
+
+
+def _rows(given: Corpus, preset: Preset, seed: int) -> Array:
+    chosen = np.random.default_rng([seed, 61]).permutation(len(given.test_words))[: preset.contexts]
+    return np.sort(chosen)
+
+
+def _side(trained: Any, given: Corpus, rows: Array) -> Side:
+    import torch
+
+    from ..models import softmax_loss
+
+    module = trained.module
+    contexts, words = (torch.from_numpy(part[rows]) for part in (given.test_contexts, given.test_words))
+    with torch.no_grad():
+        return Side(
+            module.represent(contexts).double().numpy(),
+            module.embeddings.double().numpy(),
+            module.bias.double().numpy(),
+            float(softmax_loss(module, (contexts, words))),
+            trained,
+        )
+
+
+def _model(side: Side, given: Corpus) -> dict[str, Any]:
+    found = diversity(side.g, weights=given.shares)
+    return {
+        "seed": side.found.seed,
+        "loss": side.loss,
+        "ended": side.found.ended,
+        "rank": found.classes.rank,
+        "diverse": found.classes.diverse,
+        "condition": found.classes.condition,
+        "weighted_condition": found.weighted_condition,
+    }
+
+
+def _pair(source: Side, target: Side, blocks: Array, preset: Preset, seed: int) -> dict[str, Any]:
+    folds = _block_folds(blocks)
+    word_folds = folds_of(len(source.g), _FOLDS, seed)
+    x, y = source.g - source.g.mean(0), target.g - target.g.mean(0)
+    mapped = held_out(x, y, word_folds)
+    rng = np.random.default_rng([seed, 67])
+    context_order, word_order = rng.permutation(len(source.f)), rng.permutation(len(x))
+    by_heads = head_map(source.g, target.g, source.bias, target.bias).transform(source.f)
+    return {
+        "f": ladder(source.f, target.f, folds),
+        "g": ladder(x, y, word_folds),
+        "f_shuffled": explained(held_out(source.f[context_order], target.f, folds), target.f),
+        "g_shuffled": explained(held_out(x[word_order], y, word_folds), y),
+        "cca": cca(source.f, target.f).value,
+        "cca_g": cca(x, y).value,
+        "bands": [explained(mapped[start:stop], y[start:stop]) for start, stop in bands(preset)],
+        "head": explained(by_heads, target.f),
+        "transposed": explained(x @ _transposed(source.f, target.f), y),
+    }
+
+
+def _transposed(source: Array, target: Array) -> Array:
+    """The map of words that the map of contexts implies: if f = f' N in rows, equal scores ask for g' = g N^T.
+
+    The regression of source on target is taken, as the inverse of the other one would enlarge its noise.
+    """
+    return np.asarray(Linear().fit(target, source).map_.matrix.T)
+
+
+def _block_folds(blocks: Array) -> Array:
+    """Contexts of the same block of text stay in one fold, as they share words."""
+    return np.unique(blocks, return_inverse=True)[1] % _FOLDS
+
+
+def _spread(points: Array, count: int) -> list[int]:
+    """Rows that lie far from each other, the most frequent word first: labels of these do not cover one another."""
+    chosen = [0]
+    scale = points.std(0)
+    scaled = points / np.where(scale > 0, scale, 1.0)
+    while len(chosen) < min(count, len(points)):
+        away = np.linalg.norm(scaled[:, None] - scaled[chosen][None], axis=2).min(1)
+        chosen.append(int(away.argmax()))
+    return chosen
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The sizes of one scale.
+
+    Attributes
+    ----------
+    text : str
+        A text file or a folder of them; by default the prose of Python's standard library.
+    characters : int or None
+        At most so much of it.
+    vocabulary : int
+        The most frequent words, which are predicted; others are one word of contexts.
+    context : int
+        Words before the predicted one.
+    dimensions : tuple of int
+        The first is drawn.
+    estimators : tuple of str
+        ``softmax`` (the likelihood over the whole vocabulary) or ``nce`` (noise-contrastive, as published). The first
+        is run at all dimensions, others at the first dimension.
+    noise : int
+        Noise words of an example.
+    seeds : int
+        Trainings of every setting; all pairs are compared.
+    steps, batch, learning_rate, schedule
+        Of Adam.
+    contexts : int
+        Held-out contexts to measure on, at most.
+    bands : tuple of int
+        Last ranks of the frequency bands.
+    labelled : int
+        Words that are written into the figures.
+    high : float
+        Held-out R² from which two representations count as nearly coinciding.
+    threads : int
+        Of torch while training; 0 leaves them as they are.
+    """
+
+    text: str = ""
+    characters: int | None = None
+    vocabulary: int = 1000
+    context: int = 3
+    dimensions: tuple[int, ...] = (2, 8, 32)
+    estimators: tuple[str, ...] = ("softmax", "nce")
+    noise: int = 25
+    seeds: int = 4
+    steps: int = 2000
+    batch: int = 512
+    learning_rate: float = 3e-2
+    schedule: str = "cosine"
+    contexts: int = 4000
+    bands: tuple[int, ...] = (50, 150, 400, 1000)
+    labelled: int = 16
+    high: float = 0.9
+    threads: int = 0
+
+
+SCALES = {
+    "smoke": Preset(
+        characters=450_000,
+        vocabulary=300,
+        dimensions=(2, 8),
+        estimators=("softmax",),
+        seeds=3,
+        steps=400,
+        batch=256,
+        learning_rate=2e-2,
+        contexts=1500,
+        bands=(50, 150, 300),
+        high=0.8,
+    ),
+    "laptop": Preset(),
+    "paper": Preset(
+        vocabulary=5000,
+        context=5,
+        dimensions=(2, 8, 32, 128),
+        estimators=("nce", "softmax"),
+        seeds=6,
+        steps=60_000,
+        learning_rate=1e-2,
+        contexts=10_000,
+        bands=(100, 300, 1000, 2500, 5000),
+    ),
+}
+
+PAPER = "Roeder, Metz and Kingma, On linear identifiability of learned representations, ICML 2021, Figure 1"
+
+LEFT_OPEN = (
+    "Published is a picture without numbers: log-bilinear embeddings of the Billion Word text in two dimensions, with "
+    "noise-contrastive estimation, differ between two trainings and overlap after a linear map. The text, its size, "
+    "the vocabulary, the context and all numbers of the training are ours, and settings of the preset."
+)
+
+ESTIMATORS = {"softmax": "full softmax", "nce": "noise-contrastive"}
+
+
+def plan(preset: Preset, data: Path | None) -> Plan:
+    """The first estimator at all dimensions, the others at the first."""
+    _check(preset)
+    settings = [(preset.estimators[0], dimension) for dimension in preset.dimensions]
+    settings += [(estimator, preset.dimensions[0]) for estimator in preset.estimators[1:]]
+    units = tuple(
+        Unit(
+            f"{estimator}-dimension-{dimension}",
+            f"{ESTIMATORS[estimator]}, {dimension} dimensions",
+            {"estimator": estimator, "dimension": dimension},
+        )
+        for estimator, dimension in settings
+    )
+    path = Path(preset.text).expanduser() if preset.text else None
+    return Plan(units, (path,) if path is not None and path.is_file() else ())
+
+
+def run_unit(unit: Unit, run: Run) -> Outcome:
+    """Train all seeds of a setting, and compare every pair."""
+    preset: Preset = run.preset
+    wanted = unit.arguments
+    given = corpus(preset.text, preset.characters, preset.vocabulary, preset.context)
+    seeds = [int(seed) for seed in np.random.SeedSequence([run.seed, 59]).generate_state(preset.seeds)]
+    with threads(preset.threads):
+        trained = _trained(wanted["estimator"], wanted["dimension"], given, seeds, run)
+        found: Outcome = {**wanted, "corpus": given.facts, "unigram": given.unigram, "together": trained[0].together}
+        found |= measure(trained, given, preset, run.seed)
+    if wanted["dimension"] == 2:
+        found["picture"] = picture(trained, given, preset, run.seed)
+    return found
+
+
+def _trained(estimator: str, dimension: int, given: Corpus, seeds: list[int], run: Run) -> list[Any]:
+    import torch
+
+    from ..models import (
+        Group,
+        LogBilinear,
+        Recipe,
+        Schedule,
+        noise_contrastive_loss,
+        noise_words,
+        softmax_loss,
+        train_many,
+    )
+
+    preset: Preset = run.preset
+    shares = torch.from_numpy(given.shares.astype(np.float32))
+    words = len(given.vocabulary)
+    contrastive = estimator == "nce"
+    return train_many(
+        lambda seed: LogBilinear(words, dimension, preset.context, context_words=words + 2, shares=shares),
+        (given.contexts, given.words),
+        noise_contrastive_loss(shares, preset.noise) if contrastive else softmax_loss,
+        Recipe(
+            steps=preset.steps,
+            batch=preset.batch,
+            groups=Group("adam", preset.learning_rate),
+            schedule=Schedule(preset.schedule),
+            record_every=max(preset.steps // 20, 1),
+        ),
+        seeds=seeds,
+        prepare=noise_words(shares, preset.noise) if contrastive else None,
+        checkpoint=None if run.scratch is None else run.scratch / "training.safetensors",
+        progress=run.progress,
+    )
+
+
+def _check(preset: Preset) -> None:
+    unknown = [estimator for estimator in preset.estimators if estimator not in ESTIMATORS]
+    if unknown or not preset.estimators or len(set(preset.estimators)) < len(preset.estimators):
+        raise InputError(f"estimators are {' and '.join(ESTIMATORS)}, each once: not {', '.join(preset.estimators)}")
+    if not preset.dimensions or min(preset.dimensions) < 1 or len(set(preset.dimensions)) < len(preset.dimensions):
+        raise InputError("dimensions are whole numbers of at least 1, each once")
+    if preset.seeds < 2:
+        raise InputError("seeds is at least 2: pairs are compared")
+    if preset.vocabulary < 20 or preset.context < 1 or preset.noise < 1:
+        raise InputError("there are at least 20 words in the vocabulary, 1 in a context, and 1 noise word")
+    if preset.text and not Path(preset.text).expanduser().exists():
+        raise MissingFileError(f"{preset.text} does not exist: name a text file or a folder of text files")
+
+
+__all__ = ["EXPERIMENT"]
+
+EXPERIMENT = Experiment(
+    name="words",
+    title="Words: embeddings from two trainings",
+    paper=PAPER,
+    scales=SCALES,
+    plan=plan,
+    run=run_unit,
+    packages=("torch",),
+)

@@ -1,0 +1,312 @@
+"""The canonical correlation family: mean CCA, SVCCA, PWCCA, and the share of variance a linear map explains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..representation import Array
+from .frames import Frame, Pair, paired
+from .null import CrossDraws, Draws, Prepared, Similarity, finished, nuclear_norm
+
+
+def cca(
+    X: Any, Y: Any = None, *, permutations: int = 0, groups: Any = None, within: Any = None, random_state: int = 0
+) -> Similarity:
+    r"""Mean canonical correlation.
+
+    .. math:: \frac1r\sum_{i=1}^{r}\rho_i,\qquad \rho=\operatorname{svdvals}(U_X^\top U_Y)
+
+    with :math:`U` orthonormal bases of the centred columns and :math:`r` the smaller of the two numerical ranks.
+    Invariant to any invertible linear map of either side.
+
+    Parameters
+    ----------
+    X, Y : (n, d) arrays or Representations
+        Paired rows; widths may differ. Or their :class:`~isorep.Moments` as ``X`` alone.
+    permutations : int
+        Shuffled pairings for the null; 0 for none.
+    groups : (n,) array, optional
+        Rows that belong together are shuffled together: each group takes the rows of another one of about its size.
+    within : (n,) array, optional
+        Classes: rows (or groups) are shuffled inside their class only, so that chance includes what the classes alone
+        explain.
+    random_state : int
+        Seed of the permutations.
+
+    Returns
+    -------
+    Similarity
+        ``details`` has the canonical ``correlations`` and the mean of their squares.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> round(isorep.similarity.cca(X, X @ [[1.0, 2, 0], [0, 1, 0], [1, 0, 3]]).value, 6)
+    1.0
+    """
+    pair = paired(X, Y)
+    return finished(pair, prepare_cca, permutations, groups, within, random_state)
+
+
+def svcca(
+    X: Any,
+    Y: Any = None,
+    *,
+    variance: float = 0.99,
+    components: int | None = None,
+    standardise: bool = False,
+    permutations: int = 0,
+    groups: Any = None,
+    within: Any = None,
+    random_state: int = 0,
+) -> Similarity:
+    r"""Mean canonical correlation of the leading principal components (Raghu et al. 2017).
+
+    Parameters
+    ----------
+    X, Y : (n, d) arrays or Representations
+        Paired rows, or their Moments as ``X`` alone.
+    variance : float
+        Keep as many components of each side as hold this share of its variance, and those that have as much variance
+        as the last of them, up to rounding.
+    components : int, optional
+        Keep this many instead, or all that there are.
+    standardise : bool
+        Bring every column to unit variance first, as Roeder et al. (2021) do; the original only centres.
+    permutations, groups, within, random_state
+        As for :func:`cca`.
+
+    References
+    ----------
+    .. [1] Raghu, M. et al. (2017). SVCCA: singular vector canonical correlation analysis. NeurIPS.
+    .. [2] Roeder, G. et al. (2021). On linear identifiability of learned representations. ICML.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> X = np.random.default_rng(0).normal(size=(200, 3)) * [10, 5, 0.01]
+    >>> isorep.similarity.svcca(X, X[:, ::-1]).details["kept"]
+    [2, 2]
+    """
+    pair = paired(X, Y)
+    return finished(
+        pair,
+        lambda each: prepare_svcca(each, variance=variance, components=components, standardise=standardise),
+        permutations,
+        groups,
+        within,
+        random_state,
+    )
+
+
+def pwcca(
+    X: Any,
+    Y: Any = None,
+    *,
+    side: str = "x",
+    permutations: int = 0,
+    groups: Any = None,
+    within: Any = None,
+    random_state: int = 0,
+) -> Similarity:
+    r"""Projection-weighted CCA (Morcos et al. 2018).
+
+    .. math:: \frac{\sum_i\alpha_i\rho_i}{\sum_i\alpha_i},\qquad \alpha_i=\sum_j|\langle h_i,x_j\rangle|
+
+    with :math:`h_i` the canonical variates of the weighting side and :math:`x_j` its centred columns.
+
+    Parameters
+    ----------
+    X, Y : (n, d) arrays or Representations
+        Paired rows, or their Moments as ``X`` alone.
+    side : {"x", "y"}
+        Whose columns weight the correlations; the index is not symmetric. ``details`` has the other side's value.
+    permutations, groups, within, random_state
+        As for :func:`cca`.
+
+    References
+    ----------
+    .. [1] Morcos, A. S., Raghu, M., Bengio, S. (2018). Insights on representational similarity in neural networks with
+           canonical correlation. NeurIPS.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> round(isorep.similarity.pwcca(X, 2 * X).value, 6)
+    1.0
+    """
+    pair = paired(X, Y)
+    return finished(pair, lambda each: prepare_pwcca(each, side=side), permutations, groups, within, random_state)
+
+
+def linear_r2(
+    X: Any, Y: Any = None, *, permutations: int = 0, groups: Any = None, within: Any = None, random_state: int = 0
+) -> Similarity:
+    r"""The share of the variance of ``Y`` that the best linear map of ``X`` explains, in sample.
+
+    .. math:: R^2=\frac{\|U_X^\top Y_c\|_F^2}{\|Y_c\|_F^2}
+
+    In sample it grows with the width of ``X`` whatever the data: read the null-corrected value, or the held-out errors
+    of :func:`isorep.compare`. ``details["reverse"]`` is the share of ``X`` explained by ``Y``.
+
+    Parameters
+    ----------
+    X, Y : (n, d) arrays or Representations
+        Paired rows, or their Moments as ``X`` alone.
+    permutations, groups, within, random_state
+        As for :func:`cca`.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> round(isorep.similarity.linear_r2(X, X[:, :2]).value, 6)
+    1.0
+    """
+    pair = paired(X, Y)
+    return finished(pair, prepare_linear_r2, permutations, groups, within, random_state)
+
+
+def prepare_cca(pair: Pair) -> Prepared:
+    """Mean CCA of a pair."""
+    rho = _correlations(pair.cross)
+    details = {"correlations": rho, "mean_squared": float((rho**2).mean()), "ranks": _ranks(pair)}
+    return Prepared(
+        "cca",
+        float(rho.mean()),
+        True,
+        1.0,
+        details,
+        lambda uniform: cross_draws(pair),
+        mean_correlation,
+        _meeting(pair.n, *_ranks(pair)),
+        _all_one(pair.n, *_ranks(pair)),
+    )
+
+
+def prepare_svcca(
+    pair: Pair, *, variance: float = 0.99, components: int | None = None, standardise: bool = False
+) -> Prepared:
+    """SVCCA of a pair."""
+    if not (isinstance(variance, float | int) and 0 < variance <= 1):
+        raise InputError(f"variance is {variance!r} and must be above 0 and at most 1")
+    if components is not None and (not isinstance(components, int | np.integer) or components < 1):
+        raise InputError(f"components is {components!r} and must be a whole number of at least 1")
+    kind = "standard" if standardise else "frame"
+    frames = [side.standard_frame if standardise else side.frame for side in (pair.x, pair.y)]
+    kept = [_kept(frame, variance, components) for frame in frames]
+    cross = (pair.standard_cross if standardise else pair.cross)[: kept[0], : kept[1]]
+    rho = _correlations(cross)
+
+    def source(uniform: bool) -> Draws:
+        a, b = pair.x.scores(kind)[:, : kept[0]], pair.y.scores(kind)[:, : kept[1]]
+        found: Draws = pair.once(
+            ("svcca", kind, *kept), lambda: CrossDraws(np.ascontiguousarray(a), np.ascontiguousarray(b))
+        )
+        return found
+
+    details = {"correlations": rho, "kept": kept, "standardised": bool(standardise)}
+    said, forced = _meeting(pair.n, *kept), _all_one(pair.n, *kept)
+    return Prepared("svcca", float(rho.mean()), True, 1.0, details, source, mean_correlation, said, forced)
+
+
+def prepare_pwcca(pair: Pair, *, side: str = "x") -> Prepared:
+    """PWCCA of a pair."""
+    if side not in ("x", "y"):
+        raise InputError(f"side is {side!r}; known are x, y")
+    roots = {"x": pair.x.frame.root, "y": pair.y.frame.root}
+
+    def weighted(cross: Array, by: str) -> float:
+        left, rho, right = np.linalg.svd(cross, full_matrices=False)
+        directions = left.T if by == "x" else right
+        weights = np.abs(directions @ roots[by]).sum(axis=1)
+        return float(weights @ np.minimum(rho, 1.0) / weights.sum())
+
+    other = "y" if side == "x" else "x"
+    details = {"side": side, "other_side": weighted(pair.cross, other), "ranks": _ranks(pair)}
+    return Prepared(
+        "pwcca",
+        weighted(pair.cross, side),
+        True,
+        1.0,
+        details,
+        lambda uniform: cross_draws(pair),
+        lambda cross: weighted(cross, side),
+        _meeting(pair.n, *_ranks(pair)),
+        _all_one(pair.n, *_ranks(pair)),
+    )
+
+
+def prepare_linear_r2(pair: Pair) -> Prepared:
+    """The share of variance explained, of a pair."""
+    shares = [frame.singular_values**2 / frame.square_norm for frame in (pair.x.frame, pair.y.frame)]
+
+    def explained(cross: Array) -> float:
+        return min(float(np.sum(cross**2, axis=0, dtype=np.float64) @ shares[1]), 1.0)
+
+    reverse = min(float(np.sum(pair.cross**2, axis=1) @ shares[0]), 1.0)
+    return Prepared(
+        "linear_r2",
+        explained(pair.cross),
+        True,
+        1.0,
+        {"reverse": reverse, "ranks": _ranks(pair)},
+        lambda uniform: cross_draws(pair),
+        explained,
+        _meeting(pair.n, *_ranks(pair)),
+        _explains_all(pair),
+    )
+
+
+def cross_draws(pair: Pair) -> Draws:
+    """The shared source of shuffled cross products: one product serves every index that asks."""
+    found: Draws = pair.once("cross draws", lambda: CrossDraws(pair.x.scores(), pair.y.scores()))
+    return found
+
+
+def mean_correlation(cross: Array) -> float:
+    """The mean canonical correlation under a shuffled pairing."""
+    return float(nuclear_norm(cross) / min(cross.shape))
+
+
+def _correlations(cross: Array) -> Array:
+    return np.minimum(np.linalg.svd(cross, compute_uv=False), 1.0)
+
+
+def _kept(frame: Frame, variance: float, components: int | None) -> int:
+    return frame.components_for(variance) if components is None else min(int(components), frame.rank)
+
+
+def _ranks(pair: Pair) -> list[int]:
+    return [pair.x.frame.rank, pair.y.frame.rank]
+
+
+def _meeting(n: int, a: int, b: int) -> tuple[str, ...]:
+    """Two subspaces of a space that is too small for both must meet: some correlations are 1 whatever the pairing."""
+    forced = a + b - (n - 1)
+    if forced <= 0 or max(a, b) >= n - 1:
+        return ()
+    return (
+        f"{n} rows leave {n - 1} dimensions for ranks {a} and {b}: {forced} canonical correlations are 1 whatever the "
+        "pairing",
+    )
+
+
+def _all_one(n: int, a: int, b: int) -> str:
+    """Why all canonical correlations are 1 whatever the pairing, if they are."""
+    if max(a, b) < n - 1:
+        return ""
+    return f"{n} rows leave {n - 1} dimensions, which rank {max(a, b)} fills, so that all canonical correlations are 1"
+
+
+def _explains_all(pair: Pair) -> str:
+    """Why a linear map explains everything whatever the pairing, if it does."""
+    n, rank = pair.n, pair.x.frame.rank
+    if rank < n - 1:
+        return ""
+    return f"{n} rows leave {n - 1} dimensions, which rank {rank} fills, so that a linear map explains any target"

@@ -1,0 +1,435 @@
+r"""Shuffled pairings: what an index gives when the rows of one side no longer belong to those of the other.
+
+Which pairings are drawn is decided in :mod:`isorep.resampling`: rows, or whole groups of rows, change places, all over
+the data or inside classes. Where groups differ in size a part of the rows takes part, and everything that a null is
+compared with - means, frames, kernels, neighbours - is found for these rows alone.
+
+A permutation changes :math:`X^\top PY` and nothing else, so each draw costs one product of what was factored before,
+or less: for the kernel indices a few leading axes carry the shape of the null, and its mean and variance over all
+:math:`n!` permutations are known in closed form.
+
+What an index found: its value, its direction, and what shuffled rows would give.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..errors import InputError
+from ..representation import Array
+from ..resampling import FEW_GROUPS, Null, Shuffles, group_codes, null_of
+from ..rows import Crew
+from .frames import Pair, Side
+
+_LEAST_ROWS = 4  # what every index can be computed from
+_FORCED = {False: 1e-9, True: 1e-5}  # distance from the best value that is rounding, in double and single precision
+_CONSTANT = {False: 1e-9, True: 1e-6}  # relative difference of two values that is rounding
+
+
+class Draws(Protocol):
+    """Gives, for each row's new partner, what statistics are computed from."""
+
+    exact: bool
+    method: str
+
+    def draw(self, partners: Array) -> Any:
+        """The quantity under a shuffled pairing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """An index of one pair, ready to be shuffled: its value, and how a draw becomes one.
+
+    ``forced`` says why every pairing of these rows gives the best value, where this follows from the ranks.
+    """
+
+    name: str
+    value: float
+    higher_is_closer: bool
+    best: float
+    details: dict[str, Any]
+    source: Callable[[bool], Draws]  # told whether permutations are uniform
+    statistic: Callable[[Any], float]
+    caveats: tuple[str, ...] = ()
+    forced: str = ""
+
+
+class CrossDraws:
+    r""":math:`U_X^\top PU_Y` by one product: exact. Several indices that ask for the same pairing share it."""
+
+    exact = True
+    method = "one product of the factored sides per permutation"
+
+    def __init__(self, left: Array, right: Array) -> None:
+        self._left, self._right = left, right
+        self._last = threading.local()
+
+    def draw(self, partners: Array) -> Array:
+        """The cross product with shuffled rows."""
+        if getattr(self._last, "partners", None) is not partners:
+            moved = np.take(self._right, partners, axis=0, mode="clip")
+            self._last.product, self._last.partners = self._left.T @ moved, partners
+        found: Array = self._last.product
+        return found
+
+
+def finished(
+    pair: Pair, prepare: Callable[[Pair], Prepared], permutations: int, groups: Any, within: Any, random_state: int
+) -> Similarity:
+    """One index as a result, with its null where permutations are asked for."""
+    pairings = plan(pair.n, permutations, groups, within, random_state)
+    prepared = prepare(pair)
+    if not permutations:
+        return similarity_of(prepared, None, None, pair.caveats)
+    pairings = pairings.keeping_copies([pair.x], [pair.y])
+    part = pairings.part(pair)
+    shuffled = prepared if part is pair else prepare(part)
+    observed, draws = pairings.draw([shuffled])
+    return similarity_of(
+        prepared,
+        *pairings.null(shuffled, observed[0], draws[0], part.single),
+        (*pair.caveats, *pairings.notes),
+        pairings.classes,
+    )
+
+
+def similarity_of(
+    prepared: Prepared, null: Null | None, why: str | None, notes: Sequence[str], within: int | None = None
+) -> Similarity:
+    """An index with its null, and what is to be said about both."""
+    forced = prepared.forced if null is None else why
+    said = dict.fromkeys([*notes, *prepared.caveats, *([forced] if forced else [])])
+    return Similarity(
+        prepared.name,
+        prepared.value,
+        prepared.higher_is_closer,
+        prepared.best,
+        prepared.details,
+        null,
+        tuple(said),
+        within,
+    )
+
+
+def nuclear_norm(cross: Array) -> float:
+    """The sum of singular values of a shuffled product.
+
+    From the eigenvalues of its square, which cost a third less; what that loses is of the size of the root of float64's
+    rounding, in singular values that are themselves as small.
+    """
+    cross = cross.astype(np.float64, copy=False)
+    square = cross.T @ cross if cross.shape[0] >= cross.shape[1] else cross @ cross.T
+    return float(np.sqrt(np.maximum(np.linalg.eigvalsh(square), 0.0)).sum())
+
+
+def plan(n: int, permutations: int, groups: Any, within: Any, random_state: int) -> Pairings:
+    """The pairings that were asked for, after their settings were checked."""
+    for name, value in (("permutations", permutations), ("random_state", random_state)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+            raise InputError(f"{name} is {value!r} and must be a whole number from 0 on")
+    labels, classes = group_codes(groups, n), group_codes(within, n, "within")
+    if labels is not None and labels.max() < 1:
+        raise InputError("groups holds one group only: there is nothing to shuffle it with")
+    return Pairings(n, int(permutations), labels, classes, int(random_state))
+
+
+@dataclass(frozen=True, eq=False)
+class Pairings:
+    """Shuffled pairings of ``n`` rows: how many, of what, and which rows take part."""
+
+    n: int
+    permutations: int
+    labels: Array | None
+    within: Array | None
+    random_state: int
+    copies: tuple[str, ...] = ()  # what is to be said about repeated rows
+
+    @cached_property
+    def shuffles(self) -> Shuffles:
+        """Where partners are drawn from."""
+        found = Shuffles(self.n, self.labels, self.within)
+        if not found.complete and len(found.rows) < _LEAST_ROWS:
+            raise InputError(
+                f"only {len(found.rows)} rows can change places inside groups and classes of these sizes: at least "
+                f"{_LEAST_ROWS} are needed for a null"
+            )
+        return found
+
+    @property
+    def uniform(self) -> bool:
+        """Whether every permutation of the rows is as likely."""
+        return self.labels is None and self.within is None
+
+    @property
+    def groups(self) -> int | None:
+        """The number of groups."""
+        return None if self.labels is None else int(self.labels.max()) + 1
+
+    @property
+    def classes(self) -> int | None:
+        """The number of classes that are shuffled by themselves."""
+        return None if self.within is None else int(self.within.max()) + 1
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What is shuffled and how often, as plain data; copies that move together count as groups."""
+        return {
+            "permutations": self.permutations,
+            "groups": self.groups,
+            "within": self.classes,
+            "random_state": self.random_state,
+        }
+
+    @property
+    def smallest_p(self) -> float:
+        """What no p-value can fall below."""
+        return max(1 / (1 + self.permutations), 1 / self.shuffles.distinct)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the nulls should know."""
+        said = list(self.copies)
+        if self.groups is not None and self.groups < FEW_GROUPS:
+            said.append(f"chance rests on {self.groups} groups, which are shuffled as wholes")
+        said += self.shuffles.notes(self.permutations)
+        if not self.shuffles.complete:
+            said.append("chance and corrected values are those of the same rows; the plain value is that of all rows")
+        return said
+
+    def keeping_copies(self, xs: Sequence[Side], ys: Sequence[Side]) -> Pairings:
+        """The same, with rows that are copies of each other on both sides shuffled together, if no groups are given."""
+        if self.labels is not None:
+            return self
+        codes, said = copies(xs, ys)
+        if codes is None:
+            return replace(self, copies=tuple(said))
+        if self.within is not None:
+            codes = np.unique(np.stack([codes, self.within]), axis=1, return_inverse=True)[1].ravel()
+        if codes.max() < 1:
+            raise InputError("all rows are copies of each other on both sides: there is nothing to shuffle")
+        return replace(self, labels=codes, copies=tuple(said))
+
+    def part(self, pair: Pair) -> Pair:
+        """The pair of the rows that take part."""
+        return pair if self.shuffles.complete else pair.cut(self.shuffles.rows)
+
+    def draw(
+        self, prepared: Sequence[Prepared], progress: Callable[[int, int], None] | None = None
+    ) -> tuple[Array, Array]:
+        """Every index of the real pairing, and of the same shuffled ones: arrays (indices,), (indices, permutations).
+
+        Indices are those of the rows that take part. The real pairing goes through the same arithmetic, so that a
+        draw that gives it back equals it to the last digit; only a sketch cannot stand for it.
+        """
+        sources: list[Draws] = []
+        place: list[int] = []
+        for each in prepared:
+            source = each.source(self.uniform)
+            known = [at for at, other in enumerate(sources) if other is source]
+            place.append(known[0] if known else len(sources))
+            sources += [] if known else [source]
+        shuffles = self.shuffles
+        position = np.zeros(self.n, dtype=np.intp)
+        position[shuffles.rows] = np.arange(len(shuffles.rows))
+        seeds = np.random.SeedSequence(self.random_state).spawn(self.permutations)
+
+        def values(partners: Array) -> list[float]:
+            drawn = [source.draw(partners) for source in sources]
+            return [each.statistic(drawn[at]) for each, at in zip(prepared, place, strict=True)]
+
+        def one(which: slice) -> list[float]:
+            if which.start == 0:
+                return values(np.arange(len(shuffles.rows)))
+            partners = shuffles.draw(np.random.default_rng(seeds[which.start - 1]))
+            return values(partners if shuffles.complete else position[partners])
+
+        found = np.empty((len(prepared), 1 + self.permutations))
+        with Crew() as crew:
+            for done, column in enumerate(crew.stream(one, (slice(i, i + 1) for i in range(1 + self.permutations)))):
+                found[:, done] = column
+                if progress and done:
+                    progress(done, self.permutations)
+        exact = np.array([sources[at].exact for at in place])
+        observed = np.where(exact, found[:, 0], [each.value for each in prepared])
+        return observed, found[:, 1:]
+
+    def null(self, prepared: Prepared, observed: float, draws: Array, single: bool) -> tuple[Null, str | None]:
+        """Draws as a null; without a p-value, and with the reason, where every pairing gives the same."""
+        source = prepared.source(self.uniform)
+        found = null_of(
+            draws,
+            observed,
+            higher_is_closer=prepared.higher_is_closer,
+            distinct=self.shuffles.distinct,
+            exact=source.exact,
+            method=source.method if self.uniform else f"{source.method}; {self._moved} shuffled",
+        )
+        found = replace(found, observed=prepared.value)
+        why = uninformative(prepared, observed, draws, single)
+        return (replace(found, p_value=float("nan"), smallest_p=float("nan")), why) if why else (found, None)
+
+    @property
+    def _moved(self) -> str:
+        moved = "rows" if self.labels is None else f"{self.groups} groups as wholes"
+        return moved if self.within is None else f"{moved} within {self.classes} classes"
+
+
+def uninformative(prepared: Prepared, observed: float, draws: Array, single: bool) -> str | None:
+    """Why a null says nothing, if every pairing gives the same value; ``single`` where rounding is that of float32."""
+    everything = np.append(draws, observed)
+    if prepared.forced:
+        return f"{prepared.forced}: {prepared.name} has no p-value and no corrected value"
+    forced = np.abs(everything - prepared.best).max() <= _FORCED[single]
+    if not forced and np.abs(draws - observed).max() > _CONSTANT[single] * abs(observed):
+        return None
+    return (
+        f"all {len(draws)} shuffled pairings give the value of the real one: {prepared.name} has no p-value and no "
+        "corrected value"
+    )
+
+
+def copies(xs: Sequence[Side], ys: Sequence[Side]) -> tuple[Array | None, list[str]]:
+    """Codes of rows that are copies of each other on both sides, and what is to be said about repeated rows.
+
+    Copies that are paired with copies are one unit that was stored several times, and move together. Where both sides
+    have few different rows they meet by chance as well: rows count as stored several times if the pairs of rows that
+    are equal on both sides are at least twice as many as chance makes, and nearly all that repeats repeats together.
+    With several layers the two that share most copies decide.
+    """
+    repeating = [[side for side in sides if side.values is not None and side.repeats] for sides in (xs, ys)]
+    if not any(repeating):
+        return None, []
+    chosen: tuple[Array, str] | None = None
+    fewest = xs[0].n
+    for x in repeating[0]:
+        for y in repeating[1]:
+            joint = _stored_several_times(x.codes, y.codes)
+            if joint is not None and joint.max() + 1 < fewest:
+                fewest, chosen = int(joint.max()) + 1, (joint, f"{x.name} and {y.name}")
+    if chosen is not None:
+        return chosen[0], [
+            f"{xs[0].n - fewest} rows equal an earlier row in both {chosen[1]}: copies are shuffled together, as "
+            f"{fewest} groups"
+        ]
+    return None, [
+        f"{side.repeats} rows of {side.name} equal an earlier row and are shuffled one by one: if they were not drawn "
+        "independently, pass groups"
+        for side in {id(side): side for sides in repeating for side in sides}.values()
+    ]
+
+
+def _stored_several_times(x: Array, y: Array) -> Array | None:
+    """Codes of rows that are equal on both sides, unless they are so by chance."""
+    joint = np.unique(x * (int(y.max()) + 1) + y, return_inverse=True)[1]
+    n = len(x)
+    equal = [float((sizes * (sizes - 1.0)).sum()) for sizes in (np.bincount(codes) for codes in (x, y, joint))]
+    by_chance = equal[0] * equal[1] / (n * (n - 1))
+    kinds = [int(codes.max()) + 1 for codes in (x, y, joint)]
+    if equal[2] == 0 or equal[2] < 2 * by_chance or 0.9 * kinds[2] > max(kinds[:2]):
+        return None
+    return np.asarray(joint)
+
+
+@dataclass(frozen=True, eq=False)
+class Similarity:
+    """One index between two representations.
+
+    Attributes
+    ----------
+    name : str
+    value : float
+    higher_is_closer : bool
+        False for distances.
+    best : float
+        The value of a representation with itself.
+    details : dict
+        What else the index knows, such as canonical correlations or the components kept.
+    null : Null or None
+        The index of shuffled pairings, where permutations were asked for. Groups of unequal size are cut before they
+        change places: ``null.observed`` is then the index of the rows that are left, which ``value`` is not.
+    caveats : tuple of str
+        What to keep in mind about this number.
+    within : int or None
+        In how many classes rows were shuffled, where chance is that within classes.
+    """
+
+    name: str
+    value: float
+    higher_is_closer: bool
+    best: float
+    details: dict[str, Any] = field(default_factory=dict)
+    null: Null | None = None
+    caveats: tuple[str, ...] = ()
+    within: int | None = None
+
+    @property
+    def p_value(self) -> float | None:
+        """The share of shuffled pairings that look as close, the real one counted in; None without a null.
+
+        nan where every pairing gives the same value, so that the index cannot tell them apart.
+        """
+        return None if self.null is None else self.null.p_value
+
+    @property
+    def corrected(self) -> float | None:
+        """The index on a scale from chance (0) to a perfect match (1); None without a null.
+
+        ``(null.observed - null.mean) / (best - null.mean)``: negative where chance is closer; nan where chance is a
+        perfect match, and where every pairing gives the same value.
+        """
+        if self.null is None:
+            return None
+        if not np.isfinite(self.null.p_value):
+            return float("nan")
+        return corrected(self.null.observed, self.null.mean, self.best, self.higher_is_closer)
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        closer = "higher is closer" if self.higher_is_closer else "lower is closer"
+        text = f"{self.name} {self.value:.4f} ({closer})"
+        if self.null is not None:
+            chance = "chance" if self.within is None else "chance within classes"
+            text += f", {chance} {self.null.mean:.4f}, corrected {shown(self.corrected)}, p {p_shown(self.null)}"
+        return text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "name": self.name,
+            "value": self.value,
+            "higher_is_closer": self.higher_is_closer,
+            "best": self.best,
+            "corrected": self.corrected,
+            "null": None if self.null is None else self.null.to_dict() | {"sd": self.null.std},
+            "within": self.within,
+            "details": {
+                key: item.tolist() if isinstance(item, np.ndarray) else item for key, item in self.details.items()
+            },
+            "caveats": list(self.caveats),
+        }
+
+
+def corrected(value: float, chance: float, best: float, higher_is_closer: bool) -> float:
+    """A value on a scale from chance (0) to the best one (1); nan where chance reaches the best one."""
+    sign = 1.0 if higher_is_closer else -1.0
+    gap = sign * (best - chance)
+    return sign * (value - chance) / gap if gap > 1e-12 else float("nan")
+
+
+def shown(value: float | None) -> str:
+    """Four decimals, and a dash for what is not there."""
+    return "-" if value is None or not np.isfinite(value) else f"{value:.4f}"
+
+
+def p_shown(null: Null) -> str:
+    """A p-value with its relation: "= 0.02", "<= 0.005" for the smallest one possible, "-" where there is none."""
+    text = null.p_text
+    return text if text == "-" or text.startswith("<=") else f"= {text}"

@@ -1,0 +1,184 @@
+"""Indices of shape: the Procrustes distance, and how well single dimensions match."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.stats import rankdata
+
+from ..errors import InputError
+from ..representation import Array
+from .cca import cross_draws
+from .frames import Pair, Side, paired
+from .null import Prepared, Similarity, finished, nuclear_norm
+
+GROUPS = ("rotation", "permutation")
+
+
+def procrustes_distance(
+    X: Any,
+    Y: Any = None,
+    *,
+    up_to: str = "rotation",
+    permutations: int = 0,
+    groups: Any = None,
+    within: Any = None,
+    random_state: int = 0,
+) -> Similarity:
+    r"""The angle between two configurations of rows, centred, scaled to unit norm and rotated onto each other.
+
+    .. math:: \theta=\arccos\frac{\|X_c^\top Y_c\|_*}{\|X_c\|_F\,\|Y_c\|_F}\in[0,\tfrac\pi2]
+
+    A metric, invariant to translation, scale and orthogonal maps; the narrower side counts as padded with zeros.
+    ``details`` has the ``cosine``, the ``euclidean`` distance without scaling, and the ``disparity``
+    :math:`1-\cos^2\theta`.
+
+    Parameters
+    ----------
+    X, Y : (n, d) arrays or Representations
+        Paired rows, or their Moments as ``X`` alone.
+    up_to : {"rotation", "permutation"}
+        Which maps of dimensions are free: all orthogonal ones, or permutations without signs.
+    permutations, groups, within, random_state
+        As for :func:`cca`.
+
+    References
+    ----------
+    .. [1] Williams, A. H., Kunz, E., Kornblith, S., Linderman, S. (2021). Generalized shape metrics on neural
+           representations. NeurIPS.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> isorep.similarity.procrustes_distance(X, 3 * X @ [[0, 1], [1, 0]] + 1).value < 1e-6
+    True
+    """
+    pair = paired(X, Y)
+    return finished(
+        pair, lambda each: prepare_procrustes(each, up_to=up_to), permutations, groups, within, random_state
+    )
+
+
+def mcc(
+    X: Any,
+    Y: Any = None,
+    *,
+    correlation: str = "pearson",
+    permutations: int = 0,
+    groups: Any = None,
+    within: Any = None,
+    random_state: int = 0,
+) -> Similarity:
+    r"""Mean correlation coefficient of dimensions matched one to one.
+
+    .. math:: \frac1m\max_{\pi}\sum_{j=1}^{m}|\operatorname{corr}(x_{\pi(j)},y_j)|,\qquad m=\min(d_x,d_y)
+
+    Invariant to permutations, signs and scales of dimensions. Constant columns correlate with nothing.
+
+    Parameters
+    ----------
+    X, Y : (n, d) arrays or Representations
+        Paired rows, or for Pearson's correlation their Moments as ``X`` alone.
+    correlation : {"pearson", "spearman"}
+        Of values, or of ranks.
+    permutations, groups, within, random_state
+        As for :func:`cca`.
+
+    Returns
+    -------
+    Similarity
+        ``details`` has the matched pairs of dimensions and their signed ``correlations``.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> round(isorep.similarity.mcc(X, -X[:, [2, 0, 1]]).value, 6)
+    1.0
+    """
+    if correlation not in ("pearson", "spearman"):
+        raise InputError(f"correlation is {correlation!r}; known are pearson, spearman")
+    pair = paired(X, Y)
+    return finished(
+        pair, lambda each: prepare_mcc(each, correlation=correlation), permutations, groups, within, random_state
+    )
+
+
+def prepare_procrustes(pair: Pair, *, up_to: str = "rotation") -> Prepared:
+    """The Procrustes distance of a pair."""
+    if up_to not in GROUPS:
+        raise InputError(f"up_to is {up_to!r}; known are {', '.join(GROUPS)}")
+    a, b = pair.x.frame, pair.y.frame
+    norms = float(np.sqrt(a.square_norm * b.square_norm))
+
+    def cosine(cross: Array, norm_of: Callable[[Array], float] = nuclear_norm) -> float:
+        if up_to == "permutation":
+            found = a.root.T @ cross @ b.root
+            rows, columns = linear_sum_assignment(-np.maximum(found, 0.0))  # padding leaves negative ones unmatched
+            overlap = float(np.maximum(found[rows, columns], 0.0).sum())
+            if a.width == b.width:
+                rows, columns = linear_sum_assignment(-found)
+                overlap = float(found[rows, columns].sum())
+        else:
+            overlap = norm_of(a.singular_values[:, None] * cross * b.singular_values)
+        return min(overlap / norms, 1.0)
+
+    found = cosine(pair.cross, lambda weighted: float(np.linalg.svd(weighted, compute_uv=False).sum()))
+    euclidean = np.sqrt(max(a.square_norm + b.square_norm - 2 * found * norms, 0.0))
+    details = {
+        "up_to": up_to,
+        "cosine": found,
+        "euclidean": float(euclidean),
+        "disparity": 1.0 - found**2,
+    }
+    return Prepared(
+        "procrustes_distance",
+        float(np.arccos(found)),
+        False,
+        0.0,
+        details,
+        lambda uniform: cross_draws(pair),
+        lambda cross: float(np.arccos(cosine(cross))),
+    )
+
+
+def prepare_mcc(pair: Pair, *, correlation: str = "pearson") -> Prepared:
+    """The mean correlation coefficient of a pair."""
+    if correlation == "spearman":
+        pair = _ranked(pair)
+    a, b = pair.x.frame, pair.y.frame
+    left, right = (frame.root * frame.inverse_spread / np.sqrt(frame.n) for frame in (a, b))
+
+    def matched(cross: Array) -> tuple[Array, Array, Array]:
+        correlations = left.T @ cross @ right
+        rows, columns = linear_sum_assignment(-np.abs(correlations))
+        return rows, columns, correlations[rows, columns]
+
+    rows, columns, found = matched(pair.cross)
+    return Prepared(
+        "mcc",
+        min(float(np.abs(found).mean()), 1.0),
+        True,
+        1.0,
+        {"correlation": correlation, "x_dims": rows, "y_dims": columns, "correlations": found},
+        lambda uniform: cross_draws(pair),
+        lambda cross: min(float(np.abs(matched(cross)[2]).mean()), 1.0),
+    )
+
+
+def _ranked(pair: Pair) -> Pair:
+    """The same rows with every column replaced by its ranks."""
+
+    def ranked(side: Side) -> Side:
+        values = rankdata(np.asarray(side.rows[:], dtype=np.float64), axis=0)
+        return Side(values, side.name, side.n)
+
+    found: Pair = pair.once(
+        "ranked",
+        lambda: Pair(pair.x.once("ranked", lambda: ranked(pair.x)), pair.y.once("ranked", lambda: ranked(pair.y))),
+    )
+    return found

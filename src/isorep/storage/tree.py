@@ -1,0 +1,170 @@
+"""The layout of AnnData, in HDF5 (``.h5ad``) and in zarr: X, obsm, and the columns of obs.
+
+It is read directly: opening a file with the anndata package loads every column of obs and var.
+
+Files that hold a tree of named arrays, HDF5 and zarr: which array is meant, and which holds the ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..errors import InputError
+from ..representation import Array
+from .lazy import LazyMatrix
+from .naming import as_ids, choose_array, default_ids_name, other_arrays
+from .registry import Contents
+
+_INDEX = "_index"
+
+
+def is_annotated(tree: Tree) -> bool:
+    """Whether a tree is an AnnData object."""
+    return tree.attributes("").get("encoding-type") == "anndata" or (
+        bool(tree.names("obs")) and bool(tree.names("var")) and _INDEX in tree.attributes("obs")
+    )
+
+
+def load(tree: Tree, key: str | None, ids: str | None) -> Contents:
+    """Open an obsm entry or X; the ids are obs_names, or the obs column that was named."""
+    place = _place(tree, key)
+    kind = str(tree.attributes(place).get("encoding-type", ""))
+    if tree.shape(place) is None:
+        what = "sparse" if kind.startswith(("csr", "csc")) else f"not an array ({kind or 'no encoding'})"
+        raise InputError(f"{place} is {what}: choose a dense embedding with FILE::KEY; {_choices(tree)}")
+    values = tree.matrix(place)
+    row_ids = _index(tree) if ids is None else column(tree, ids)
+    if len(row_ids) != values.shape[0]:
+        raise InputError(f"{place} has {values.shape[0]} rows and obs has {len(row_ids)}")
+    return Contents(values, row_ids, _others(tree, place) if key is None else {})
+
+
+def column(tree: Tree, name: str) -> Array:
+    """A column of obs; ``obs_names`` gives the names of the rows."""
+    columns = tree.names("obs")
+    if name == "obs_names":
+        return _index(tree)
+    if name not in columns or name == "__categories":
+        shown = [other for other in columns if other != "__categories"]
+        raise InputError(f"there is no column {name!r} in obs; there are {', '.join(shown[:12]) or 'none'}")
+    return _element(tree, f"obs/{name}")
+
+
+def _place(tree: Tree, key: str | None) -> str:
+    embeddings = tree.names("obsm")
+    if key is None:
+        return f"obsm/{embeddings[0]}" if len(embeddings) == 1 else _existing_x(tree)
+    if key == "X":
+        return _existing_x(tree)
+    name = key.removeprefix("obsm/")
+    if name not in embeddings:
+        raise InputError(f"there is no {key!r} in obsm; {_choices(tree)}")
+    return f"obsm/{name}"
+
+
+def _existing_x(tree: Tree) -> str:
+    if "X" not in tree.names("") or tree.attributes("X").get("encoding-type") == "null":
+        raise InputError(f"there is no X: name an entry of obsm with FILE::KEY; {_choices(tree)}")
+    return "X"
+
+
+def _others(tree: Tree, place: str) -> dict[str, str]:
+    """What could have been meant as well: entries of obsm, X."""
+    others = {f"obsm/{name}": "another embedding" for name in tree.names("obsm")}
+    if "X" in tree.names("") and tree.attributes("X").get("encoding-type") != "null":
+        others["X"] = "obsm has one entry"
+    others.pop(place, None)
+    return others
+
+
+def _choices(tree: Tree) -> str:
+    return f"obsm has {', '.join(tree.names('obsm')[:12]) or 'no entries'}"
+
+
+def _index(tree: Tree) -> Array:
+    if not tree.names("obs"):
+        raise InputError("its obs is not a group of columns: read it and write it again with a newer anndata")
+    name = str(tree.attributes("obs").get(_INDEX, _INDEX))
+    return as_ids(_element(tree, f"obs/{name}"))
+
+
+def _element(tree: Tree, place: str) -> Array:
+    """One column: a plain array, a categorical, or one of pandas' nullable arrays."""
+    if tree.shape(place) is not None:
+        group, _, name = place.rpartition("/")
+        if name not in tree.names(f"{group}/__categories"):
+            return tree.vector(place)
+        return _decoded(tree.vector(place), tree.vector(f"{group}/__categories/{name}"), place)  # anndata 0.7
+    parts = tree.names(place)
+    if "codes" in parts and "categories" in parts:
+        return _decoded(tree.vector(f"{place}/codes"), tree.vector(f"{place}/categories"), place)
+    if "values" in parts:
+        if "mask" in parts:
+            _refuse_missing(int(np.count_nonzero(tree.vector(f"{place}/mask"))), place)
+        return tree.vector(f"{place}/values")
+    kind = tree.attributes(place).get("encoding-type", "unknown")
+    raise InputError(f"{place} is stored as {kind}, which is not read")
+
+
+def _decoded(codes: Array, categories: Array, place: str) -> Array:
+    _refuse_missing(int(np.count_nonzero(codes < 0)), place)
+    if len(codes) and codes.max() >= len(categories):
+        raise InputError(f"{place} has a code {codes.max()} and only {len(categories)} categories")
+    decoded: Array = categories[codes]
+    return decoded
+
+
+def _refuse_missing(count: int, place: str) -> None:
+    if count:
+        raise InputError(f"column {place.rpartition('/')[2]!r} has {count} missing entries")
+
+
+class Tree(Protocol):
+    """What is asked of a tree of arrays; names are paths with ``/``, and ``""`` is the root."""
+
+    def attributes(self, name: str) -> Mapping[str, Any]: ...  # noqa: D102
+    def names(self, group: str) -> list[str]: ...  # noqa: D102
+    def shape(self, name: str) -> tuple[int, ...] | None: ...  # noqa: D102  None for a group, or where nothing is
+    def arrays(self) -> dict[str, tuple[tuple[int, ...], str]]: ...  # noqa: D102  shapes and kinds of dtype
+    def matrix(self, name: str) -> LazyMatrix: ...  # noqa: D102
+    def vector(self, name: str) -> Array: ...  # noqa: D102
+
+
+def load_tree(tree: Tree, key: str | None, ids: str | None) -> Contents:
+    """Open one array of a tree, and read the vector of row ids that lies beside it or was named."""
+    if is_annotated(tree):
+        return load(tree, key, ids)
+    key = None if key is None else key.strip("/")
+    arrays = {name: held for name, held in tree.arrays().items() if name != ids}
+    shapes = {name: shape for name, (shape, kind) in arrays.items() if kind in "fiub" and shape}
+    if len(shapes) > 1:
+        shapes = {name: shape for name, shape in shapes.items() if name == key or len(shape) > 1}
+    name = choose_array(shapes, key, "array")
+    values = tree.matrix(name)
+    left_out = other_arrays({other: shape for other, (shape, _) in arrays.items()}, name, key)
+    if ids is None:
+        folder = name.rpartition("/")[0]
+        beside = default_ids_name([child for child in tree.names(folder) if child])
+        ids = None if beside is None else f"{folder}/{beside}".strip("/")
+        if ids is None or ids == name:
+            return Contents(values, left_out=left_out)
+        left_out.pop(ids, None)
+    found = tree.shape(ids)
+    if found is not None and found != values.shape[:1]:
+        raise InputError(f"there are {values.shape[0]} rows and the ids {ids!r} have shape {found}")
+    return Contents(values, column_of_tree(tree, ids), left_out)
+
+
+def column_of_tree(tree: Tree, name: str) -> Array:
+    """A one-dimensional array of a tree."""
+    if is_annotated(tree):
+        return column(tree, name)
+    shape = tree.shape(name)
+    if shape is None:
+        raise InputError(f"there is no array {name!r}; there are {', '.join(tree.names('')[:12]) or 'none'}")
+    if len(shape) != 1:
+        raise InputError(f"array {name!r} has shape {shape} where one entry a row is needed")
+    return tree.vector(name)

@@ -1,0 +1,148 @@
+"""``isorep.write``: from a Representation to a file, by suffix, completely or not at all."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..files import replacing, require_writable
+from ..representation import Array, Representation, as_representation
+from .naming import IDS_NAMES
+from .registry import ZARR_METADATA, RowStream, family, split_key
+
+_NUMBERS_ONLY = {"npy": "npy", "safetensors": "safetensors", "torch_files": "torch"}  # modules of files without text
+_UNCOMPRESSED = ("npy", "npz", "safetensors", "hdf5", "h5ad", "torch_files")
+
+
+def write(representation: Any, path: str | Path, *, key: str | None = None, drop_ids: bool = False) -> None:
+    """Write a representation to a file, block by block, with its row ids.
+
+    The file appears when it is complete: a write that fails or is interrupted leaves nothing behind, and an older
+    file as it was.
+
+    Parameters
+    ----------
+    representation : Representation or array
+        What to write; float16, float32 and float64 are kept, bfloat16 becomes float32.
+    path : str or Path
+        The suffix chooses the format: ``.npy``, ``.npz``, ``.safetensors``, ``.csv`` or ``.tsv`` (also ``.gz``),
+        ``.parquet``, ``.h5``, ``.h5ad``, ``.zarr`` or ``.pt``. ``file::key`` names the key as well.
+    key : str, optional
+        What to call the values: an array or tensor (``values`` by default), an obsm entry (``X_isorep``), or what
+        the columns of a table start with (``feature_``).
+    drop_ids : bool
+        Leave the ids out. Without it, text ids are refused for npy, safetensors and torch files, which cannot hold
+        them; an npy file holds no ids at all, and integer ones are left out.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "run.npz"
+    >>> isorep.write(isorep.Representation(np.eye(3), ids=["a", "b", "c"]), path)
+    >>> isorep.read(path)
+    Representation('run.npz', 3 rows x 3 columns, float64, with ids)
+    """
+    path, key, module = _target(path, key)
+    source = as_representation(representation, "the representation")
+    write_rows(RowStream(source.values, None if drop_ids else _ids(source, module, path), _dtype(source)), path, key)
+
+
+def write_rows(rows: RowStream, path: Path, key: str | None = None) -> None:
+    """Write rows whose ids and labels the format can hold, completely or not at all."""
+    path, key, module = _target(path, key)
+    _require_room(path, rows, module)
+    try:
+        with replacing(path, folder=_is_folder(path)) as temporary:
+            module.save(temporary, rows, key)
+    except (OSError, RuntimeError) as error:  # h5py and torch raise the latter when a disk is full
+        raise InputError(f"{path} cannot be written: {getattr(error, 'strerror', None) or error}") from error
+
+
+def require_target(path: str | Path) -> None:
+    """Refuse a path that :func:`write` would refuse, before any work is done for it."""
+    _target(path, None)
+
+
+def _target(path: str | Path, key: str | None) -> tuple[Path, str | None, Any]:
+    """Path, key and module of what will be written, if it can be."""
+    path, key = split_key(path, key)
+    path = path.resolve() if path.is_symlink() else path  # what the link points to is written, the link stays
+    module = family(path, "write")
+    _require_plain_key(key, module)
+    if key in IDS_NAMES:
+        raise InputError(f"the values cannot be called {key!r}, which is where row ids are looked for")
+    _require_place(path)
+    return path, key, module
+
+
+def _require_plain_key(key: str | None, module: Any) -> None:
+    """Refuse a name that a format would take for something else."""
+    if key is None:
+        return
+    parts = key.split("/")
+    annotated = module.__name__.endswith(".h5ad") and (len(parts) > 1 or key == "X")
+    if key == "__metadata__" or annotated or any(part.strip() in ("", ".", "..") for part in parts):
+        raise InputError(f"the values cannot be called {key!r}: choose a plain name")
+
+
+def require_plain_ids(ids: Array) -> None:
+    """Refuse text ids that some format cannot bring back."""
+    for row, label in enumerate(ids.tolist()):
+        if not label or "\0" in label or "\r" in label or any("\ud800" <= sign <= "\udfff" for sign in label):
+            raise InputError(
+                f"row {row} has the id {label!r}: empty ids, NUL, carriage returns and lone surrogates cannot be kept"
+            )
+
+
+def _ids(source: Representation, module: Any, path: Path) -> Array | None:
+    if source.ids is not None and source.ids.dtype.kind == "U":
+        require_plain_ids(source.ids)
+    kind = _NUMBERS_ONLY.get(_family_name(module))
+    if source.ids is None or kind is None:
+        return source.ids
+    if source.ids.dtype.kind == "U":
+        raise InputError(
+            f"{path.name}: {kind} files cannot hold text ids such as {str(source.ids[0])!r}: choose another format, or "
+            "leave the ids out (--drop-ids, or drop_ids=True)"
+        )
+    return None if kind == "npy" else source.ids
+
+
+def _dtype(source: Representation) -> np.dtype[Any]:
+    size = source.values.dtype.itemsize
+    if size > 8:
+        raise InputError(f"{source.name} holds {source.values.dtype}: convert it to float64 before writing")
+    return np.dtype(f"<f{size}")
+
+
+def _require_room(path: Path, rows: RowStream, module: Any) -> None:
+    """Refuse what a disk has no room for, where the size is known: HDF5 may even crash when a disk fills up."""
+    if _family_name(module) not in _UNCOMPRESSED:
+        return
+    needed, free = rows.shape[0] * rows.shape[1] * rows.dtype.itemsize, shutil.disk_usage(path.parent).free
+    if needed > free:
+        raise InputError(
+            f"{path} cannot be written: it takes {needed / 2**30:.2f} GiB and {path.parent} has {free / 2**30:.2f} free"
+        )
+
+
+def _family_name(module: Any) -> str:
+    return str(module.__name__.rpartition(".")[2])
+
+
+def _is_folder(path: Path) -> bool:
+    return path.name.lower().endswith(".zarr")
+
+
+def _require_place(path: Path) -> None:
+    """Refuse a target that cannot be written or is something else: a zarr store replaces only a zarr store."""
+    if _is_folder(path) and path.is_dir():
+        if not any((path / name).is_file() for name in ZARR_METADATA) and any(path.iterdir()):
+            raise InputError(f"{path} is a folder and not a zarr store, so it is not replaced")
+        require_writable(path.with_name(f"{path.name}-"))
+    else:
+        require_writable(path)

@@ -1,0 +1,284 @@
+"""zarr stores (a ``.zarr`` folder), formats 2 and 3, sliced where they lie.
+
+What the codecs of a zarr array may do: turn bytes into numbers or text, and not into far more than declared.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, missing_extra
+from ..representation import Array
+from . import tree as hierarchy
+from .hdf5 import CheckedChunks, bomb, inflates_beyond
+from .lazy import LazyMatrix, StoredMatrix, require_small_pieces
+from .naming import as_text, require_plausible
+from .registry import ZARR_METADATA, Contents, Labels, RowStream
+
+_BRIDGE = 2**20
+_CHUNK_BYTES = 2**22
+_CHUNK_LABELS = 2**16
+_MOST_METADATA = 2**26
+
+
+def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
+    """Open the array, or one array of the group, and read the array of row ids where there is one."""
+    tree = ZarrTree(path)
+    if tree.shape("") is None:
+        return hierarchy.load_tree(tree, key, ids)
+    for option, given in (("key", key), ("ids", ids)):
+        if given is not None:
+            raise InputError(f"it is one zarr array without names, so {option} {given!r} cannot be found in it")
+    return Contents(tree.matrix(""))
+
+
+def column(path: Path, name: str) -> Array:
+    """A one-dimensional array of a group, or a column of an AnnData object."""
+    tree = ZarrTree(path)
+    if tree.shape("") is not None:
+        raise InputError(f"it is one zarr array, so it has no column {name!r}")
+    return hierarchy.column_of_tree(tree, name)
+
+
+def save(path: Path, rows: RowStream, key: str | None) -> None:
+    """Write one array; with ids, labels or a key, a group with the arrays ``values``, ``ids`` and one a label."""
+    zarr = _zarr()
+    row_bytes = rows.shape[1] * rows.dtype.itemsize
+    chunk_rows = min(rows.shape[0], max(1, _CHUNK_BYTES // row_bytes))
+    layout = {"shape": rows.shape, "dtype": rows.dtype, "chunks": (chunk_rows, rows.shape[1])}
+    labels: dict[str, Labels] = ({} if rows.ids is None else {"ids": rows.ids}) | dict(rows.labels)
+    if not labels and key is None:
+        values = zarr.create_array(path, overwrite=True, **layout)
+    else:
+        group = zarr.open_group(path, mode="w")
+        values = group.create_array(key or "values", **layout)
+        for name, held in labels.items():
+            _save_labels(group, name, held)
+    start = 0
+    for block in rows.blocks(multiple=chunk_rows):
+        values[start : start + len(block)] = block
+        start += len(block)
+
+
+def is_store(path: Path) -> bool:
+    """Whether a folder is a zarr array or group."""
+    return any((path / name).is_file() for name in ZARR_METADATA)
+
+
+def _save_labels(group: Any, name: str, labels: Labels) -> None:
+    text = labels.dtype.kind == "U"
+    step = min(len(labels), _CHUNK_LABELS)
+    array = group.create_array(
+        name, shape=(len(labels),), dtype="string" if text else labels.dtype, chunks=(max(step, 1),)
+    )
+    for start in range(0, len(labels), _CHUNK_LABELS):
+        block = np.asarray(labels[start : start + _CHUNK_LABELS])
+        array[start : start + len(block)] = block.astype(object) if text else block
+
+
+def _zarr() -> Any:
+    try:
+        import zarr
+    except ModuleNotFoundError:
+        raise missing_extra("zarr", "io", "zarr") from None
+    return zarr
+
+
+class ZarrTree:
+    """The arrays and groups of a store."""
+
+    def __init__(self, path: Path) -> None:
+        if not is_store(path):
+            raise InputError("this is not a zarr store: it has no zarr.json, .zarray or .zgroup")
+        self._path = path
+        self._zarr = _zarr()
+        if _is_array(path):
+            self._root = self._zarr.open_array(path, mode="r")
+        else:  # a consolidated copy of the metadata could say other things than the arrays' own
+            self._root = self._zarr.open_group(path, mode="r", use_consolidated=False)
+
+    def attributes(self, name: str) -> Mapping[str, Any]:
+        """The attributes of a node."""
+        node = self._node(name)
+        return {} if node is None else node.attrs.asdict()
+
+    def names(self, group: str) -> list[str]:
+        """What a group holds; nothing where there is no such group."""
+        node = self._node(group)
+        return sorted(node.keys()) if isinstance(node, self._zarr.Group) else []
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """The shape of an array."""
+        node = self._node(name)
+        return tuple(node.shape) if isinstance(node, self._zarr.Array) else None
+
+    def arrays(self) -> dict[str, tuple[tuple[int, ...], str]]:
+        """The shapes of all arrays, and the kinds of their dtypes."""
+        members = self._root.members(max_depth=None)
+        arrays = [(name, node) for name, node in members if isinstance(node, self._zarr.Array)]
+        return {name: (tuple(node.shape), node.dtype.kind) for name, node in arrays}
+
+    def matrix(self, name: str) -> LazyMatrix:
+        """An array that stays in the store; its first and last rows are read, to find damage early."""
+        array = self._array(name)
+        if len(array.shape) < 2:
+            raise InputError(f"the array has shape {array.shape}: a representation has rows and columns")
+        matrix = StoredMatrix(CheckedArray(array, self._path), self._path.name, array.chunks, _BRIDGE)
+        if 0 not in matrix.shape:
+            matrix[[0, -1]]
+        return matrix
+
+    def vector(self, name: str) -> Array:
+        """A one-dimensional array, as numbers or text."""
+        array = self._array(name)
+        stored = int(array.nbytes_stored())
+        require_plausible(array.size * max(16, array.dtype.itemsize), stored, f"array {name!r}")
+        found = CheckedArray(array, self._path)[0 : array.shape[0]]
+        return found if found.dtype.kind in "fiub" else as_text(found, stored, f"array {name!r}")
+
+    def _array(self, name: str) -> Any:
+        array = self._node(name)
+        if not isinstance(array, self._zarr.Array):
+            raise InputError(f"there is no array {name!r}")
+        require_small_pieces(array.shape, array.dtype.itemsize, array.chunks)
+        return array
+
+    def _node(self, name: str) -> Any:
+        name = name.strip("/")
+        if not name:
+            return self._root
+        if not isinstance(self._root, self._zarr.Group) or ".." in name.split("/"):
+            return None
+        return self._root.get(name)
+
+
+def _is_array(path: Path) -> bool:
+    """Whether the root of a store is an array and not a group."""
+    metadata = path / "zarr.json"
+    if not metadata.is_file():
+        return (path / ".zarray").is_file()
+    if metadata.stat().st_size > _MOST_METADATA:
+        raise InputError(f"its zarr.json takes more than {_MOST_METADATA} bytes")
+    described = json.loads(metadata.read_text("utf-8"))
+    return isinstance(described, dict) and described.get("node_type") == "array"
+
+
+# A codec is code that a file chooses: numcodecs has one that unpickles.
+_COMPRESSORS = {"blosc", "zstd", "gzip", "zlib", "lz4"}
+_OTHERS = {"bytes", "transpose", "endian", "shuffle", "bitround", "delta", "vlen-utf8", "vlen-bytes", "crc32c", "crc32"}
+_SHARDS = "sharding_indexed"
+_MOST_CHUNKS_IN_A_SHARD = 2**20
+_ZSTD_BLOCK = 2**17
+_TEXT_BYTES = 2**28
+
+
+class CheckedArray(CheckedChunks):
+    """A zarr array in a folder."""
+
+    def __init__(self, array: Any, root: Path) -> None:
+        metadata = array.metadata.to_dict()
+        codecs = list(_codecs(metadata))
+        names = [name for name, _ in codecs]
+        unknown = set(names) - _COMPRESSORS - _OTHERS - {_SHARDS}
+        if unknown:
+            raise InputError(f"the array is packed with {', '.join(sorted(unknown))}, which is refused")
+        compressors = [name for name in names if name in _COMPRESSORS]
+        if len(compressors) > 1 or names.count(_SHARDS) > 1:
+            raise InputError("the array is compressed or sharded more than once, which is refused")
+        self._compressor = compressors[0] if compressors else None
+        self._shard = next((settings for name, settings in codecs if name == _SHARDS), None)
+        self._folder = root / array.path
+        self._key = array.metadata.encode_chunk_key
+        nominal = math.prod(array.chunks) * array.dtype.itemsize
+        self._most = 4 * nominal + 2**20 if array.dtype.kind in "fiub" else _TEXT_BYTES
+        self._in_a_shard = math.prod(array.shards or array.chunks) // math.prod(array.chunks)
+        if self._in_a_shard > _MOST_CHUNKS_IN_A_SHARD:
+            raise InputError(f"it declares shards of {array.shards} with chunks of {array.chunks}")
+        super().__init__(array, array.shards or array.chunks)
+
+    def _check_chunk(self, place: tuple[int, ...]) -> None:
+        path = self._folder / self._key(place)
+        if not path.is_file():
+            return  # never written: it is read as the fill value
+        with path.open("rb") as file:
+            for offset, size in self._pieces(file, path.stat().st_size):
+                if size > self._most:
+                    raise bomb(place, self._most)
+                file.seek(offset)
+                if self._compressor and _unpacks_beyond(self._compressor, file.read(size), self._most):
+                    raise bomb(place, self._most)
+
+    def _pieces(self, file: Any, size: int) -> Iterator[tuple[int, int]]:
+        """Where the chunks of a file lie: the file itself, or what the index of a shard says."""
+        if self._shard is None:
+            yield 0, size
+            return
+        packing = {entry.get("name") for entry in self._shard.get("index_codecs", [])}
+        if not packing <= {"bytes", "crc32c"}:
+            raise InputError(f"the index of its shards is packed with {packing}, which is refused")
+        index_bytes = 16 * self._in_a_shard
+        whole = index_bytes + (4 if "crc32c" in packing else 0)
+        file.seek(0 if self._shard.get("index_location") == "start" else max(0, size - whole))
+        index = file.read(index_bytes)
+        if len(index) < index_bytes:
+            raise InputError("a shard is shorter than its index")
+        for offset, length in np.frombuffer(index, "<u8").reshape(-1, 2).tolist():
+            if offset + length <= size:  # what was never written points far beyond the end
+                yield offset, length
+
+
+def _codecs(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The names and settings of all codecs that an array's metadata ask for, also of those inside a shard."""
+    pending: list[Any] = [metadata.get("filters"), metadata.get("compressor"), metadata.get("codecs")]
+    while pending:
+        entry = pending.pop()
+        if isinstance(entry, list | tuple):
+            pending.extend(entry)
+        elif isinstance(entry, Mapping):
+            settings = entry.get("configuration") or {}
+            yield str(entry.get("id", entry.get("name"))).removeprefix("numcodecs."), settings
+            pending.append(settings.get("codecs"))
+        elif entry is not None:
+            yield str(getattr(entry, "codec_id", entry)), {}
+
+
+def _unpacks_beyond(compressor: str, packed: bytes, most: int) -> bool:
+    if compressor in ("gzip", "zlib"):
+        return inflates_beyond(packed, most)
+    if compressor == "zstd":
+        return _zstd_bytes(packed) > most
+    declared = packed[4:8] if compressor == "blosc" else packed[:4]  # which the unpacker holds them to
+    return int.from_bytes(declared, "little") > most
+
+
+def _zstd_bytes(packed: bytes) -> int:
+    """At most how many bytes zstd frames unpack to (RFC 8878): what they declare, otherwise a sum over their blocks."""
+    total = place = 0
+    while place + 8 < len(packed):
+        magic = int.from_bytes(packed[place : place + 4], "little")
+        if magic & 0xFFFFFFF0 == 0x184D2A50:  # a frame to skip
+            place += 8 + int.from_bytes(packed[place + 4 : place + 8], "little")
+            continue
+        if magic != 0xFD2FB528:
+            break
+        descriptor = packed[place + 4]
+        single, size_flag = bool(descriptor & 32), descriptor >> 6
+        place += 5 + (0 if single else 1) + (0, 1, 2, 4)[descriptor & 3]
+        size_bytes = (1 if single else 0, 2, 4, 8)[size_flag]
+        declared = int.from_bytes(packed[place : place + size_bytes], "little") + (256 if size_flag == 1 else 0)
+        place += size_bytes
+        in_blocks, last = 0, False
+        while not last and place + 3 <= len(packed):
+            block = int.from_bytes(packed[place : place + 3], "little")
+            last, kind, size = bool(block & 1), (block >> 1) & 3, block >> 3
+            in_blocks += size if kind < 2 else _ZSTD_BLOCK
+            place += 3 + (1 if kind == 1 else size)
+        place += 4 if descriptor & 4 else 0
+        total += declared if size_bytes else in_blocks
+    return total

@@ -1,0 +1,212 @@
+r"""Mutual information of single columns, in nats: plug-in, Ross (2014) and Kraskov et al. (2004).
+
+One-dimensional neighbours need no tree. A column is sorted once; the distance to the k-th neighbour of a row's own
+class is the smallest of the k + 1 windows around it, and how many rows lie nearer is a difference of two places in the
+sorted column. Ties, radii and the tiny noise that parts equal values follow scikit-learn, so the estimates are its own.
+
+Means and standard deviations of columns, also of those that are constant on some of the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial import cKDTree
+from scipy.special import digamma
+
+from ..representation import Array
+from .columns import Column, Columns
+
+NEIGHBORS = 10
+_NOISE = 1e-10  # of a column's mean size, as Kraskov et al. advise and scikit-learn does
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """``mutual[i, j]`` is I(factor i; latent j), ``entropies[i]`` that of factor i: I(s; s) where s is continuous."""
+
+    mutual: Array
+    entropies: Array
+
+    @property
+    def normalised(self) -> Array:
+        """I(s; z) / H(s): 0 where a factor is constant."""
+        found = np.zeros_like(self.mutual)
+        there = self.entropies > 0
+        found[there] = self.mutual[there] / self.entropies[there, None]
+        return found
+
+
+def information(
+    factors: Columns, latents: Columns, *, n_neighbors: int = NEIGHBORS, random_state: int = 0
+) -> Information:
+    """Mutual information of every factor with every latent; of a constant column it is 0."""
+    rng = np.random.RandomState(random_state)  # scikit-learn's noise, number for number
+    sorted_latents = _sorted(latents, rng)
+    noise = rng.standard_normal(factors.n)
+    mutual = np.zeros((len(factors), len(latents)))
+    entropies = np.zeros(len(factors))
+    for i, factor in enumerate(factors):
+        if factor.constant:
+            continue
+        line = None if factor.discrete else Line.of(_jittered(factor.values, noise))
+        entropies[i] = entropy(factor.codes) if line is None else _self_information(factor, n_neighbors, rng)
+        for j, (latent, other) in enumerate(zip(latents, sorted_latents, strict=True)):
+            if latent.constant:
+                continue
+            if line is None and other is None:
+                mutual[i, j] = discrete_information(factor.codes, latent.codes)
+            elif line is None and other is not None:
+                mutual[i, j] = mixed_information(other, factor.codes, n_neighbors)
+            elif line is not None and other is None:
+                mutual[i, j] = mixed_information(line, latent.codes, n_neighbors)
+            elif line is not None and other is not None:
+                mutual[i, j] = continuous_information(line, other, n_neighbors)
+    return Information(mutual, entropies)
+
+
+def entropy(codes: Array) -> float:
+    """The plug-in entropy of labels."""
+    shares = np.bincount(codes) / len(codes)
+    shares = shares[shares > 0]
+    return max(0.0, float(-np.sum(shares * np.log(shares))))
+
+
+def discrete_information(a: Array, b: Array) -> float:
+    """The plug-in mutual information of labels."""
+    width = int(b.max()) + 1
+    pairs, joint = np.unique(a.astype(np.int64) * width + b, return_counts=True)
+    left, right = np.bincount(a), np.bincount(b)
+    n = len(a)
+    ratio = np.log(joint * (n / (left[pairs // width] * right[pairs % width])))
+    return max(0.0, float(np.sum(joint / n * ratio)))
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A continuous column in order: ``values`` ascend, ``order`` says which row each is."""
+
+    values: Array
+    order: Array
+
+    @classmethod
+    def of(cls, column: Array) -> Line:
+        """Sort a column."""
+        order = np.argsort(column)
+        return cls(column[order], order)
+
+    def nearer_than(self, radii: Array) -> Array:
+        """For each value how many lie at most so far away, itself counted; compared as differences in float64."""
+        values, n = self.values, len(self.values)
+        high = np.searchsorted(values, values + radii, side="right")
+        low = np.searchsorted(values, values - radii, side="left")
+        while True:  # sums round, so that an end may be a place or two off
+            more = (high < n) & (values[np.minimum(high, n - 1)] - values <= radii)
+            less = values[high - 1] - values > radii
+            if not more.any() and not less.any():
+                break
+            high += more
+            high -= less
+        while True:
+            more = (low > 0) & (values - values[np.maximum(low - 1, 0)] <= radii)
+            less = values - values[np.minimum(low, n - 1)] > radii
+            if not more.any() and not less.any():
+                break
+            low -= more
+            low += less
+        return np.asarray(high - low)
+
+
+def mixed_information(line: Line, codes: Array, n_neighbors: int = NEIGHBORS) -> float:
+    r"""Mutual information of a continuous column and labels (Ross 2014).
+
+    :math:`\psi(n)+\langle\psi(k)\rangle-\langle\psi(n_c)\rangle-\langle\psi(m)\rangle`, with m the rows of any class
+    that are nearer than the k-th of a row's own; rows whose class has no other row are left out.
+    """
+    labels = codes[line.order]
+    counts = np.bincount(labels)
+    kept = counts[labels] > 1
+    if not kept.any():
+        return 0.0
+    labels, values = labels[kept], line.values[kept]
+    small = labels.astype(np.int16) if len(counts) < 2**15 else labels  # sorted by radix
+    by_class = np.argsort(small, kind="stable")
+    sizes = counts[labels[by_class]]
+    starts = np.cumsum(counts * (counts > 1)) - counts * (counts > 1)
+    radii = np.empty(len(values))
+    radii[by_class] = _window_radii(values[by_class], starts[labels[by_class]], sizes, n_neighbors)
+    within = Line(values, line.order).nearer_than(np.nextafter(radii, 0))
+    neighbors = np.minimum(n_neighbors, sizes - 1)
+    found = digamma(len(values)) + np.mean(digamma(neighbors)) - np.mean(digamma(sizes)) - np.mean(digamma(within))
+    return max(0.0, float(found))
+
+
+def continuous_information(a: Line, b: Line, n_neighbors: int = NEIGHBORS) -> float:
+    r"""Mutual information of two continuous columns (Kraskov et al. 2004), neighbours in the larger of two distances.
+
+    :math:`\psi(n)+\psi(k)-\langle\psi(n_x)\rangle-\langle\psi(n_y)\rangle`.
+    """
+    n = len(a.values)
+    k = min(n_neighbors, n - 1)
+    if k < 1:
+        return 0.0
+    points = np.empty((n, 2))
+    points[a.order, 0], points[b.order, 1] = a.values, b.values
+    distances = np.asarray(cKDTree(points).query(points, k=k + 1, p=np.inf)[0])[:, -1]
+    radii = np.nextafter(distances, 0)
+    found = digamma(n) + digamma(k)
+    for line in (a, b):
+        found -= np.mean(digamma(line.nearer_than(radii[line.order])))
+    return max(0.0, float(found))
+
+
+def _window_radii(values: Array, starts: Array, sizes: Array, n_neighbors: int) -> Array:
+    """The distance to the k-th neighbour in one's own class; classes stand one after the other, each ascending."""
+    n = len(values)
+    place = np.arange(n)
+    ends = starts + sizes - 1
+    neighbors = np.minimum(n_neighbors, sizes - 1)
+    radii = np.full(n, np.inf)
+    for step in range(n_neighbors + 1):
+        left, right = place - step, place + neighbors - step
+        inside = (left >= starts) & (right <= ends) & (step <= neighbors)
+        lower, upper = values[np.maximum(left, 0)], values[np.minimum(np.maximum(right, 0), n - 1)]
+        reach = np.maximum(values - lower, upper - values)
+        np.minimum(radii, np.where(inside, reach, np.inf), out=radii)
+    return radii
+
+
+def _sorted(latents: Columns, rng: np.random.RandomState) -> list[Line | None]:
+    """Continuous latents standardised, parted by noise and sorted; None for discrete ones."""
+    continuous = [column for column in latents if not column.discrete]
+    noise = rng.standard_normal((latents.n, len(continuous))) if continuous else np.empty((latents.n, 0))
+    lines = iter(Line.of(_jittered(column.values, each)) for column, each in zip(continuous, noise.T, strict=True))
+    return [None if column.discrete else next(lines) for column in latents]
+
+
+def _jittered(values: Array, noise: Array) -> Array:
+    """Standardised values with noise far below anything that is measured, so that no two are equal."""
+    centred = values - values.mean()
+    spread = centred.std()
+    if spread > 0:
+        centred = centred / spread
+    return np.asarray(centred + _NOISE * max(1.0, float(np.abs(centred).mean())) * noise)
+
+
+def _self_information(factor: Column, n_neighbors: int, rng: np.random.RandomState) -> float:
+    """I(s; s), the entropy that a continuous factor is measured against: two copies with noise of their own."""
+    state = rng.get_state()
+    lines = [Line.of(_jittered(factor.values, rng.standard_normal(len(factor.values)))) for _ in range(2)]
+    rng.set_state(state)  # every factor is given the same noise, in whatever order
+    return continuous_information(lines[0], lines[1], n_neighbors)
+
+
+def moments_of(x: Array) -> tuple[Array, Array]:
+    """Means and standard deviations of columns; of constant ones their value, exactly, and 1.
+
+    The mean of equal numbers may round. A spread of 1e-17 would then blow up rows whose entry is another one.
+    """
+    constant = x.min(axis=0) == x.max(axis=0)
+    mean = np.where(constant, x[0], x.mean(axis=0))
+    return mean, np.where(constant, 1.0, x.std(axis=0))

@@ -1,0 +1,309 @@
+r"""Held-out R² of factors from all latents, by linear and by kernel ridge regression.
+
+The ladder of latents against factors (structural near-identifiability): up to which group are they the factors?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from ..comparison import Comparison, compare
+from ..comparison.fits import RUNGS
+from ..comparison.settings import check_counts, check_seed
+from ..errors import InputError
+from ..representation import Array, Representation
+from ..resampling import Interval, jackknife
+from ..rows import Progress
+from .columns import Columns, Pair, paired
+from .mutual_information import moments_of
+from .splits import (
+    FEWEST,
+    FOLDS,
+    KERNEL_ROWS,
+    few_for_halves,
+    folds_of,
+    interval_by_halves,
+    kept_folds,
+    looked_at,
+    recoded,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class R2:
+    """The result of :func:`linear_r2` and :func:`kernel_r2`.
+
+    ``value`` is the mean over factors on unseen rows, a factor below 0 counted as 0; ``factors`` has each as it is, and
+    ``interval`` is for the value, all maps fitted anew: from random halves of the rows (or groups), or, with fewer than
+    40 groups, without each group.
+    """
+
+    value: float
+    factors: dict[str, float]
+    interval: Interval | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def linear_r2(
+    factors: Any,
+    latents: Any,
+    *,
+    folds: int = FOLDS,
+    groups: Any = None,
+    discrete_factors: Any = None,
+    discrete_latents: Any = None,
+    random_state: int = 0,
+) -> R2:
+    r"""How much of each factor a linear map of all latents explains on rows it has not seen.
+
+    .. math:: R^2_i=1-\frac{\sum(s_i-\hat s_i)^2}{\sum(s_i-\bar s_i)^2}
+
+    Numbers are taken as numbers, also where they are discrete; text as an indicator for each label. Constant factors
+    are left out.
+
+    Parameters
+    ----------
+    factors, latents : arrays, data frames, mappings of columns, Representations or paths
+        The same rows.
+    folds : int
+        Each row is predicted by a map fitted without its fold.
+    groups : (n,) array, optional
+        Rows that belong together are held out and resampled together.
+    discrete_factors, discrete_latents
+        As for :func:`infomec`; they change nothing but what is reported.
+    random_state : int
+        Seed of the folds.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> s = np.random.default_rng(0).normal(size=(200, 2))
+    >>> round(isorep.structure.linear_r2(s, s @ [[1.0, 2.0], [0.0, 1.0]]).value, 6)
+    1.0
+    """
+    pair, labels = _checked(factors, latents, folds, groups, discrete_factors, discrete_latents, random_state)
+    return _with_interval(pair, linear_fit, folds, labels, random_state)
+
+
+def kernel_r2(
+    factors: Any,
+    latents: Any,
+    *,
+    folds: int = FOLDS,
+    rows: int | None = KERNEL_ROWS,
+    alpha: float = 1.0,
+    groups: Any = None,
+    discrete_factors: Any = None,
+    discrete_latents: Any = None,
+    random_state: int = 0,
+) -> R2:
+    """The same with kernel ridge regression: is a factor a smooth function of the latents, curved or not?
+
+    A Gaussian kernel of width 1/d on standardised columns, penalty ``alpha``; the work grows with the cube of the rows,
+    so at most ``rows`` random ones are looked at.
+
+    Parameters
+    ----------
+    factors, latents, folds, groups, discrete_factors, discrete_latents, random_state
+        As for :func:`linear_r2`.
+    rows : int or None
+        Look at no more rows; None for all.
+    alpha : float
+        Penalty.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> s = np.random.default_rng(0).normal(size=(300, 2))
+    >>> isorep.structure.kernel_r2(s, np.tanh(s)).value > 0.9
+    True
+    """
+    pair, labels = _checked(factors, latents, folds, groups, discrete_factors, discrete_latents, random_state)
+    if rows is not None:
+        check_counts(rows=(rows, 4))
+        pair, labels = looked_at(pair, labels, rows, np.random.default_rng(random_state))
+    return _with_interval(pair, lambda x, y: kernel_fit(x, y, alpha), folds, labels, random_state)
+
+
+Fit = Callable[[Array, Array], Callable[[Array], Array]]
+
+
+def measure_r2(
+    pair: Pair,
+    fit: Fit,
+    *,
+    folds: int = FOLDS,
+    groups: Array | None = None,
+    random_state: int = 0,
+    fold_of: Array | None = None,
+) -> R2:
+    """R² of columns that were checked, by any way to fit; without an interval. Folds are drawn unless given."""
+    x, (y, owner) = numbers(pair.latents)[0], numbers(pair.factors)
+    if fold_of is None:
+        fold_of = folds_of(pair.n, folds, groups, np.random.default_rng(random_state))
+    lost, spread = np.empty_like(y), np.empty_like(y)
+    for fold in kept_folds(fold_of):
+        held = fold_of == fold
+        mean = y[~held].mean(axis=0)
+        lost[held] = (y[held] - fit(x[~held], y[~held])(x[held])) ** 2
+        spread[held] = (y[held] - mean) ** 2
+    varies = [i for i, factor in enumerate(pair.factors) if not factor.constant]
+    if not varies:
+        return R2(0.0, {}, None)
+    lost, spread = (np.column_stack([each[:, owner == i].sum(axis=1) for i in varies]) for each in (lost, spread))
+    each = _share(lost.sum(axis=0), spread.sum(axis=0))
+    found = {pair.factors.names[i]: float(value) for i, value in zip(varies, each, strict=True)}
+    return R2(float(np.maximum(each, 0.0).mean()), found, None)
+
+
+def numbers(columns: Columns) -> tuple[Array, Array]:
+    """Columns as numbers, text as an indicator for each label; and which column each number belongs to."""
+    parts, owner = [], []
+    for place, column in enumerate(columns):
+        part = column.values[:, None]
+        if column.text:
+            part = (part == np.arange(len(column.labels or ()))).astype(np.float64)
+        parts.append(part)
+        owner += [place] * part.shape[1]
+    return np.hstack(parts), np.array(owner)
+
+
+def linear_fit(x: Array, y: Array) -> Callable[[Array], Array]:
+    """Least squares with an intercept; dependent columns share their weight."""
+    mean, spread = moments_of(x)
+    target = y.mean(axis=0)
+    weights = np.linalg.lstsq((x - mean) / spread, y - target, rcond=1e-10)[0]
+    return lambda rows: np.asarray(((rows - mean) / spread) @ weights + target)
+
+
+def kernel_fit(x: Array, y: Array, alpha: float = 1.0) -> Callable[[Array], Array]:
+    """Kernel ridge regression with a Gaussian kernel exp(-|a - b|²/d) on columns standardised by these rows."""
+    mean, spread = moments_of(x)
+    centre, scale = moments_of(y)
+    inner = plain_kernel_fit((x - mean) / spread, (y - centre) / scale, alpha)
+    return lambda rows: np.asarray(inner((rows - mean) / spread) * scale + centre)
+
+
+def plain_kernel_fit(x: Array, y: Array, alpha: float = 1.0) -> Callable[[Array], Array]:
+    """The same on columns as they are, without an intercept."""
+    gram = _gaussian(x, x)
+    gram[np.diag_indices_from(gram)] += alpha
+    weights = cho_solve(cho_factor(gram, lower=True), y)
+    return lambda rows: np.asarray(_gaussian(rows, x) @ weights)
+
+
+def _gaussian(a: Array, b: Array) -> Array:
+    distances = (a**2).sum(axis=1)[:, None] + (b**2).sum(axis=1) - 2 * a @ b.T
+    return np.asarray(np.exp(-np.maximum(distances, 0.0) / a.shape[1]))
+
+
+def _share(lost: Array, spread: Array) -> Array:
+    return np.where(spread > 0, 1 - lost / np.where(spread > 0, spread, 1.0), 0.0)
+
+
+def _with_interval(pair: Pair, fit: Fit, folds: int, groups: Array | None, random_state: int) -> R2:
+    def on(rows: Array) -> float:
+        labels = None if groups is None else recoded(groups[rows])
+        return measure_r2(pair.take(rows), fit, folds=folds, groups=labels, random_state=random_state).value
+
+    found = measure_r2(pair, fit, folds=folds, groups=groups, random_state=random_state)
+    rng = np.random.default_rng(np.random.SeedSequence(random_state).spawn(1)[0])
+    if groups is not None and few_for_halves(groups) and pair.n >= FEWEST:
+        fold_of = folds_of(pair.n, folds, groups, np.random.default_rng(random_state))
+
+        def without(kept: Array) -> float:
+            return measure_r2(pair.take(np.flatnonzero(kept)), fit, fold_of=fold_of[kept]).value
+
+        with suppress(InputError):  # two groups: without one of them none is held out
+            return replace(found, interval=jackknife(without, groups, found.value, least=0.0, most=1.0))
+        return found
+    return replace(found, interval=interval_by_halves(on, found.value, pair.n, groups, rng))
+
+
+def _checked(
+    factors: Any, latents: Any, folds: int, groups: Any, discrete_factors: Any, discrete_latents: Any, random_state: int
+) -> tuple[Pair, Array | None]:
+    check_counts(folds=(folds, 2))
+    check_seed(random_state)
+    pair = paired(factors, latents, discrete_factors=discrete_factors, discrete_latents=discrete_latents)
+    return pair, pair.group_codes(groups)
+
+
+def ladder(
+    factors: Any,
+    latents: Any,
+    *,
+    rungs: Sequence[str] = RUNGS,
+    standardise: bool = True,
+    folds: int = 5,
+    groups: Any = None,
+    n_null: int = 20,
+    n_boot: int = 1000,
+    tolerance: float = 0.01,
+    random_state: int = 0,
+    progress: Progress | None = None,
+) -> Comparison:
+    r"""Up to which group do latents equal the factors?
+
+    For each group :math:`H` the best :math:`h\in H` is fitted from latents to factors, and
+    :math:`\frac1n\sum\|h(z)-u\|/\Delta(u)` is reported on unseen rows, as :func:`isorep.compare` does between two
+    representations; here :math:`h` acts on the latents and the unit is the diameter of the factors.
+
+    Parameters
+    ----------
+    factors, latents : arrays, data frames, mappings of columns, Representations or paths
+        The same rows; of text an indicator for each label is taken.
+    standardise : bool
+        Bring every column of both sides to unit variance first: factors have units of their own, and the signed
+        permutation knows one scale for all.
+    rungs, folds, groups, n_null, n_boot, tolerance, random_state, progress
+        As for :func:`isorep.compare`.
+
+    Returns
+    -------
+    Comparison
+        ``rungs`` from latents onto factors, ``reverse`` from factors onto latents.
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> s = np.random.default_rng(0).laplace(size=(400, 3))
+    >>> isorep.structure.r2(s, -3 * s[:, [2, 0, 1]]).verdict.rung
+    'signed_permutation'
+    """
+    pair = paired(factors, latents)
+    options = {
+        "rungs": rungs,
+        "folds": folds,
+        "n_null": n_null,
+        "n_boot": n_boot,
+        "tolerance": tolerance,
+        "random_state": random_state,
+        "progress": progress,
+    }
+    return measure_ladder(pair, standardise=standardise, groups=pair.group_codes(groups), **options)
+
+
+def measure_ladder(pair: Pair, *, standardise: bool = True, **options: Any) -> Comparison:
+    """The ladder of columns that were checked."""
+    latents, factors = (
+        Representation(_matrix(columns, standardise), name=columns.name) for columns in (pair.latents, pair.factors)
+    )
+    return compare(latents, factors, **options)
+
+
+def _matrix(columns: Columns, standardise: bool) -> np.ndarray[Any, Any]:
+    values = numbers(columns)[0]
+    if not standardise:
+        return values
+    mean, spread = moments_of(values)
+    return np.asarray((values - mean) / spread)

@@ -1,0 +1,281 @@
+"""``isorep.score_factors``: every score of latents against known factors at once."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..comparison import Comparison
+from ..comparison.settings import check_counts, check_seed
+from ..errors import InputError
+from ..representation import Array
+from ..resampling import FEW_GROUPS, Interval
+from ..results import Verdict
+from ..rows import Progress, no_progress
+from .columns import Pair, paired
+from .dci import IMPORTANCES
+from .families import FAMILIES, Chances, Measured, Task, chances, interval_steps, intervals
+from .infomec import THRESHOLDS, constant_caveats
+from .mutual_information import NEIGHBORS
+from .r2 import R2, measure_ladder
+from .readings import FactorReading, LatentReading, chance_levels, judge, read_factors, read_latents
+from .result import FactorScores, Information, Score, finite
+from .slots import checked_sizes
+from .splits import FEWEST, HALVES, KERNEL_ROWS, ROWS
+
+
+def score_factors(
+    latents: Any,
+    factors: Any,
+    *,
+    scores: str | Sequence[str] = "all",
+    ladder: bool = True,
+    slots: int | Sequence[int] | None = None,
+    factor_slots: int | Sequence[int] | None = None,
+    threshold: str = "range/20",
+    n_neighbors: int = NEIGHBORS,
+    importance: str = "binned",
+    discrete_factors: Any = None,
+    discrete_latents: Any = None,
+    groups: Any = None,
+    n_resamples: int = HALVES,
+    n_null: int = 100,
+    random_state: int = 0,
+    progress: Progress | None = None,
+) -> FactorScores:
+    r"""Are the latents the true factors? Every score, with an interval, beside what chance gives.
+
+    Parameters
+    ----------
+    latents, factors : arrays, data frames, mappings of columns, Representations or paths
+        The same rows: joined on ids where both have them, in order otherwise. Factors may be numbers, whole numbers,
+        booleans or text.
+    scores : "all" or sequence of str
+        Families, from ``infomec``, ``dci``, ``mig``, ``sap``, ``modularity``, ``explicitness``, ``mcc``, ``linear_r2``,
+        ``kernel_r2`` and ``slots``; the last only with ``slots=``.
+    ladder : bool
+        Also fit the ladder of groups from latents onto factors; see :func:`isorep.structure.r2`.
+    slots, factor_slots : int or sequence of int, optional
+        Columns of each slot of the latents, and of the factors where they differ.
+    threshold : {"range/20", "range/8", "iqr/10"}
+        Which latents are active; see :func:`isorep.structure.infomec`.
+    n_neighbors : int
+        Neighbours of the estimate of mutual information.
+    importance : {"binned", "trees", "lasso"}
+        What DCI reads importances from; see :func:`isorep.structure.dci`.
+    discrete_factors, discrete_latents : bool, sequence of bool or of names, optional
+        Which columns are discrete, where the rule errs.
+    groups : (n,) array, optional
+        Rows that belong together: held out, halved and shuffled together.
+    n_resamples : int
+        Random halves of the rows for intervals, half as many for DCI; 0 for none. MIG and modularity leave out 25
+        blocks of rows, or up to 50 of groups, one at a time instead.
+    n_null : int
+        Shuffled pairings for chance levels and p-values; 0 for none. DCI, which is slow, is measured on a fifth as
+        many, on 20 at least.
+    random_state : int
+        Seed of splits, halves and shuffles.
+    progress : callable, optional
+        Called with a stage's name, the steps done and the steps in all.
+
+    Returns
+    -------
+    FactorScores
+
+    Examples
+    --------
+    >>> import numpy as np, isorep
+    >>> rng = np.random.default_rng(0)
+    >>> factors = {"shape": rng.integers(4, size=600), "size": rng.normal(size=600)}
+    >>> latents = np.column_stack([factors["size"], factors["shape"]]) + 0.1 * rng.normal(size=(600, 2))
+    >>> found = isorep.score_factors(latents, factors, scores=["infomec", "mcc"], ladder=False)
+    >>> found["infom"].value > 0.9
+    True
+    >>> print(found.verdict)
+    All 2 factors have a latent of their own (shape z1, size z0).
+    """
+    families = _wanted(scores, slots)
+    _check(threshold, importance, n_neighbors, n_resamples, n_null, random_state)
+    report = progress or no_progress
+    pair = paired(factors, latents, discrete_factors=discrete_factors, discrete_latents=discrete_latents)
+    labels = pair.group_codes(groups)
+    if labels is not None and labels.max() < 3:
+        raise InputError(f"there are {int(labels.max()) + 1} groups: at least 4 are needed to halve and hold out")
+    if pair.n < 4:
+        raise InputError(f"there are {pair.n} rows: at least 4 are needed")
+    task = Task(pair, labels, random_state, threshold, n_neighbors, importance, _sizes(pair, slots, factor_slots))
+
+    for_halves, for_null = (np.random.default_rng(seed) for seed in np.random.SeedSequence(random_state).spawn(2))
+    measured: dict[str, Measured] = {}
+    seconds: dict[str, float] = {}
+    for done, name in enumerate(families):
+        report("scores", done, len(families))
+        began = time.perf_counter()
+        measured[name] = FAMILIES[name].measure(task, False)
+        seconds[name] = time.perf_counter() - began
+    report("scores", len(families), len(families))
+    resamples = n_resamples if pair.n >= FEWEST else 0
+    began = time.perf_counter()
+    ticks = _Ticks(report, "intervals", interval_steps(task, families, resamples))
+    spans = intervals(task, measured, resamples, for_halves, ticks) if resamples else {}
+    seconds["intervals"] = time.perf_counter() - began
+    began = time.perf_counter()
+    ticks = _Ticks(report, "chance", sum(1 + FAMILIES[name].shuffles(n_null) for name in families))
+    null = chances(task, families, n_null, for_null, ticks) if n_null else Chances({}, [], [])
+    seconds["chance"] = time.perf_counter() - began
+    found = {
+        name: Score(name, finite(value), spans.get(name), null.nulls.get(name))
+        for each in measured.values()
+        for name, value in each.values.items()
+    }
+    records = {name: _record(each.record, spans.get(name)) for name, each in measured.items()}
+    information, by_factor, by_latent, verdict = _readings(pair, measured, null.tables)
+    climbed, said = _climb(pair, labels, random_state, report) if ladder else (None, [])
+    return FactorScores(
+        scores=found,
+        information=information,
+        factors=by_factor,
+        latents=by_latent,
+        verdict=verdict,
+        names=(pair.latents.name, pair.factors.name),
+        rows=pair.n,
+        columns={
+            "factors": [column.to_dict() for column in pair.factors],
+            "latents": [column.to_dict() for column in pair.latents],
+        },
+        settings={
+            "scores": families,
+            "threshold": threshold,
+            "n_neighbors": int(n_neighbors),
+            "importance": importance,
+            "groups": None if labels is None else int(labels.max()) + 1,
+            "n_resamples": int(n_resamples),
+            "n_null": int(n_null),
+            "random_state": int(random_state),
+        },
+        ladder=climbed,
+        records=records,
+        seconds=seconds,
+        caveats=(
+            *pair.caveats,
+            *constant_caveats(pair),
+            *_caveats(pair, labels, families, measured, resamples, found),
+            *null.notes,
+            *said,
+        ),
+    )
+
+
+def _record(record: Any, span: Interval | None) -> Any:
+    return replace(record, interval=span) if isinstance(record, R2) else record
+
+
+class _Ticks:
+    """Counts steps of a stage."""
+
+    def __init__(self, report: Progress, stage: str, total: int) -> None:
+        self._report, self._stage, self._total, self._done = report, stage, total, 0
+
+    def __call__(self) -> None:
+        self._done += 1
+        self._report(self._stage, self._done, self._total)
+
+
+def _wanted(scores: str | Sequence[str], slots: Any) -> list[str]:
+    if isinstance(scores, str) and scores == "all":
+        return [name for name in FAMILIES if name != "slots" or slots is not None]
+    given = [scores] if isinstance(scores, str) else list(scores)
+    unknown = [str(name) for name in given if name not in FAMILIES]
+    if unknown or not given:
+        raise InputError(f"scores {', '.join(unknown) or 'is empty'}: choose from {', '.join(FAMILIES)}")
+    if "slots" in given and slots is None:
+        raise InputError("slots are scored if it is said how many columns each has (slots=)")
+    return [name for name in FAMILIES if name in given]
+
+
+def _check(threshold: str, importance: str, n_neighbors: int, n_resamples: int, n_null: int, random_state: int) -> None:
+    if threshold not in THRESHOLDS:
+        raise InputError(f"threshold is {threshold!r}; known are {', '.join(THRESHOLDS)}")
+    if importance not in IMPORTANCES:
+        raise InputError(f"importance is {importance!r}; known are {', '.join(IMPORTANCES)}")
+    check_counts(n_neighbors=(n_neighbors, 1), n_resamples=(n_resamples, 0), n_null=(n_null, 0))
+    check_seed(random_state)
+
+
+def _sizes(pair: Pair, slots: Any, factor_slots: Any) -> tuple[list[int], list[int]] | None:
+    if slots is None:
+        return None
+    true = slots if factor_slots is None else factor_slots
+    return checked_sizes(true, len(pair.factors), "factors"), checked_sizes(slots, len(pair.latents), "latents")
+
+
+def _readings(
+    pair: Pair, measured: dict[str, Measured], tables: list[Any]
+) -> tuple[Information | None, tuple[FactorReading, ...], tuple[LatentReading, ...], Verdict]:
+    if "infomec" not in measured:
+        return None, (), (), Verdict("not asked", "Without infomec nothing is said about single factors.")
+    found = measured["infomec"].record
+    chance = chance_levels(tables, len(pair.factors))
+    by_factor = read_factors(pair, found.nmi, found.active, chance, found.explicitness)
+    by_latent = read_latents(pair, found.nmi, found.active, chance)
+    information = Information(found.nmi, found.active, chance, found.factors, found.latents)
+    return information, by_factor, by_latent, judge(by_factor)
+
+
+def _climb(pair: Pair, groups: Any, seed: int, report: Progress) -> tuple[Comparison | None, list[str]]:
+    varies = [place for place, factor in enumerate(pair.factors) if not factor.constant]
+    moves = [place for place, latent in enumerate(pair.latents) if not latent.constant]
+    if not varies or not moves or pair.n < FEWEST or (groups is not None and groups.max() < 4):
+        return None, ["the ladder was left out: it needs a factor and a latent that vary, and rows to hold out"]
+    kept = Pair(pair.factors.only(varies), pair.latents.only(moves))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the comparison's caveats say the same
+        found = measure_ladder(kept, groups=groups, random_state=seed, n_null=10, worst_case=False, progress=report)
+    return found, []
+
+
+def _caveats(
+    pair: Pair,
+    groups: Array | None,
+    families: Sequence[str],
+    measured: dict[str, Measured],
+    resamples: int,
+    found: dict[str, Score],
+) -> list[str]:
+    said = []
+    for most in (ROWS, KERNEL_ROWS):
+        named = [name for name in families if FAMILIES[name].rows == most]
+        if named and pair.n > most:
+            said.append(f"{', '.join(named)} looked at {most} random rows of {pair.n}")
+    if not resamples:
+        said.append("no intervals were drawn")
+    elif resamples > 1 and any(score.interval is None for score in found.values()):
+        without = [name for name, score in found.items() if score.interval is None]
+        said.append(f"{', '.join(without)} have no interval: halves hold too few rows or groups")
+    if resamples and groups is not None and groups.max() + 1 < FEW_GROUPS:
+        said.append(f"intervals rest on {int(groups.max()) + 1} groups: below {FEW_GROUPS} they are only approximate")
+    numbered = [each.name for each in pair.factors if each.why.startswith("whole") and len(set(each.values)) == pair.n]
+    if numbered:
+        said.append(f"{', '.join(numbered[:8])} differs in every row: row numbers and ids are no factors")
+    if "infomec" in measured:
+        chance = found["infom"].chance
+        if chance is None or chance.n < 10:
+            said.append(
+                f"the verdict knows chance from {0 if chance is None else chance.n} shuffles: noise may pass it"
+            )
+        record = measured["infomec"].record
+        idle = [name for name, active in zip(record.latents, record.active, strict=True) if not active]
+        if idle:
+            said.append(f"{len(idle)} of {len(record.latents)} latents are inactive: {', '.join(idle[:8])}")
+    ordered = [factor.name for factor in pair.factors if factor.text and len(factor.labels or ()) > 2]
+    if ordered and "mcc" in families:
+        said.append(f"MCC correlates the alphabetical order of {', '.join(ordered[:8])}, which means little")
+    rare = [factor.name for factor in pair.factors if factor.discrete and int(np.bincount(factor.codes).min()) < 10]
+    if rare:
+        said.append(f"some labels of {', '.join(rare[:8])} have fewer than 10 rows")
+    return said
