@@ -1,13 +1,4 @@
-r"""Classifiers on training batches, and what they show on held-out ones: AUROC, sparsity, concentration.
-
-Split fractions :math:`s` (how often each feature is split on, summing to one) are sparse where trees lean on few
-features (Hoyer 2004),
-
-.. math:: \mathrm{Hoyer}(s)=\frac{\sqrt d-\|s\|_1/\|s\|_2}{\sqrt d-1},
-
-0 for equal use and 1 for a single feature. Concentration compares a classifier on the most important share k of the
-features, of AUROC :math:`a`, with one on the rest, of AUROC :math:`b`.
-"""
+"""Classifiers on training batches, and what they show on held-out ones: AUROC, average precision, importances."""
 
 from __future__ import annotations
 
@@ -22,6 +13,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from ..errors import InputError, missing_extra
 from ..representation import Array
+from .sparsity import hoyer
 
 PARAMETERS: dict[str, Any] = {
     "objective": "binary",
@@ -37,7 +29,6 @@ PARAMETERS: dict[str, Any] = {
 """LightGBM's parameters as published (Nelson et al. 2026, Table 6)."""
 ROUNDS = 100  # unstated in the paper: the library's default
 CLASSIFIERS = ("lightgbm", "logistic")
-_ABOVE_CHANCE = 0.51  # below this AUROC there is no signal to take shares of
 _SWEEPS = 1000
 _BINNED_ROWS = 50_000  # that bins are drawn from: they are held in float64 for a moment, twice over for two fits
 
@@ -96,37 +87,6 @@ def fit_parts(rows: Rows, ranked: Array, share: float, classifier: str, seed: in
         for some in (ranked[:cut], ranked[cut:])
     )
     return top, rest
-
-
-def hoyer(fractions: Any) -> float | None:
-    """Hoyer sparsity of non-negative use counts or fractions; None where nothing is used, or for one feature.
-
-    Examples
-    --------
-    >>> from isorep.deconfounding import hoyer
-    >>> hoyer([0, 3, 0, 0]), hoyer([1, 1, 1, 1])
-    (1.0, 0.0)
-    """
-    used = np.asarray(fractions, dtype=float)
-    root, norm = math.sqrt(len(used)), float(np.linalg.norm(used))
-    if norm == 0 or len(used) < 2:
-        return None
-    return float((root - used.sum() / norm) / (root - 1))
-
-
-def concentration(top: float, rest: float) -> tuple[float, float, float]:
-    r"""Share, ratio and Gini of two AUROCs: :math:`\frac{a-b}{a-1/2}`, :math:`\frac ab-1`, :math:`2(a-b)`.
-
-    The share, of the signal above chance, is not a number where the top features are no better than chance.
-
-    Examples
-    --------
-    >>> from isorep.deconfounding import concentration
-    >>> [round(value, 3) for value in concentration(0.75, 0.6)]
-    [0.6, 0.25, 0.3]
-    """
-    share = (top - rest) / (top - 0.5) if top > _ABOVE_CHANCE else math.nan
-    return share, top / rest - 1 if rest > 0 else math.nan, 2 * (top - rest)
 
 
 def require_classifiers(classifiers: Any) -> tuple[str, ...]:

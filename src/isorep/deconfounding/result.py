@@ -17,9 +17,9 @@ from ..ica.summary import plain, versions
 from ..representation import Array
 from ..resampling import Interval
 from ..results import Verdict, Written
-from .classifiers import concentration
 from .components import Component
 from .kbet import Mixing
+from .sparsity import concentration
 
 SCHEMA = "isorep.deconfound/1"
 

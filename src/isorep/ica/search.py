@@ -42,7 +42,7 @@ def search(
         done: list[Array] = []
         steps: list[Array] = []  # the projections made so far, to be made again when a checkpoint is taken up
         found = 0.0  # contrast of the directions that have left
-        directions = fourth_order_start(here)
+        directions = fobi_start(here)
         if start_rotation is not None:
             directions = start_rotation @ upright(here, directions, contrast)
         base = np.eye(width)  # of the space that is left, in the coordinates of all rows
@@ -101,10 +101,11 @@ def _used_up(ledger: Ledger) -> bool:
     return ledger.spent >= _SEARCH_SHARE * ledger.limit
 
 
-def fourth_order_start(rows: WhiteRows) -> Array:
-    r"""Eigenvectors of :math:`E[\|z\|^2zz^\top]` as rows, those of the least Gaussian eigenvalues first.
+def fobi_start(rows: WhiteRows) -> Array:
+    r"""Fourth-order blind identification (FOBI, Cardoso 1989): eigenvectors of :math:`E[\|z\|^2zz^\top]` as rows.
 
-    They follow any rotation of the data, so the outcome does not depend on the basis in which the data came.
+    Those of the least Gaussian eigenvalues come first. They follow any rotation of the data, so the outcome does
+    not depend on the basis in which the data came.
     """
     values, vectors = linalg.eigh(rows.fourth_order())
     order = np.argsort(-np.abs(values - (rows.width + 2)), kind="stable")
