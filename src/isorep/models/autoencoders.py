@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import InputError
-from .loop import INITIAL, generator
 from .orthogonal import defect, orthogonal
+from .sampling import INITIAL, generator
 from .torch_tools import nn, torch
 
 

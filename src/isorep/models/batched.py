@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import InputError
-from .loop import Rows, mixed
 from .recipe import Group, Recipe
+from .sampling import Rows, mixed
 from .torch_tools import nn, torch
 
 Losses = tuple[Any, dict[str, Any]]

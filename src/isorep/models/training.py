@@ -11,9 +11,10 @@ from ..errors import InputError
 from ..rows import Progress
 from .batched import Alone, Stacked, seeded, why_not_together, works_together, worth_together
 from .history import History
-from .loop import Hooks, Loop, Rows
+from .loop import Hooks, Loop
 from .memory import kept_memory
 from .recipe import Recipe
+from .sampling import Rows
 from .torch_tools import nn, torch
 
 

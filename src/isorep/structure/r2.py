@@ -277,7 +277,7 @@ def ladder(
     --------
     >>> import numpy as np, isorep
     >>> s = np.random.default_rng(0).laplace(size=(400, 3))
-    >>> isorep.structure.r2(s, -3 * s[:, [2, 0, 1]]).verdict.rung
+    >>> isorep.structure.ladder(s, -3 * s[:, [2, 0, 1]]).verdict.rung
     'signed_permutation'
     """
     pair = paired(factors, latents)

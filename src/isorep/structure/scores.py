@@ -59,7 +59,7 @@ def score_factors(
         Families, from ``infomec``, ``dci``, ``mig``, ``sap``, ``modularity``, ``explicitness``, ``mcc``, ``linear_r2``,
         ``kernel_r2`` and ``slots``; the last only with ``slots=``.
     ladder : bool
-        Also fit the ladder of groups from latents onto factors; see :func:`isorep.structure.r2`.
+        Also fit the ladder of groups from latents onto factors; see :func:`isorep.structure.ladder`.
     slots, factor_slots : int or sequence of int, optional
         Columns of each slot of the latents, and of the factors where they differ.
     threshold : {"range/20", "range/8", "iqr/10"}
