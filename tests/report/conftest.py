@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -71,10 +72,14 @@ class Browser:
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory):
-    pytest.importorskip("selenium", reason="browser test: needs selenium, which the extra test leaves out")
     chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
+    missing = []
+    if find_spec("selenium") is None:
+        missing.append("selenium, which the extra test leaves out")
     if chromium is None or chromedriver is None:
-        said = "browser test: needs Debian's chromium and chromium-driver (make chromium)"
+        missing.append("Debian's chromium and chromium-driver (make chromium)")
+    if missing:
+        said = f"browser test: needs {' and '.join(missing)}"
         pytest.fail(said) if os.environ.get("CI") == "true" else pytest.skip(said)
     from selenium.webdriver import Chrome, ChromeOptions
     from selenium.webdriver.chrome.service import Service
