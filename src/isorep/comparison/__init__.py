@@ -47,16 +47,3 @@ __all__ = [
     "ica_efficiency",
     "worst_case",
 ]
-
-__all__ = [
-    "Clustering",
-    "Components",
-    "Consensus",
-    "Dimensions",
-    "Ensemble",
-    "Family",
-    "Outlier",
-    "RunComponents",
-    "RungMatrix",
-    "compare_many",
-]
