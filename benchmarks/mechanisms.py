@@ -67,7 +67,7 @@ def step_time(name: str, slots: int, models: int, repeats: int) -> float:
     import torch
     from torch import nn
 
-    from isorep.decoder.mechanism import contrasts
+    from isorep.decoder.mechanism import losses
 
     torch.manual_seed(0)
     latents, outputs = 3 * slots, 20 * slots
@@ -84,15 +84,15 @@ def step_time(name: str, slots: int, models: int, repeats: int) -> float:
         if name == "plain":
             return decoder(z), 0.0
         if name == "contrast, 1 probe":
-            return decoder(z), contrasts.compositional_contrast(decoder, z, blocks, probes=1)
+            return decoder(z), losses.compositional_contrast(decoder, z, blocks, probes=1)
         if "Hessian" in name:
-            return decoder(z), contrasts.cross_hessian_penalty(decoder, z, blocks, probes=1)
-        found, jacobian = contrasts.decode_and_jacobian(decoder, z)
+            return decoder(z), losses.cross_hessian_penalty(decoder, z, blocks, probes=1)
+        found, jacobian = losses.decode_and_jacobian(decoder, z)
         if name == "contrast":
-            return found, contrasts.compositional_contrast(decoder, z, blocks, jacobian=jacobian)
+            return found, losses.compositional_contrast(decoder, z, blocks, jacobian=jacobian)
         if name == "l1 sparsity":
-            return found, contrasts.jacobian_sparsity(decoder, z, jacobian=jacobian)
-        return found, contrasts.ima_contrast(decoder, z, jacobian=jacobian)
+            return found, losses.jacobian_sparsity(decoder, z, jacobian=jacobian)
+        return found, losses.ima_contrast(decoder, z, jacobian=jacobian)
 
     pairs = [(perceptron(outputs, latents), perceptron(latents, outputs)) for _ in range(models)]
     x = torch.randn(BATCH, outputs)

@@ -9,7 +9,7 @@ import isorep
 from isorep.datasets import slot_generator
 
 torch = pytest.importorskip("torch")
-from isorep.decoder.mechanism import contrasts  # noqa: E402
+from isorep.decoder.mechanism import losses  # noqa: E402
 
 BLOCKS = [[0, 1], [2]]
 
@@ -26,39 +26,39 @@ def batch(n=5, dtype=torch.float64):
 
 
 LOSSES = {
-    "contrast": lambda g, z: contrasts.compositional_contrast(g, z, BLOCKS),
-    "image": lambda g, z: contrasts.compositional_contrast(g, z, BLOCKS, weighting="image"),
-    "sparsity": lambda g, z: contrasts.jacobian_sparsity(g, z),
-    "ima": lambda g, z: contrasts.ima_contrast(g, z),
-    "hessian": lambda g, z: contrasts.cross_hessian_penalty(g, z, BLOCKS, probes=None),
+    "contrast": lambda g, z: losses.compositional_contrast(g, z, BLOCKS),
+    "image": lambda g, z: losses.compositional_contrast(g, z, BLOCKS, weighting="image"),
+    "sparsity": lambda g, z: losses.jacobian_sparsity(g, z),
+    "ima": lambda g, z: losses.ima_contrast(g, z),
+    "hessian": lambda g, z: losses.cross_hessian_penalty(g, z, BLOCKS, probes=None),
 }
 
 
 def test_the_contrast_of_a_matrix_is_what_one_gets_by_hand():
     weights = torch.tensor([[3.0, 1.0, 0.0], [4.0, 0.0, 0.0], [2.0, 0.0, 7.0]], dtype=torch.float64)
     # columns of the transpose are outputs: norms of block {0, 1} are 5, 1, 0 and of block {2} are 2, 0, 7
-    found = contrasts.compositional_contrast(lambda z: z @ weights, batch(), BLOCKS)
+    found = losses.compositional_contrast(lambda z: z @ weights, batch(), BLOCKS)
     assert float(found) == pytest.approx(5 * 2)
-    image = contrasts.compositional_contrast(lambda z: z @ weights, batch(), BLOCKS, weighting="image")
+    image = losses.compositional_contrast(lambda z: z @ weights, batch(), BLOCKS, weighting="image")
     means = np.array([3.5, 0.5, 3.5])
     assert float(image) == pytest.approx((5 * 2 / 3.5**2) * means[0] / means.max())
 
 
 def test_sparsity_is_one_for_single_outputs_and_the_root_of_the_outputs_for_even_ones():
     single = torch.eye(3, dtype=torch.float64) * torch.tensor([1.0, 100.0, 1e-3], dtype=torch.float64)
-    assert float(contrasts.jacobian_sparsity(lambda z: z @ single, batch())) == pytest.approx(1)
+    assert float(losses.jacobian_sparsity(lambda z: z @ single, batch())) == pytest.approx(1)
     even = torch.ones(3, 9, dtype=torch.float64)
-    assert float(contrasts.jacobian_sparsity(lambda z: z @ even, batch())) == pytest.approx(3)
+    assert float(losses.jacobian_sparsity(lambda z: z @ even, batch())) == pytest.approx(3)
 
 
 def test_ima_is_zero_for_orthogonal_columns_and_the_known_logarithm_otherwise():
     orthogonal = torch.tensor(np.linalg.qr(np.random.default_rng(0).normal(size=(5, 3)))[0] * [2, 3, 5]).T
-    assert float(contrasts.ima_contrast(lambda z: z @ orthogonal, batch())) == pytest.approx(0, abs=1e-12)
+    assert float(losses.ima_contrast(lambda z: z @ orthogonal, batch())) == pytest.approx(0, abs=1e-12)
     square = torch.tensor([[1.0, 0, 0], [1, 1, 0], [0, 0, 2]], dtype=torch.float64)  # columns of J are its rows
     expected = math.log(1) + math.log(math.sqrt(2)) + math.log(2) - math.log(2)
-    assert float(contrasts.ima_contrast(lambda z: z @ square, batch())) == pytest.approx(expected)
+    assert float(losses.ima_contrast(lambda z: z @ square, batch())) == pytest.approx(expected)
     wide = torch.cat([square, torch.zeros(3, 2, dtype=torch.float64)], 1)
-    assert float(contrasts.ima_contrast(lambda z: z @ wide, batch())) == pytest.approx(expected)
+    assert float(losses.ima_contrast(lambda z: z @ wide, batch())) == pytest.approx(expected)
 
 
 def test_the_cross_hessian_counts_products_across_blocks_only():
@@ -67,17 +67,17 @@ def test_the_cross_hessian_counts_products_across_blocks_only():
     def decoder(z):
         return torch.stack([3 * z[:, 0] * z[:, 2], z[:, 0] * z[:, 1], z[:, 2] ** 2], 1)
 
-    assert float(contrasts.cross_hessian_penalty(decoder, z, BLOCKS, probes=None)) == pytest.approx(9)
+    assert float(losses.cross_hessian_penalty(decoder, z, BLOCKS, probes=None)) == pytest.approx(9)
     torch.manual_seed(0)
-    assert float(contrasts.cross_hessian_penalty(decoder, z, BLOCKS)) == pytest.approx(9)  # signs: 3 u0 v2, squared
+    assert float(losses.cross_hessian_penalty(decoder, z, BLOCKS)) == pytest.approx(9)  # signs: 3 u0 v2, squared
     additive = slot_generator(2, [2, 1], 4, 1, activation="smooth").module(torch.float64)
-    assert float(contrasts.cross_hessian_penalty(additive, z, BLOCKS)) == pytest.approx(0, abs=1e-20)
+    assert float(losses.cross_hessian_penalty(additive, z, BLOCKS)) == pytest.approx(0, abs=1e-20)
 
 
 def test_the_contrast_vanishes_exactly_for_disjoint_slots():
     apart, joined = (slot_generator(2, [2, 1], 4, overlap).module(torch.float64) for overlap in (0, 1))
-    assert float(contrasts.compositional_contrast(apart, batch(), BLOCKS)) == 0
-    assert float(contrasts.compositional_contrast(joined, batch(), BLOCKS)) > 1e-3
+    assert float(losses.compositional_contrast(apart, batch(), BLOCKS)) == 0
+    assert float(losses.compositional_contrast(joined, batch(), BLOCKS)) > 1e-3
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -118,16 +118,16 @@ def test_stacked_models_give_what_each_gives_alone(name, activation):
 def test_probes_are_unbiased_and_work_on_stacked_models():
     model, z = network().requires_grad_(False), batch(400)
     torch.manual_seed(0)
-    exact = float(contrasts.compositional_contrast(model, z, BLOCKS))
-    assert float(contrasts.compositional_contrast(model, z, BLOCKS, probes=60)) == pytest.approx(exact, rel=0.03)
-    exact = float(contrasts.cross_hessian_penalty(model, z, BLOCKS, probes=None))
-    assert float(contrasts.cross_hessian_penalty(model, z, BLOCKS, probes=60)) == pytest.approx(exact, rel=0.05)
+    exact = float(losses.compositional_contrast(model, z, BLOCKS))
+    assert float(losses.compositional_contrast(model, z, BLOCKS, probes=60)) == pytest.approx(exact, rel=0.03)
+    exact = float(losses.cross_hessian_penalty(model, z, BLOCKS, probes=None))
+    assert float(losses.cross_hessian_penalty(model, z, BLOCKS, probes=60)) == pytest.approx(exact, rel=0.05)
     models = [network(seed) for seed in range(2)]
     parameters, _ = torch.func.stack_module_state(models)
 
     def loss(parameters):
         decoder = lambda z: torch.func.functional_call(models[0], parameters, (z,))  # noqa: E731
-        return contrasts.compositional_contrast(decoder, z, BLOCKS, probes=1) + contrasts.cross_hessian_penalty(
+        return losses.compositional_contrast(decoder, z, BLOCKS, probes=1) + losses.cross_hessian_penalty(
             decoder, z, BLOCKS, probes=1
         )
 
@@ -138,11 +138,11 @@ def test_probes_are_unbiased_and_work_on_stacked_models():
 
 def test_outputs_and_jacobian_come_together_and_save_a_second_pass():
     model, z = network(), batch()
-    outputs, jacobian = contrasts.decode_and_jacobian(model, z)
+    outputs, jacobian = losses.decode_and_jacobian(model, z)
     assert torch.allclose(outputs, model(z), atol=1e-5)
     assert torch.allclose(jacobian, torch.func.vmap(torch.func.jacrev(model))(z), atol=1e-5)
     assert torch.allclose(
-        contrasts.compositional_contrast(model, z, BLOCKS, jacobian=jacobian), LOSSES["contrast"](model, z), atol=1e-5
+        losses.compositional_contrast(model, z, BLOCKS, jacobian=jacobian), LOSSES["contrast"](model, z), atol=1e-5
     )
 
 
@@ -160,18 +160,18 @@ def test_dead_latents_and_outputs_have_finite_gradients():
     with torch.no_grad():
         model.weight[:, 2] = 0
         model.weight[1] = 0
-    for loss in (LOSSES["contrast"], LOSSES["image"], contrasts.jacobian_sparsity):
+    for loss in (LOSSES["contrast"], LOSSES["image"], losses.jacobian_sparsity):
         model.zero_grad()
         value = loss(model, batch())
         value.backward()
         assert bool(torch.isfinite(value))
         assert bool(torch.isfinite(model.weight.grad).all())
-    assert contrasts.ima_contrast(model, batch()).item() == torch.inf
+    assert losses.ima_contrast(model, batch()).item() == torch.inf
 
 
 def test_sparsity_and_ima_do_not_depend_on_scales_so_small_that_squares_vanish():
     weights = torch.tensor([[3.0, 4.0, 0.0], [1.0, 0.0, 1.0]])
-    for loss in (contrasts.jacobian_sparsity, contrasts.ima_contrast):
+    for loss in (losses.jacobian_sparsity, losses.ima_contrast):
         usual, small = (loss(lambda z, w=weights * scale: z @ w, torch.zeros(2, 2)) for scale in (1.0, 1e-30))
         assert small.item() == pytest.approx(usual.item(), rel=1e-5)
 
@@ -184,12 +184,12 @@ def test_training_with_the_contrast_moves_a_mixed_decoder_towards_disjoint_outpu
     turn = torch.tensor([[0.8, -0.6], [0.6, 0.8]])
     with torch.no_grad():
         model.weight.copy_(target @ turn)
-    start = contrasts.compositional_contrast(model, z, [[0], [1]]).item()
+    start = losses.compositional_contrast(model, z, [[0], [1]]).item()
     angle = torch.zeros((), requires_grad=True)
     optimiser = torch.optim.Adam([angle], lr=0.05)
     for _ in range(60):
         matrix = torch.stack([torch.stack([angle.cos(), -angle.sin()]), torch.stack([angle.sin(), angle.cos()])])
-        loss = contrasts.compositional_contrast(lambda z, m=matrix: z @ (target @ turn @ m).T, z, [[0], [1]])
+        loss = losses.compositional_contrast(lambda z, m=matrix: z @ (target @ turn @ m).T, z, [[0], [1]])
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -198,21 +198,21 @@ def test_training_with_the_contrast_moves_a_mixed_decoder_towards_disjoint_outpu
 
 def test_wrong_options_are_refused():
     with pytest.raises(isorep.InputError, match="weighting is 'x'"):
-        contrasts.compositional_contrast(network(), batch(), BLOCKS, weighting="x")
+        losses.compositional_contrast(network(), batch(), BLOCKS, weighting="x")
     with pytest.raises(isorep.InputError, match="probes"):
-        contrasts.compositional_contrast(network(), batch(), BLOCKS, weighting="image", probes=1)
+        losses.compositional_contrast(network(), batch(), BLOCKS, weighting="image", probes=1)
     with pytest.raises(isorep.InputError, match="probes"):
-        contrasts.cross_hessian_penalty(network(), batch(), BLOCKS, probes=0)
+        losses.cross_hessian_penalty(network(), batch(), BLOCKS, probes=0)
     for blocks, words in (([[0], [3, 4]], "latents 0 to 2"), ([[0], []], "latents 0 to 2"), ([[0], [0, 1]], "share")):
-        for loss in (contrasts.compositional_contrast, contrasts.cross_hessian_penalty):
+        for loss in (losses.compositional_contrast, losses.cross_hessian_penalty):
             with pytest.raises(isorep.InputError, match=words):
                 loss(torch.nn.Linear(3, 4), torch.zeros(2, 3), blocks)
     with pytest.raises(isorep.InputError, match="full rank"):
-        contrasts.ima_contrast(torch.nn.Linear(3, 2), torch.zeros(2, 3))
+        losses.ima_contrast(torch.nn.Linear(3, 2), torch.zeros(2, 3))
 
 
 @pytest.mark.parametrize("blocks", [[1, 1], [["a"], ["b"]], [], 2])
 def test_blocks_that_are_no_lists_of_latents_are_refused(blocks):
-    for loss in (contrasts.compositional_contrast, contrasts.cross_hessian_penalty):
+    for loss in (losses.compositional_contrast, losses.cross_hessian_penalty):
         with pytest.raises(isorep.InputError, match="blocks"):
             loss(torch.sin, torch.zeros(3, 2), blocks)

@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from isorep import InputError  # noqa: E402
-from isorep.decoder.mechanism.contrasts import (  # noqa: E402
+from isorep.decoder.mechanism.losses import (  # noqa: E402
     compositional_contrast,
     cross_hessian_penalty,
     decode_and_jacobian,

@@ -26,7 +26,7 @@ class SlotAutoencoder(nn.Module):
     r"""Outputs to latents in blocks and back, by fully connected layers with LeakyReLU(0.2) between them.
 
     Nothing in the architecture keeps slots apart, unless the decoder is additive: a loss must, such as
-    :func:`isorep.decoder.mechanism.contrasts.compositional_contrast`.
+    :func:`isorep.decoder.mechanism.losses.compositional_contrast`.
 
     Parameters
     ----------

@@ -104,7 +104,7 @@ def loss_of(kind: str, strength: float, blocks: Sequence[Sequence[int]]) -> Call
     """Mean squared error of a number and λ times the loss, with both as parts."""
     from torch.nn.functional import mse_loss
 
-    from ..decoder.mechanism import contrasts
+    from ..decoder.mechanism import losses
 
     def plain(module: Any, batch: Any) -> Any:
         return mse_loss(module(batch), batch)
@@ -112,7 +112,7 @@ def loss_of(kind: str, strength: float, blocks: Sequence[Sequence[int]]) -> Call
     def hessian(module: Any, batch: Any) -> Any:
         latents = module.encoder(batch)
         lost = mse_loss(module.decoder(latents), batch)
-        added = contrasts.cross_hessian_penalty(module.decoder, latents, blocks, probes=None)
+        added = losses.cross_hessian_penalty(module.decoder, latents, blocks, probes=None)
         return {"loss": lost + strength * added, "reconstruction": lost, "penalty": added}
 
     def through_jacobian(module: Any, batch: Any) -> Any:
@@ -120,14 +120,14 @@ def loss_of(kind: str, strength: float, blocks: Sequence[Sequence[int]]) -> Call
         outputs, jacobian = module.decoder.with_jacobian(latents)
         lost = mse_loss(outputs, batch)
         if kind == "sparsity":
-            added = contrasts.jacobian_sparsity(module.decoder, latents, jacobian=jacobian)
+            added = losses.jacobian_sparsity(module.decoder, latents, jacobian=jacobian)
         elif kind == "orthogonal":
-            added = contrasts.ima_contrast(module.decoder, latents, jacobian=jacobian)
+            added = losses.ima_contrast(module.decoder, latents, jacobian=jacobian)
         else:
             if kind == "unit":  # latents that grow would shrink the contrast, and leave slots as mixed as they are
                 jacobian = jacobian * latents.std(0)
             weighting = "image" if kind == "scaled" else None
-            added = contrasts.compositional_contrast(
+            added = losses.compositional_contrast(
                 module.decoder, latents, blocks, weighting=weighting, jacobian=jacobian
             )
         return {"loss": lost + strength * added, "reconstruction": lost, "penalty": added}

@@ -135,7 +135,7 @@ def test_a_damaged_journal_is_refused(model, tmp_path):
 def test_a_killed_process_goes_on_in_the_next(tmp_path, monkeypatch):
     (tmp_path / "killed_nets.py").write_text(NETS)
     np.save(tmp_path / "x.npy", X)
-    run = "from isorep.extraction import running as r; r._COMMIT_SECONDS = 0; import isorep.cli.main as m; m.run()"
+    run = "from isorep.extraction import run as r; r._COMMIT_SECONDS = 0; import isorep.cli.main as m; m.run()"
     arguments = ["extract", "killed_nets:Slow", "x.npy", "-o", "out.parquet", "--batch", "2"]
     command = [sys.executable, "-c", run, *arguments]
     process = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "SLOW": "1"}, stderr=subprocess.DEVNULL)

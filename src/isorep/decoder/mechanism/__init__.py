@@ -1,6 +1,6 @@
 """Mechanistic independence: factors told apart by how they act on the outputs, whatever their distribution.
 
-The losses live in :mod:`isorep.decoder.mechanism.contrasts`, which needs torch.
+The losses live in :mod:`isorep.decoder.mechanism.losses`, which needs torch.
 """
 
 from __future__ import annotations

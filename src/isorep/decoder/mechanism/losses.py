@@ -76,7 +76,7 @@ def compositional_contrast(
     Examples
     --------
     >>> import torch
-    >>> from isorep.decoder.mechanism.contrasts import compositional_contrast
+    >>> from isorep.decoder.mechanism.losses import compositional_contrast
     >>> weights = torch.tensor([[1.0, 3.0], [0.0, 4.0]])
     >>> float(compositional_contrast(lambda z: z @ weights, torch.zeros(5, 2), [[0], [1]]))
     12.0
