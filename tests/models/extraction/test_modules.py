@@ -270,3 +270,11 @@ def test_tensors_of_half_precision_go_in_as_they_are():
     inputs = torch.as_tensor(X).bfloat16().requires_grad_()
     found = isorep.extract(Scaled(), inputs)
     assert np.array_equal(found["output"].values, inputs.detach().float().numpy() * 1e4)
+
+
+def test_the_room_s_former_name_still_imports():
+    from isorep import extraction
+    from isorep.models import extraction as former
+
+    assert former.__all__ == extraction.__all__
+    assert all(getattr(former, name) is getattr(extraction, name) for name in extraction.__all__)
