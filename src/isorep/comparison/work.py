@@ -257,9 +257,7 @@ class Work:
             moved = {name: each[place] / size for name, each in through.items()}
             best = min(told, key=lambda name: told[name][0])
 
-            extra = {
-                name: self._fit_variance(name, place, error_variance(told[name][1], None, blocks)) for name in told
-            }
+            extra = {name: self._fit_variance(name, place) for name in told}
 
             def beyond(
                 name: str,
@@ -292,45 +290,51 @@ class Work:
             found.append(ends)
         return found
 
-    def _fit_variance(self, name: str, place: int, plain: float) -> float:
-        """What other fits of a rung would add to the variance ``plain`` of its rows, where maps have no derivative.
+    def _fit_variance(self, name: str, place: int) -> float:
+        """What other fits of a rung would add to the variance of its rows, where maps have no derivative.
 
         ICA scores every part with two pairs of fits, whose errors differ. For other rungs, such as the signed
-        permutation, whose matching may change with the rows, the jackknife over folds is taken with refitted maps; as
-        it counts interactions of rows twice, its mean with ``plain`` is what the error varies by.
+        permutation, whose matching may change with the rows, the jackknife over folds is taken with maps refitted and
+        with maps as they are: over the same folds, as five of them differ much more among themselves than the two
+        jackknives do. As refitting counts interactions of rows twice, half of the difference is added.
         """
         spread = self.residuals.spread_by_fit.get(name)
         if spread is not None:
             return float(spread[place]) / PARTS / self._unit(place) ** 2
         if name == "identity" or name in self.residuals.pulls:
             return 0.0
-        return max(float(jackknife_se(self._without_folds(name)[place], 0.0)) ** 2 - plain, 0.0) / 2
+        refitted, kept = (float(jackknife_se(each, 0.0)) ** 2 for each in self._without_folds(name)[place])
+        return max(refitted - kept, 0.0) / 2
 
     def _without_folds(self, name: str) -> Array:
-        """The error of a rung without each fold, refitted, by direction and fold (of many folds, of five sets).
+        """The error of a rung without each fold (of many folds, of five sets): by direction, refitted or not, fold.
 
-        From moments: root mean squares at the ratio that means have to them.
+        Refitting changes root mean squares, which moments have, by a ratio; the mean errors are taken to change by
+        the same.
         """
         if name not in self._refitted:
             count = min(self.n_folds, _JACKKNIFED)
             folds = [merged(self.folds[at::count]) for at in range(count)]
-            held = np.zeros((2, count, count))  # of fold k by maps that have seen neither k nor j
-            pairs = [(j, k) for j in range(count) for k in range(j)]
+            squares = np.zeros((2, count, count))  # of fold k by maps that have seen neither k nor j
+            pairs = [(j, k) for j in range(count) for k in range(j + 1)]
             training = [
-                merged([fold for at, fold in enumerate(folds) if count == 2 or at not in pair]) for pair in pairs
-            ]
+                merged([fold for at, fold in enumerate(folds) if at not in pair] or folds) for pair in pairs
+            ]  # of two folds nothing is left without both: all rows stand for them
             sets = [replace(self.training[0], moments=each, second=(None, None)) for each in training]
             for (j, k), maps in zip(pairs, fit_all([name], sets), strict=True):
-                for left, scored in ((j, k), (k, j)):
+                for left, scored in {(j, k), (k, j)}:
                     rows = folds[scored]
                     for place, one in enumerate((rows, rows.swapped())):
-                        held[place, left, scored] = np.sqrt(rows.n * maps[name][place].squared_error(one))
-            found = np.empty((2, count))
+                        squares[place, left, scored] = maps[name][place].squared_error(one)
+            found = np.empty((2, 2, count))
             for place in range(2):
                 errors, radii = self.residuals.rungs[name][place, 1], self.residuals.radii[1 - place]
-                ratio = float(errors.mean() / max(np.sqrt((errors**2).mean()), 1e-300))
-                sizes = np.bincount(self.fold_of % count, radii, count)
-                found[place] = ratio * held[place].sum(axis=1) / np.maximum(sizes.sum() - sizes, 1e-300)
+                sums, sizes = (np.bincount(self.fold_of % count, each, count) for each in (errors, radii))
+                kept = squares[place].diagonal()
+                ratios = np.sqrt(np.divide(squares[place], kept, out=np.ones((count, count)), where=kept > 0))
+                np.fill_diagonal(ratios, 0.0)
+                without = np.maximum(sizes.sum() - sizes, 1e-300)
+                found[place] = ratios @ sums / without, (sums.sum() - sums) / without
             self._refitted[name] = found
         return self._refitted[name]
 
