@@ -412,6 +412,47 @@ class Interval:
         return Interval(self.low * unit, self.high * unit, self.level)
 
 
+@dataclass(frozen=True)
+class Value:
+    """A number with its standard error or its interval; any of them may be unknown.
+
+    It prints as its number (``.2f``), with its error (``.2f±``), or as a share in per cent (``%``).
+
+    >>> f"{Value(0.25, 0.02):.2f±}", f"{Value(0.25, 0.02):%}", f"{Value(None):.2f}"
+    ('0.25 ± 0.02', '25.0 ± 2.0 %', 'unknown')
+    """
+
+    mean: float | None
+    error: float | None = None
+    interval: Interval | None = None
+
+    def __format__(self, form: str) -> str:
+        if self.mean is None:
+            return "unknown"
+        share, times = form == "%", 100 if form == "%" else 1
+        number, _, _ = (".1f±" if share else form).partition("±")
+        text = format(times * self.mean, number)
+        if self.error is not None and (share or form.endswith("±")):
+            text += f" ± {format(times * self.error, number)}"
+        return text.replace("-", "−") + (" %" if share else "")
+
+    def __sub__(self, other: Value) -> Value:
+        """The difference of independent numbers: errors add up in squares."""
+        if self.mean is None or other.mean is None:
+            return Value(None)
+        known = [each.error for each in (self, other) if each.error is not None]
+        return Value(self.mean - other.mean, math.hypot(*known) if known else None)
+
+    @property
+    def ends(self) -> tuple[float | None, float | None]:
+        """The interval, or two standard errors on each side; the number itself where neither is known."""
+        if self.interval is not None:
+            return self.interval.low, self.interval.high
+        if self.mean is None:
+            return None, None
+        return self.mean - 2 * (self.error or 0.0), self.mean + 2 * (self.error or 0.0)
+
+
 def assign_blocks(n: int, groups: Array | None, rng: np.random.Generator, most: int | None = None) -> Array:
     """The block of each row: rows at random, or whole groups, that a jackknife leaves out together.
 

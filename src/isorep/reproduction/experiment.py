@@ -129,14 +129,37 @@ class Chart:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """What the paper says, the number that was measured, what was asked of it, what was published, and if it holds.
+
+    ``holds`` is None where the numbers do not decide.
+    """
+
+    text: str
+    measure: str
+    rule: str
+    published: str
+    holds: bool | None
+
+    def __str__(self) -> str:
+        word = {True: "holds", False: "does not hold", None: "undecided"}[self.holds]
+        published = f"; published: {self.published}" if self.published else ""
+        return f"{word}: {self.text} ({self.measure}; asked: {self.rule}{published})"
+
+
+@dataclass(frozen=True)
 class Summary:
-    """The outcomes in a few sentences, tables and figures; ``reached`` says whether the published effect was seen."""
+    """The outcomes as a verdict, tables, figures and at most six claims.
+
+    ``reached`` says whether the published effect was seen; ``findings`` are sentences of experiments without claims.
+    """
 
     verdict: str
     reached: bool | None
     tables: tuple[Table, ...]
     charts: tuple[Chart, ...] = ()
     findings: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
 
 
 @dataclass(frozen=True)

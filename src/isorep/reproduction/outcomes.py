@@ -12,10 +12,11 @@ Ticks of logarithmic axes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
@@ -24,6 +25,8 @@ from scipy.stats import t as student
 from ..alignment import Identity, Linear, Rigid, SignedPermutation
 from ..alignment.base import Aligner
 from ..representation import Array
+from ..resampling import Value
+from .experiment import Claim, Line, Row, Table
 
 FORMS = ("2L+L2", "L+L2")
 _DRAWS = 2000
@@ -286,3 +289,105 @@ def log_ticks(places: Iterable[float]) -> tuple[tuple[float, str], ...]:
     if not inside:
         inside = [(held[0], round(10 ** held[0], 2))]
     return tuple((place, f"{value:g}") for place, value in inside)
+
+
+LOWEST = -1.0
+"""R² below this counts as this: how much worse than the mean a map is says nothing."""
+
+
+class Setting:
+    """The outcome of one unit: its facts as attributes, and means of measures over its models and their pairs."""
+
+    def __init__(self, found: Mapping[str, Any], lowest: float = LOWEST) -> None:
+        self.found, self._lowest = found, lowest
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.found[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def mean(self, measure: str | Callable[[Any], float | None]) -> Value:
+        """Over pairs of models, jackknifed over models; ``f.linear`` is a path into a pair."""
+        values = {(pair["first"], pair["second"]): taken(pair, measure) for pair in self.found["pairs"]}
+        return Value(*over_pairs({key: max(float(x), self._lowest) for key, x in values.items() if x is not None}))
+
+    def over_models(self, key: str, merge: Callable[[list[float]], float] | None = None) -> Value:
+        """Over models: the mean, or what ``merge`` makes of the values, such as ``max`` or ``sum``."""
+        known = [float(model[key]) for model in self.found["models"] if model[key] is not None]
+        return Value((merge(known) if merge else sum(known) / len(known)) if known else None)
+
+
+def taken(found: Any, measure: str | Callable[[Any], float | None]) -> Any:
+    """A number by its path, or by a function; None where the path ends early."""
+    if callable(measure):
+        return measure(found)
+    for part in measure.split("."):
+        found = None if found is None else found[int(part) if part.isdigit() else part]
+    return found
+
+
+def claim(
+    text: str,
+    measure: str,
+    value: Value,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    published: str = "",
+    form: str = ".2f±",
+) -> Claim:
+    """A claim of the paper that holds where the whole interval of ``value`` is at least (or at most) so much.
+
+    It does not hold where the whole interval is on the other side, and is undecided otherwise. A value whose error is
+    not known is judged by itself.
+    """
+    low, high = value.ends
+    holds = None
+    if low is not None and high is not None:
+        inside = [low >= least] if least is not None else []
+        inside += [high <= most] if most is not None else []
+        outside = (least is not None and high < least) or (most is not None and low > most)
+        holds = True if all(inside) else False if outside else None
+    rule = " and ".join(
+        f"{word} {format(Value(end), form.rstrip('±'))}"
+        for word, end in (("at least", least), ("at most", most))
+        if end is not None
+    )
+    return Claim(text, f"{measure} {format(value, form)}", rule, published, holds)
+
+
+def concluded(claims: Sequence[Claim]) -> tuple[str, bool | None]:
+    """The verdict: the first claim is the published effect, the others go with it."""
+    if not claims:
+        return "Nothing was measured.", None
+    main = claims[0]
+    words = {True: "is seen", False: "is not seen", None: "is neither seen nor excluded"}[main.holds]
+    kept = sum(each.holds is True for each in claims)
+    rest = f" {kept} of {len(claims)} claims hold." if len(claims) > 1 else ""
+    return f"The published effect {words}: {main.text} ({main.measure}; asked: {main.rule}).{rest}", main.holds
+
+
+def table(name: str, title: str, direction: str, rows: Mapping[str, Iterable[Value]], columns: Sequence[str]) -> Table:
+    """Rows of values with errors, by name."""
+    cells = {row: list(values) for row, values in rows.items()}
+    made = [Row(row, tuple(x.mean for x in each), tuple(x.error for x in each)) for row, each in cells.items()]
+    return Table(name, title, tuple(columns), tuple(made), direction)
+
+
+def line(name: str, values: Sequence[Value], where: Sequence[str], series: int) -> Line:
+    """Values over places with their errors, unknown ones left out."""
+    known = [(at, value.mean, value.error or 0.0) for at, value in enumerate(values) if value.mean is not None]
+    return Line(
+        name,
+        tuple((float(at), mean) for at, mean, _ in known),
+        tuple(f"{name}, {where[at]}: {mean:.3f}" for at, mean, _ in known),
+        series,
+        spans=tuple((mean - error, mean + error) for _, mean, error in known),
+    )
+
+
+def cloud(points: Iterable[Sequence[float]], name: str, series: int, labels: Sequence[str] | None = None) -> Line:
+    """Dots without a line."""
+    at = tuple((float(x), float(y)) for x, y in points)
+    return Line(name, at, ("",) * len(at) if labels is None else tuple(labels), series, dotted=True)
