@@ -7,9 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .files import finite_json, write_text
+
+if TYPE_CHECKING:
+    from .report.document import Page
 
 
 class Written(ABC):
@@ -19,18 +22,26 @@ class Written(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
 
+    def page(self) -> Page:
+        """The report as data: what :meth:`to_html` writes, and what the JSON carries along."""
+        from .report.page import assembled
+
+        return assembled(json.loads(finite_json(self.to_dict())))
+
     def to_json(self, path: str | Path | None = None) -> str:
-        """The complete result as JSON; also written to ``path`` where given, completely or not at all."""
-        text = finite_json(self.to_dict())
+        """The complete result and its page as JSON; also written to ``path`` where given, completely or not at all."""
+        from .report.document import to_plain
+
+        text = finite_json({**self.to_dict(), "page": to_plain(self.page())})
         if path is not None:
             write_text(path, text)
         return text
 
     def to_html(self, path: str | Path) -> None:
-        """Write the report: one HTML file with figures and tables, made from the JSON alone."""
-        from .report import write
+        """Write the report: one HTML file with figures and tables."""
+        from .report.page import write_page
 
-        write(json.loads(self.to_json()), path)
+        write_text(path, write_page(self.page()))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 import isorep
 from isorep.comparison.page import many_snippet
 from isorep.report import render
-from isorep.report.figures import clustered
+from isorep.report.figures import Clustered
 
 from ..data import rotation, sources
 from .hostile import HOSTILE, broken, with_numbers, without
@@ -217,12 +217,12 @@ def test_a_tree_that_is_none_is_left_out(linkage):
 
 def test_a_matrix_has_numbers_where_there_is_room_and_a_label_for_every_cell():
     values = [[None, 0.2], [1.7, None]]
-    drawn = clustered(values, ["a", "b"], [(0, 1, 0.95)], ("target", "source"), 720)
+    drawn = Clustered(values, ("a", "b"), ((0, 1, 0.95),), ("target", "source")).draw(720)
     assert ">0.20<" in drawn.body
     assert ">1.70<" in drawn.body
     assert drawn.series[0].labels == ("target a: the run itself", "target b: 0.200")
     many = [[0.5] * 60 for _ in range(60)]
-    assert ">0.50<" not in clustered(many, [str(i) for i in range(60)], [], ("target", "source"), 340).body
+    assert ">0.50<" not in Clustered(many, tuple(map(str, range(60))), (), ("target", "source")).draw(340).body
 
 
 def test_few_runs_and_few_rungs_make_a_page_too():

@@ -7,12 +7,12 @@ import pytest
 from markupsafe import escape
 
 from isorep.report.document import (
+    Answer,
     Cell,
     Column,
     Definitions,
     Figure,
     Heading,
-    Key,
     Notes,
     Page,
     Prose,
@@ -20,9 +20,8 @@ from isorep.report.document import (
     Row,
     Section,
     Table,
-    Verdict,
 )
-from isorep.report.figures import Cloud, IntervalRow, Line, heatmap, histogram, intervals, lines, scatter
+from isorep.report.figures import Cloud, Heatmap, Histogram, IntervalRow, Intervals, Key, Line, Lines, Scatter
 from isorep.report.figures.axes import Scale, spanning, tag
 from isorep.report.page import write_page
 from isorep.report.read import Node, compact, count, fixed, percent
@@ -31,11 +30,11 @@ LINE = Line("series", "s2", ((1.0, 0.2), (2.0, 0.4)), ("first", "second"))
 
 
 def page_of(*parts):
-    return write_page(Page("title", "eyebrow", (Verdict("Yes.", "", True),), (Section("one", "One", parts),), "me"))
+    return write_page(Page("title", "eyebrow", (Answer("Yes.", "", True),), (Section("one", "One", parts),), "me"))
 
 
 def test_every_part_finds_its_template_and_shows_its_text():
-    drawing = lines([LINE], ("x", "y"), 340, 200)
+    drawing = Lines((LINE,), ("x", "y"), 200)
     table = Table(
         "numbers", "Numbers", (Column("name", numeric=False), Column("value")), ((Cell("a"), Cell("1.5", 1.5)),)
     )
@@ -45,7 +44,9 @@ def test_every_part_finds_its_template_and_shows_its_text():
         Notes(("a note",)),
         Definitions((("term", "meaning", "remark"),)),
         Quotation("label", "quoted"),
-        Row((table, Figure("fig", "Drawn", "caption", "told", (drawing,), (Key("line", "s2", "key"),), table))),
+        Row(
+            (table, Figure("fig", "Drawn", "caption", "told", drawing, (Key("line", "s2", "key"),), table, narrow=True))
+        ),
     )
     for text in (
         "some prose",
@@ -68,9 +69,9 @@ def test_every_part_finds_its_template_and_shows_its_text():
     "hostile", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</script><b>", "&lt;"]
 )
 def test_text_stays_text_wherever_a_part_takes_it(hostile):
-    drawing = lines([Line(hostile, "s2", ((1.0, 1.0), (2.0, 0.5)), (hostile, hostile))], (hostile, hostile), 340, 200)
+    drawing = Lines((Line(hostile, "s2", ((1.0, 1.0), (2.0, 0.5)), (hostile, hostile)),), (hostile, hostile), 200)
     table = Table(hostile, hostile, (Column(hostile),), ((Cell(hostile, hostile),),), folded=True)
-    figure = Figure("name", hostile, hostile, hostile, (drawing,), (Key("dot", "s1", hostile),), table)
+    figure = Figure("name", hostile, hostile, hostile, drawing, (Key("dot", "s1", hostile),), table)
     notes = (
         Notes((hostile,)),
         Quotation(hostile, hostile),
@@ -121,22 +122,22 @@ def test_ticks_of_a_logarithmic_scale_are_powers_of_ten():
 
 
 def test_every_mark_lies_inside_its_drawing_and_has_a_label():
-    values = [[1.0, -0.5, None], [0.0, 0.2, 0.9]]
+    values = ((1.0, -0.5, None), (0.0, 0.2, 0.9))
     clouds = [Cloud(name, "s1", ((0.0, 0.0), (0.3, 0.1)), ("a", "b")) for name in "pq"]
-    rows = [
+    rows = (
         IntervalRow("r", "s2", 0.3, (0.2, 0.4), 0.25, (0.5, 0.6, 0.7), labels=("held", "in", "null"), printed="0.3"),
         IntervalRow("empty", "s0"),
-    ]
+    )
     for width in (340, 720):
-        drawings = [
-            intervals(rows, "error", width),
-            lines([LINE], ("x", "y"), width, 260),
-            lines([LINE], ("x", "y"), width, 260, log=True),
-            histogram([0.0, 1.5, 3.0], [LINE], [("s2", 2.0)], ("x", "rows"), width, 260),
-            heatmap(values, ["0", "1"], ["5", "6", "7"], ("source", "target"), width),
-            scatter(*clouds, (0.0, 0.3, 0.0, 0.1), ("x", "y"), width),
+        charts = [
+            Intervals(rows, "error"),
+            Lines((LINE,), ("x", "y"), 260),
+            Lines((LINE,), ("x", "y"), 260, log=True),
+            Histogram((0.0, 1.5, 3.0), (LINE,), ("x", "rows"), (("s2", 2.0),)),
+            Heatmap(values, ("0", "1"), ("5", "6", "7"), ("source", "target"), marked=((1, 2),)),
+            Scatter(*clouds, (0.0, 0.3, 0.0, 0.1), ("x", "y")),
         ]
-        for drawing in drawings:
+        for drawing in (chart.draw(width) for chart in charts):
             marks = [point for series in drawing.series for point in series.points]
             assert marks
             assert all(0 <= x <= drawing.width and 0 <= y <= drawing.height for x, y in marks)
@@ -146,7 +147,7 @@ def test_every_mark_lies_inside_its_drawing_and_has_a_label():
 
 def test_the_scatter_keeps_the_proportions_of_the_plane():
     cloud = Cloud("c", "s1", ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0)), ("a", "b", "c"))
-    (a, b, c) = scatter(cloud, cloud, (0.0, 1.0, 0.0, 1.0), ("x", "y"), 340).series[0].points
+    (a, b, c) = Scatter(cloud, cloud, (0.0, 1.0, 0.0, 1.0), ("x", "y")).draw(340).series[0].points
     assert b[0] - a[0] == pytest.approx(a[1] - c[1])
 
 

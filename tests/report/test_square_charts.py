@@ -3,7 +3,7 @@
 import re
 
 from isorep.report.charts import chart_figure
-from isorep.report.figures import Line, lines
+from isorep.report.figures import Line, Lines
 from isorep.report.read import Node
 
 CHART = {
@@ -16,9 +16,9 @@ CHART = {
 
 def test_both_axes_have_one_scale():
     cloud = Line("a", "s1", ((0.0, 0.0), (10.0, 0.0), (0.0, 1.0)), ("", "", ""), dotted=True)
-    (left, bottom), (right, _), (_, top) = lines([cloud], ("x", "y"), 400, 400, square=True).series[0].points
+    (left, bottom), (right, _), (_, top) = Lines((cloud,), ("x", "y"), square=True).draw(400).series[0].points
     assert abs((right - left) - 10 * (bottom - top)) < 1e-6
-    (left, bottom), (right, _), (_, top) = lines([cloud], ("x", "y"), 400, 400).series[0].points
+    (left, bottom), (right, _), (_, top) = Lines((cloud,), ("x", "y"), 400).draw(400).series[0].points
     assert right - left < 2 * (bottom - top)
 
 

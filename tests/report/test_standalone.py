@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from isorep.report.document import Figure, Key
-from isorep.report.figures.axes import Drawing
+from isorep.report.document import Figure
+from isorep.report.figures import Key, Lines
 from isorep.report.svg_files import svg_file
 
 
@@ -13,7 +13,7 @@ from isorep.report.svg_files import svg_file
 def test_a_legend_takes_as_many_rows_as_it_needs(count):
     words = [f"a rather long name of series {place}" for place in range(count)]
     keys = tuple(Key("line", "s1", text) for text in words)
-    text = svg_file(Figure("f", "Title", "", "", (Drawing(600, 200, "", ()),), legend=keys))
+    text = svg_file(Figure("f", "Title", "", "", Lines((), ("", ""), 200), legend=keys))
     width, height = (float(found) for found in re.search(r'width="(\d+)" height="(\d+)"', text).groups())
     places = [
         (float(re.search(r' x="([\d.]+)"', found[0])[1]), float(re.search(r' y="([\d.]+)"', found[0])[1]))

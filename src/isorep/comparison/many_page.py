@@ -7,9 +7,9 @@ Independent components that recur from run to run.
 
 from __future__ import annotations
 
-from ..report.charts import on_both, rung_name
-from ..report.document import Cell, Column, Definitions, Figure, Key, Notes, Page, Prose, Row, Section, Table, Verdict
-from ..report.figures import NARROW, Drawing, IntervalRow, Line, clustered, heatmap, intervals, lines
+from ..report.charts import rung_name
+from ..report.document import Answer, Cell, Column, Definitions, Figure, Notes, Page, Part, Prose, Row, Section, Table
+from ..report.figures import Clustered, Heatmap, IntervalRow, Intervals, Key, Line, Lines
 from ..report.page import closing, made_by
 from ..report.read import MISSING, Node, count, fixed, percent, present
 from .page_figures import sides_table
@@ -34,14 +34,14 @@ def assemble(result: Node) -> Page:
         components_section(result["components"], names),
         dimensions_section(result["dimensions"], names),
         _runs(result),
-        *closing(result),
+        *closing(result.raw),
     ]
     return Page(
         title=f"{len(names)} runs · isorep",
         eyebrow=f"Comparison of {len(names)} runs: {', '.join(names[:8])}{' and others' if len(names) > 8 else ''}",
         opening=_opening(result, names),
         sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result),
+        made_by=made_by(result.raw),
     )
 
 
@@ -61,7 +61,7 @@ def square(node: Node, size: int) -> Matrix | None:
     ]
 
 
-def _opening(result: Node, names: list[str]) -> tuple[Verdict | Definitions, ...]:
+def _opening(result: Node, names: list[str]) -> tuple[Answer | Definitions, ...]:
     sentence = result["verdict"]["sentence"].text("This result holds no verdict.")
     head, stop, rest = sentence.partition(". ")
     if not stop:
@@ -71,7 +71,7 @@ def _opening(result: Node, names: list[str]) -> tuple[Verdict | Definitions, ...
     rungs = [name for name, _ in result["rungs"].items()]
     unsure = " in part only, " in head or (not rung and head.startswith(("No verdict", "This result")))
     steps = tuple((rung_name(name), name == rung) for name in rungs)
-    verdict = Verdict(f"{head}.", rest, None if unsure else bool(rung), steps)
+    verdict = Answer(f"{head}.", rest, None if unsure else bool(rung), steps)
     tiles = _tiles(result, rung or ("linear" if "linear" in rungs else ""), names)
     return (verdict, Definitions(tiles, tiles=True)) if tiles else (verdict,)
 
@@ -123,7 +123,7 @@ def _pairs(result: Node, names: list[str]) -> Section | None:
     order, tree = run_order(result, len(names))
     maps = [_heat_map(rung, matrix, names, order, tree, lead=place == 0) for place, (rung, matrix) in enumerate(found)]
     others = [Row(tuple(maps[start : start + 2])) for start in range(1, len(maps), 2)]
-    parts: list[object] = [Prose((unit,)), pairs_table(result, names), maps[0], *others]
+    parts: list[Part] = [Prose((unit,)), pairs_table(result, names), maps[0], *others]
     return Section("pairs", "All pairs", (*parts, _pair_table(result, names, found)))
 
 
@@ -162,9 +162,6 @@ def _heat_map(
             f"({fixed(worst, 3)})."
         )
 
-    def draw(width: float) -> Drawing:
-        return clustered(values, shown, tree if lead else [], ("target", "source"), width)
-
     caption = (
         "Near runs stand side by side; the tree above joins them by average linkage, at the height of their mean error."
         if lead and tree
@@ -175,7 +172,8 @@ def _heat_map(
         f"Errors up to {rung_name(rung)}" if rung != "identity" else "Errors as they are (identity)",
         caption,
         f"Heat map of {len(names)} by {len(names)} runs, {rung_name(rung)}.{told}",
-        on_both(draw) if lead else (draw(NARROW),),
+        Clustered(tuple(map(tuple, values)), tuple(shown), tuple(tree) if lead else (), ("target", "source")),
+        narrow=not lead,
     )
 
 
@@ -281,7 +279,7 @@ def _shares_figure(node: Node, names: list[str]) -> Figure | None:
         "How much of each run is common",
         "The share of a run's variance that the mean of the other runs explains, after rotation and with one scale.",
         f"Shares of variance. {told}.",
-        on_both(lambda width: intervals(rows, "share of variance explained by the other runs", width)),
+        Intervals(tuple(rows), "share of variance explained by the other runs"),
     )
 
 
@@ -316,14 +314,11 @@ def _axes_figure(node: Node) -> Figure | None:
         f"runs agree, 0 where they share nothing. {good} of {count(len(values))} axes exceed 0.9.",
         f"Agreement of {count(len(values))} axes, from {fixed(min(values), 2)} to {fixed(max(values), 2)}; {good} "
         "exceed 0.9.",
-        on_both(
-            lambda width: lines(
-                drawn,
-                ("axis of the consensus, largest variance first", "agreement"),
-                width,
-                260,
-                y_range=(min(0.0, *values), 1.0),
-            )
+        Lines(
+            tuple(drawn),
+            ("axis of the consensus, largest variance first", "agreement"),
+            260,
+            y_range=(min(0.0, *values), 1.0),
         ),
         table=table,
     )
@@ -335,7 +330,7 @@ def dimensions_section(node: Node, names: list[str]) -> Section | None:
     for name, entry in zip(names, node.nodes(len(names)), strict=False):
         r2 = present(*entry["r2"].numbers(MOST_AXES * 10))
         found.append((name, sorted(r2, reverse=True), present(*entry["correlation"].numbers(MOST_AXES * 10))))
-    parts: list[object] = []
+    parts: list[Part] = []
     drawn = [_curve(place, name, r2) for place, (name, r2, _) in enumerate(found) if r2]
     if drawn:
         parts.append(_dimensions_figure(drawn[:MOST_LINES], len(drawn)))
@@ -383,7 +378,7 @@ def _dimensions_figure(drawn: list[Line], of: int) -> Figure:
         "The share of a dimension's variance that another run predicts linearly on rows not seen, averaged over the "
         f"other runs; the dimensions of each run from the best to the least.{rest}",
         f"Held-out R squared by rank for {len(drawn)} runs, from {fixed(min(every), 2)} to {fixed(max(every), 2)}.",
-        on_both(lambda width: lines(drawn, ("rank of the dimension", "held-out R²"), width, 260, y_range=(low, 1.0))),
+        Lines(tuple(drawn), ("rank of the dimension", "held-out R²"), 260, y_range=(low, 1.0)),
         legend=tuple(Key("line", line.series, line.name) for line in drawn),
     )
 
@@ -422,7 +417,7 @@ def components_section(node: Node, names: list[str]) -> Section | None:
         "Components of each run alone, matched one to one between every two runs. A component recurs where its "
         f"absolute correlation with the one matched to it is at least {threshold}; a family has at most one a run."
     )
-    parts: list[object] = [Prose((words,)), _counts_table(by_run, names)]
+    parts: list[Part] = [Prose((words,)), _counts_table(by_run, names)]
     if known:
         parts += [_families_figure(known, by_run, names), _families_table(known, names)]
     return Section("components", "Recurring components", tuple(parts))
@@ -476,9 +471,7 @@ def _families_figure(families: list[Known], by_run: list[Scored], names: list[st
         "One column a family, the widest spread first; the shade is the mean correlation of a run's member with its "
         f"matches in all other runs, and blank where a run has none.{rest}",
         f"Heat map of {len(names)} runs by {len(shown)} families; {everywhere_} families are found in all runs.",
-        on_both(
-            lambda width: heatmap(values, names, labels, ("family", "run"), width, left=80.0 if width < 500 else 150.0)
-        ),
+        Heatmap(tuple(map(tuple, values)), tuple(names), tuple(labels), ("family", "run"), left=150.0),
     )
 
 

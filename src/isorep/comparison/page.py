@@ -12,22 +12,22 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ..report.charts import colour, legend_of, on_both, rung_name
+from ..report.charts import colour, legend_of, rung_name
 from ..report.document import (
+    Answer,
     Cell,
     Column,
     Definitions,
     Figure,
     Heading,
-    Key,
     Notes,
     Page,
+    Part,
     Prose,
     Section,
     Table,
-    Verdict,
 )
-from ..report.figures import NARROW, IntervalRow, Line, histogram, intervals
+from ..report.figures import Histogram, IntervalRow, Intervals, Key, Line
 from ..report.page import MOST_CAVEATS, citation, made_by, settings
 from ..report.read import MISSING, Node, compact, fixed, percent, present
 from .many_page import pairs_table, run_names
@@ -120,7 +120,7 @@ def ladder_figure(direction: Node, verdict: str, target: str) -> Figure:
         "A rung counts only if its interval lies left of chance, which is what shuffled rows give (mean, 5 to 95 %), "
         "and left of 1, the error of predicting the mean.",
         f"Mean errors in mean distances of {target} to its mean. {told}.",
-        on_both(lambda width: intervals(rows, "mean error; 1 is no better than the mean", width)),
+        Intervals(tuple(rows), "mean error; 1 is no better than the mean"),
         legend=(
             Key("dot", "", "held out"),
             Key("whisker", "", interval_title(direction)),
@@ -194,7 +194,7 @@ def residuals_figure(node: Node, target: str) -> Figure | None:
         "Distribution of held-out errors",
         "A long tail means that a few rows carry the error; a shift of the whole outline, that all do.",
         f"Histogram of held-out errors. {modes}.",
-        on_both(lambda width: histogram(edges, drawn, nulls, axes, width, 300 if width > NARROW else 260)),
+        Histogram(tuple(edges), tuple(drawn), axes, tuple(nulls)),
         legend=(*legend_of(rungs, "line"), *chance),
         table=table,
     )
@@ -231,19 +231,19 @@ def assemble(result: Node) -> Page:
         _residuals(result, target),
         _spectrum(result),
         _caveats(result),
-        settings(result),
-        citation(result),
+        settings(result.raw),
+        citation(result.raw),
     ]
     return Page(
         title=f"{source} → {target} · isorep",
         eyebrow=f"Comparison of {source} (source) with {target} (target)",
         opening=_opening(result, target),
         sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result),
+        made_by=made_by(result.raw),
     )
 
 
-def _opening(result: Node, target: str) -> tuple[Verdict | Definitions, ...]:
+def _opening(result: Node, target: str) -> tuple[Answer | Definitions, ...]:
     sentence = result["verdict"]["sentence"].text("This result holds no verdict.")
     rung = result["verdict"]["rung"].text()
     head, rest = _in_two(sentence)
@@ -252,7 +252,7 @@ def _opening(result: Node, target: str) -> tuple[Verdict | Definitions, ...]:
     open_ = weak if rung else sentence.startswith(("No verdict", "This result"))
     rungs = [name for name, _ in result["forward"]["rungs"].items()]
     steps = tuple((rung_name(name), name == rung) for name in rungs)
-    verdict = Verdict(head, rest, None if open_ else bool(rung), steps)
+    verdict = Answer(head, rest, None if open_ else bool(rung), steps)
     tiles = _tiles(result, rung or ("linear" if "linear" in rungs else ""), target)
     return (verdict, Definitions(tiles, tiles=True)) if tiles else (verdict,)
 
@@ -312,7 +312,7 @@ def _ladder(result: Node, source: str, target: str) -> Section | None:
         f"{source} mapped onto {target}: mean error in mean distances of {target} to its mean; lower is closer, and 1 "
         f"is no better than predicting the mean. The last column is in diameters of {target}{_diameter(forward)}."
     )
-    parts: list[object] = [
+    parts: list[Part] = [
         Prose((unit,)),
         ladder_table(forward, "ladder", f"{source} → {target}", rung),
         ladder_figure(forward, rung, target),
@@ -358,7 +358,7 @@ def _spectrum(result: Node) -> Section | None:
     figure = spectrum_figure(result)
     if not known and figure is None:
         return None
-    parts: tuple[object, ...] = (sides_table("sides", "The two sides", "side", known),) if known else ()
+    parts: tuple[Part, ...] = (sides_table("sides", "The two sides", "side", known),) if known else ()
     return Section("rank", "Rank and spectrum", (*parts, figure) if figure else parts)
 
 

@@ -13,9 +13,9 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-from ..report.charts import colour, legend_of, on_both, rung_name
-from ..report.document import Cell, Column, Figure, Key, Prose, Row, Section, Table
-from ..report.figures import NARROW, Cloud, IntervalRow, Line, heatmap, intervals, lines, scatter
+from ..report.charts import colour, legend_of, rung_name
+from ..report.document import Cell, Column, Figure, Part, Prose, Row, Section, Table
+from ..report.figures import Cloud, Heatmap, IntervalRow, Intervals, Key, Line, Lines, Scatter
 from ..report.read import MISSING, Node, compact, count, fixed, percent, present
 
 MOST_CELLS, MOST_DIMENSIONS = 64, 10_000
@@ -51,8 +51,8 @@ def matching_figure(node: Node, source: str, target: str) -> Figure | None:
         f"Signed correlations of dimensions of {target} with those of {source} matched to them. A clean diagonal means "
         f"that single dimensions come back; here {strong} of {len(diagonal)} exceed 0.9 in size.{part}",
         f"Heat map of correlations. On the diagonal, {strong} of {len(diagonal)} matched pairs exceed 0.9 in size.",
-        on_both(
-            lambda width: heatmap(values, rows, columns, ("source dimension", "target dimension"), min(width, 560))
+        Heatmap(
+            tuple(map(tuple, values)), tuple(rows), tuple(columns), ("source dimension", "target dimension"), widest=560
         ),
         table=table,
     )
@@ -77,14 +77,14 @@ def dimensions_figure(node: Node, target: str) -> Figure | None:
     told = "; ".join(f"{rung_name(rung)}: {_typical(values)}" for rung, values in found)
     few = len(shown) <= FEW
     axes = (f"{'dimension' if few else 'rank of the dimension'}, {_ordering(found)}", "held-out R²")
-    ticks = [(place + 1.0, name) for place, name in enumerate(order)] if few else None
+    ticks = [(place + 1.0, name) for place, name in enumerate(order)] if few else []
     return Figure(
         "dimensions-figure",
         "Reproducibility of each dimension",
         f"The share of the variance of each dimension of {target} that a map predicts on rows it has not seen. "
         f"One is perfect; zero is no better than the mean.{cut}{rest}",
         f"Held-out R squared of {len(order)} dimensions. {told}.",
-        on_both(lambda width: lines(drawn, axes, width, 280, y_range=(low, 1.0), ticks=ticks)),
+        Lines(tuple(drawn), axes, 280, y_range=(low, 1.0), ticks=tuple(ticks)),
         legend=legend_of([rung for rung, _ in found], "dot"),
         table=_r2_table(order, found),
     )
@@ -124,7 +124,7 @@ def spectrum_figure(result: Node) -> Figure | None:
         "Spectrum of both sides",
         "A steep fall means that few directions carry the variance; the error then says little about the rest.",
         "Standard deviations along principal axes, falling. " + "; ".join(told) + ".",
-        on_both(lambda width: lines(drawn, axes, width, 280, y_range=(low, 1.0), log=True)),
+        Lines(tuple(drawn), axes, 280, y_range=(low, 1.0), log=True),
         legend=tuple(Key("line", line.series, line.name) for line in drawn),
         table=table,
     )
@@ -194,7 +194,7 @@ def worst_case(result: Node, target: str) -> Section | None:
     found = _certificates(result)
     if not found:
         return None
-    parts: list[object] = [Prose(tuple(_sentence(*entry) for entry in found))]
+    parts: list[Part] = [Prose(tuple(_sentence(*entry) for entry in found))]
     if result["worst_case"]["sample"]["sentence"]:
         parts.append(Prose((result["worst_case"]["sample"]["sentence"].text(),)))
     parts += [_figure(found, target), _quantities(found)]
@@ -253,7 +253,7 @@ def _figure(found: list[tuple[str, Node]], target: str) -> Figure:
         "The certificate",
         "No map of the group does better than the left end of its bracket; one reaches the right end.",
         f"In diameters of {target}. {told}.",
-        on_both(lambda width: intervals(rows, f"error of the worst row, diameters of {target}", width)),
+        Intervals(tuple(rows), f"error of the worst row, diameters of {target}"),
         legend=(Key("whisker", "s2", "certified bracket"), Key("ring", "s2", "worst row under least squares")),
     )
 
@@ -287,7 +287,7 @@ MOST_POINTS = 1000
 LARGEST = 1e12
 
 
-def scatter_figures(node: Node, source: str, target: str) -> tuple[object, ...]:
+def scatter_figures(node: Node, source: str, target: str) -> tuple[Part, ...]:
     """Two panels on the target's principal plane, with common axes, and their coordinates."""
     there = node["target"].points(MOST_POINTS)
     panels = [(name, node[name].points(MOST_POINTS)) for name in ("before", "after")]
@@ -339,7 +339,8 @@ def _panel(
         "",
         f"{len(points)} rows of {source}, {how}, beside {target}. Here partners are {fixed(mean, 3)} diameters "
         "apart on average.",
-        (scatter(fixed_side, mapped, bounds, axes, NARROW),),
+        Scatter(fixed_side, mapped, bounds, axes),
+        narrow=True,
         legend=(Key("dot", "s2", target), Key("dot", "s1", source)),
     )
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ..report.charts import on_both
-from ..report.document import Cell, Column, Definitions, Figure, Key, Page, Prose, Section, Table, Verdict
-from ..report.figures import Line, lines
+from ..report.document import Answer, Cell, Column, Definitions, Figure, Page, Prose, Section, Table
+from ..report.figures import Key, Line, Lines
 from ..report.page import closing, made_by
 from ..report.read import MISSING, Node, compact, count, fixed, percent
 
@@ -21,19 +20,19 @@ ERRORS = (
 def assemble(result: Node) -> Page:
     """All sections that the result has something for."""
     first, second = ([node.text() for node in result["names"].nodes(2)] + ["first", "second"])[:2]
-    sections = [_errors(result), _constants(result), _table(result), *closing(result)]
+    sections = [_errors(result), _constants(result), _table(result), *closing(result.raw)]
     return Page(
         title=f"{first} and {second} layer by layer · isorep",
         eyebrow=f"Layers of {first} and {second}",
         opening=_opening(result),
         sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result),
+        made_by=made_by(result.raw),
     )
 
 
-def _opening(result: Node) -> tuple[Verdict | Definitions, ...]:
+def _opening(result: Node) -> tuple[Answer | Definitions, ...]:
     head, stop, rest = result["sentence"].text("This result holds no reading.").partition(". ")
-    verdict = Verdict(f"{head}." if stop else head, rest, None)
+    verdict = Answer(f"{head}." if stop else head, rest, None)
     tiles = []
     for title, value, note in (
         ("layers", count(float(len(_layers(result)))), f"split up to {result['to'].text('the output')}"),
@@ -61,9 +60,7 @@ def _errors(result: Node) -> Section | None:
         "How near the layers are",
         "Held out. Shuffled rows tell what chance leaves to a rigid motion with one scale.",
         "; ".join(f"{line.name}: {', '.join(line.labels)}" for line in drawn),
-        on_both(
-            lambda width: lines(drawn, axes, width, 300, y_range=(0.0, 1.05 * top or 1.0), ticks=_ticks(result, width))
-        ),
+        Lines(tuple(drawn), axes, 300, y_range=(0.0, 1.05 * top or 1.0), ticks=_ticks(result)),
         legend=tuple(Key("line", line.series, line.name) for line in drawn),
     )
     said = (
@@ -90,11 +87,7 @@ def _constants(result: Node) -> Section | None:
         "The largest constant over the sample, over the directions that the rest sees, after the best global scale; 1 "
         "is an isometry.",
         "; ".join(f"{line.name}: {', '.join(line.labels)}" for line in drawn),
-        on_both(
-            lambda width: lines(
-                drawn, axes, width, 260, y_range=(1.0, max(2.0, top)), log=True, ticks=_ticks(result, width)
-            )
-        ),
+        Lines(tuple(drawn), axes, 260, y_range=(1.0, max(2.0, top)), log=True, ticks=_ticks(result)),
         legend=tuple(Key("line", line.series, line.name) for line in drawn),
     )
     said = (
@@ -173,8 +166,5 @@ def _line(name: str, colour: str, points: list[tuple[int, float]], result: Node)
     return Line(name, colour, tuple((float(place), value) for place, value in points), labels)
 
 
-def _ticks(result: Node, width: float) -> list[tuple[float, str]]:
-    named = [node["name"].text("?")[:LONGEST] for node in _layers(result)]
-    room = 7 * max((len(name) for name in named), default=1) + 12
-    step = -(-len(named) // max(int((width - 70) / room), 1))
-    return [(float(place), named[place]) for place in range(0, len(named), max(step, 1))]
+def _ticks(result: Node) -> tuple[tuple[float, str], ...]:
+    return tuple((float(place), node["name"].text("?")[:LONGEST]) for place, node in enumerate(_layers(result)))

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..report.charts import on_both
-from ..report.document import Cell, Column, Definitions, Figure, Key, Page, Prose, Row, Section, Table, Verdict
-from ..report.figures import NARROW, IntervalRow, Line, histogram, intervals, lines
+from ..report.document import Answer, Cell, Column, Definitions, Figure, Page, Part, Prose, Row, Section, Table
+from ..report.figures import Histogram, IntervalRow, Intervals, Key, Line, Lines
 from ..report.page import closing, made_by
 from ..report.read import MISSING, Node, compact, count, percent
 
@@ -29,24 +28,24 @@ def assemble(result: Node) -> Page:
         _convexity(result),
         _worst(result),
         _assumptions(result),
-        *closing(result),
+        *closing(result.raw),
     ]
     return Page(
         title=f"{name} · decoder · isorep",
         eyebrow=f"How far {name} is from an isometry",
         opening=_opening(result),
         sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result),
+        made_by=made_by(result.raw),
     )
 
 
-def _opening(result: Node) -> tuple[Verdict | Definitions, ...]:
+def _opening(result: Node) -> tuple[Answer | Definitions, ...]:
     said = [node.text() for node in result["verdict"].nodes(MOST_SENTENCES) if node.text()]
     found = result["constants"]
     constant = found["constant"].number()
     reached = None if constant is None and not _infinite(found) else constant is not None and constant <= 2**0.5
     first = said[0] if said else "This result holds no verdict."
-    verdict = Verdict(first, " ".join(said[1:]), reached)
+    verdict = Answer(first, " ".join(said[1:]), reached)
     least = "" if result["certain"].raw is True else "at least, "
     data = result["data"]
     tiles = [
@@ -109,7 +108,7 @@ def _isometry(result: Node) -> Definitions:
 def _values(result: Node) -> Section | None:
     figures = [figure for figure in (stretch_figure(result), local_figure(result)) if figure is not None]
     spectrum = spectrum_figure(result)
-    parts: list[object] = [*figures] if spectrum is None else [*figures, spectrum]
+    parts: list[Part] = [*figures] if spectrum is None else [*figures, spectrum]
     return Section("singular-values", "Singular values", tuple(parts)) if parts else None
 
 
@@ -148,7 +147,7 @@ def _latents(result: Node) -> Section | None:
         "Activity of latents",
         f"Of the most active one.{few}",
         "; ".join(f"{row.name} {row.printed}" for row in drawn),
-        on_both(lambda width: intervals(drawn, "longest column, of the longest of all", width)),
+        Intervals(tuple(drawn), "longest column, of the longest of all"),
     )
     return Section("latents", "Latents", (Prose((said,)), figure, table))
 
@@ -330,7 +329,7 @@ def _spread_figure(
         title,
         caption,
         f"{title}: {told}.",
-        on_both(lambda width: histogram(edges, drawn, (), (axis, "rows"), width, 300 if width > NARROW else 260)),
+        Histogram(tuple(edges), tuple(drawn), (axis, "rows"), ()),
         legend=tuple(Key("line", line.series, line.name) for line in drawn),
     )
 
@@ -357,13 +356,13 @@ def spectrum_figure(result: Node) -> Figure | None:
     low = max(min(every), FLOOR * high)
     axes = ("singular value, from the largest", "value")
     named = sorted({place for line in drawn for place, _ in line.points})
-    ticks = [(place, f"{place:g}") for place in named] if len(named) <= FEW else None
+    ticks = [(place, f"{place:g}") for place in named] if len(named) <= FEW else []
     return Figure(
         "spectrum-figure",
         "Singular values",
         "The median over rows, and where half and nine tenths of the rows lie. Flat at 1 is an isometry.",
         f"Singular values from {compact(high)} down to {compact(low)}.",
-        on_both(lambda width: lines(drawn, axes, width, 300, y_range=(low, high), log=high > 20 * low, ticks=ticks)),
+        Lines(tuple(drawn), axes, 300, y_range=(low, high), log=high > 20 * low, ticks=tuple(ticks)),
         legend=tuple(Key("line", line.series, line.name) for line in drawn if line.name in ("median", "75 %", "95 %")),
     )
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ..report.charts import on_both
-from ..report.document import Cell, Column, Definitions, Figure, Key, Page, Prose, Section, Table, Verdict
-from ..report.figures import IntervalRow, intervals
+from ..report.document import Answer, Cell, Column, Definitions, Figure, Page, Part, Prose, Section, Table
+from ..report.figures import IntervalRow, Intervals, Key
 from ..report.page import closing, made_by
 from ..report.read import MISSING, Node, compact, count, fixed, percent
 
@@ -39,22 +38,22 @@ def assemble(result: Node) -> Page:
         _assumptions(result),
         _sides(result),
         _ica(result),
-        *closing(result),
+        *closing(result.raw),
     ]
     return Page(
         title=f"{first} and {second} · decoders · isorep",
         eyebrow=f"Measured and allowed: {first} and {second}",
         opening=_opening(result),
         sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result),
+        made_by=made_by(result.raw),
     )
 
 
-def _opening(result: Node) -> tuple[Verdict | Definitions, ...]:
+def _opening(result: Node) -> tuple[Answer | Definitions, ...]:
     head, stop, rest = result["sentence"].text("This result holds no reading.").partition(": ")
     rest = rest[:1].upper() + rest[1:]
     violated = result["violated"].raw
-    verdict = Verdict(f"{head}." if stop else head, rest, None if violated is None else violated is not True)
+    verdict = Answer(f"{head}." if stop else head, rest, None if violated is None else violated is not True)
     tie = result["bounds"]["with_mismatch"] if result["bounds"]["with_mismatch"] else result["bounds"]["equal_outputs"]
     best = _named(tie, tie["rms"].text())
     tiles = []
@@ -70,7 +69,7 @@ def _opening(result: Node) -> tuple[Verdict | Definitions, ...]:
 
 
 def _errors(result: Node) -> Section | None:
-    parts: list[object] = [
+    parts: list[Part] = [
         Prose(
             (
                 "The best rigid motion without a scale, as Theorem 1 has it, leaves the measured errors. What the rows "
@@ -139,7 +138,7 @@ def _figure(error: str, rows: list[IntervalRow]) -> Figure:
         what.capitalize(),
         "Chance is what holds for any two clouds of these sizes: a bound that reaches it is vacuous.",
         "; ".join(f"{row.name}: {row.labels[0]}" for row in rows),
-        on_both(lambda width: intervals(rows, f"{what}, diameters of the second", width)),
+        Intervals(tuple(rows), f"{what}, diameters of the second"),
         legend=(Key("dot", "s2", "measured"), Key("whisker", "s3", "certified"), Key("dot", "s0", "bound")),
     )
 
@@ -262,7 +261,7 @@ def _ica(result: Node) -> Section | None:
         numbers = [node[key].number() for key in ("components", "gamma", "weak", "planes", "gaussian")]
         cells = [Cell(compact(number, 3), number) for number in numbers]
         rows.append((Cell(name), *cells, Cell(weakest)))
-    parts: list[object] = [
+    parts: list[Part] = [
         Prose(
             (
                 said,

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 
-from ..report.charts import on_both
-from ..report.document import Cell, Column, Definitions, Figure, Key, Page, Prose, Section, Table, Verdict
-from ..report.figures import IntervalRow, Line, intervals, lines
+from ..report.document import Answer, Cell, Column, Definitions, Figure, Page, Prose, Section, Table
+from ..report.figures import IntervalRow, Intervals, Key, Line, Lines
 from ..report.page import closing, made_by
 from ..report.read import MISSING, Node, compact, count, fixed, p_value
 
@@ -30,22 +29,22 @@ def assemble(result: Node) -> Page:
         components_section(result),
         filter_section(result),
         mixing_section(result),
-        *closing(result),
+        *closing(result.raw),
     ]
     return Page(
         title=f"{name} · deconfounding · isorep",
         eyebrow=f"Biology and batch in {name}",
         opening=_opening(result),
         sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result),
+        made_by=made_by(result.raw),
     )
 
 
-def _opening(result: Node) -> tuple[Verdict | Definitions, ...]:
+def _opening(result: Node) -> tuple[Answer | Definitions, ...]:
     head, stop, rest = result["verdict"]["sentence"].text("This result holds no verdict.").partition(". ")
     answer = result["verdict"]["answer"].text()
     steps = tuple((words, key == answer) for key, words in STEPS) if answer in ANSWERS else ()
-    verdict = Verdict(f"{head}." if stop else head, rest, ANSWERS.get(answer), steps)
+    verdict = Answer(f"{head}." if stop else head, rest, ANSWERS.get(answer), steps)
     data, classifier = result["data"], _headline(result)
     tiles = []
     for name in ("base", "pca_ica"):
@@ -135,7 +134,7 @@ def _auroc_figure(entries: list[tuple[str, Node]], classifier: str) -> Figure | 
         "AUROC by condition",
         f"On held-out batches, by {classifier}, with one standard error; the axis starts at chance, 0.5.",
         "; ".join(f"{row.name}: {row.printed}" for row in drawn),
-        on_both(lambda width: intervals(drawn, "AUROC above chance, on held-out batches", width)),
+        Intervals(tuple(drawn), "AUROC above chance, on held-out batches"),
         legend=(Key("dot", "", "mean"), Key("whisker", "", "± standard error")),
     )
 
@@ -251,7 +250,7 @@ def components_section(result: Node) -> Section | None:
         "Each dot is a component of PCA+ICA: the share of its variance that the label explains, and the largest share "
         "that a batch column explains, both less what chance would.",
         f"{len(points)} components, of which {driven_count} are batch-driven.",
-        on_both(lambda width: lines(clouds, ("R² with label", "R² with batch"), width, 340, y_range=(0.0, 1.05 * top))),
+        Lines(tuple(clouds), ("R² with label", "R² with batch"), 340, y_range=(0.0, 1.05 * top)),
         legend=tuple(Key("dot", cloud.series, cloud.name) for cloud in clouds),
     )
     said = (

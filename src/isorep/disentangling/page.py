@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..report.charts import on_both, picture_drawing, picture_size, rung_name
-from ..report.document import Cell, Column, Definitions, Figure, Key, Page, Prose, Section, Table, Verdict
-from ..report.figures import IntervalRow, intervals
+from ..report.charts import rung_name
+from ..report.document import Answer, Cell, Column, Definitions, Figure, Page, Prose, Section, Table
+from ..report.figures import IntervalRow, Intervals, Key, Picture
 from ..report.page import closing, made_by
 from ..report.read import MISSING, Node, compact, count, fixed, percent
 
@@ -14,17 +14,17 @@ MOST_COMPONENTS, MOST_TRAININGS, MOST_DRAWN = 500, 100, 24
 def assemble(result: Node) -> Page:
     """All sections that the result has something for."""
     name = result["data"]["name"].text("images")
-    sections = [_traversals(result), _components(result), _trainings(result), _agreement(result), *closing(result)]
+    sections = [_traversals(result), _components(result), _trainings(result), _agreement(result), *closing(result.raw)]
     return Page(
         title=f"{name} · disentanglement · isorep",
         eyebrow=f"Independent components of {name}",
         opening=_opening(result),
         sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result),
+        made_by=made_by(result.raw),
     )
 
 
-def _opening(result: Node) -> tuple[Verdict | Definitions, ...]:
+def _opening(result: Node) -> tuple[Answer | Definitions, ...]:
     found = [node["comes_back"].raw for node in result["components"].nodes(MOST_COMPONENTS)]
     known = [value for value in found if isinstance(value, bool)]
     reached = None if not known or (any(known) and not all(known)) else all(known)
@@ -45,14 +45,14 @@ def _opening(result: Node) -> tuple[Verdict | Definitions, ...]:
         tiles.append(
             ("images", count(result["data"]["images"].number()), f"{len(result['trainings'].nodes())} trainings")
         )
-    verdict = Verdict(sentence, detail, reached)
+    verdict = Answer(sentence, detail, reached)
     return (verdict, Definitions(tuple(tiles), tiles=True)) if tiles else (verdict,)
 
 
 def _traversals(result: Node) -> Section | None:
-    text = result["sheet"]["png"].text()
-    size = picture_size(text)
-    if size is None:
+    try:
+        picture = Picture(result["sheet"]["png"].text(), "Traversals")
+    except ValueError:
         return None
     rows = [node.whole() for node in result["rows"].nodes(MOST_DRAWN)]
     named = ", ".join(f"c{row}" for row in rows if row is not None)
@@ -61,8 +61,7 @@ def _traversals(result: Node) -> Section | None:
         + (f"; from the top: {named}" if named else "")
         + "."
     )
-    drawing = picture_drawing(text, size, "Traversals")
-    figure = Figure("traversals-figure", "Traversals", caption, caption, (drawing,))
+    figure = Figure("traversals-figure", "Traversals", caption, caption, picture)
     return Section("traversals", "What components do", (figure,))
 
 
@@ -108,7 +107,7 @@ def _figure(drawn: list[IntervalRow]) -> Figure | None:
         "Which components come back",
         "Mean absolute correlation with the partner in other trainings, and its range.",
         "; ".join(f"{row.name}: {row.printed}" for row in drawn),
-        on_both(lambda width: intervals(drawn, "absolute correlation", width)),
+        Intervals(tuple(drawn), "absolute correlation"),
         legend=(Key("dot", "s2", "mean"), Key("whisker", "s2", "range over trainings")),
     )
 

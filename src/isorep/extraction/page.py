@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ..report.charts import on_both
-from ..report.document import Cell, Column, Definitions, Figure, Key, Page, Prose, Section, Table, Verdict
-from ..report.figures import IntervalRow, intervals
+from ..report.document import Answer, Cell, Column, Definitions, Figure, Page, Prose, Section, Table
+from ..report.figures import IntervalRow, Intervals, Key
 from ..report.page import closing, made_by
 from ..report.read import MISSING, Node, compact, count, fixed
 
@@ -14,17 +13,17 @@ MOST_LAYERS, MOST_DRAWN = 500, 40
 def assemble(result: Node) -> Page:
     """All sections that the result has something for."""
     model = result["model"].text("a model")
-    sections = [_layers(result), _units(result), _next(result), *closing(result)]
+    sections = [_layers(result), _units(result), _next(result), *closing(result.raw)]
     return Page(
         title=f"{model} · extraction · isorep",
         eyebrow=f"Features of {model}",
         opening=_opening(result),
         sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result),
+        made_by=made_by(result.raw),
     )
 
 
-def _opening(result: Node) -> tuple[Verdict | Definitions, ...]:
+def _opening(result: Node) -> tuple[Answer | Definitions, ...]:
     layers = result["layers"].nodes(MOST_LAYERS)
     data = result["data"]
     rows = layers[0]["rows"].number() if layers else None
@@ -52,7 +51,7 @@ def _opening(result: Node) -> tuple[Verdict | Definitions, ...]:
     if result["seconds"].number() is not None:
         again = "gone on with after a stop" if result["resumed"].raw is True else "of wall-clock time"
         tiles.append(("seconds", fixed(result["seconds"].number(), 1), again))
-    verdict = Verdict(sentence, detail, True if layers else None)
+    verdict = Answer(sentence, detail, True if layers else None)
     return (verdict, Definitions(tuple(tiles), tiles=True)) if tiles else (verdict,)
 
 
@@ -118,7 +117,7 @@ def _figure(nodes: list[Node]) -> Figure | None:
         "Effective rank of each layer",
         "Dimensions that share the variance of its rows.",
         "; ".join(f"{row.name}: {row.printed}" for row in drawn),
-        on_both(lambda width: intervals(drawn, "effective rank", width)),
+        Intervals(tuple(drawn), "effective rank"),
         legend=(Key("dot", "s2", "participation ratio"),),
     )
 

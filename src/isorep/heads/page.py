@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 
-from ..report.charts import on_both
-from ..report.document import Cell, Column, Definitions, Figure, Key, Page, Prose, Row, Section, Table, Verdict
-from ..report.figures import NARROW, Cloud, IntervalRow, Line, intervals, lines, scatter
+from ..report.document import Answer, Cell, Column, Definitions, Figure, Page, Part, Prose, Row, Section, Table
+from ..report.figures import Cloud, IntervalRow, Intervals, Key, Line, Lines, Scatter
 from ..report.page import closing, made_by
 from ..report.read import Node, compact, count, fixed, percent
 
@@ -30,14 +29,14 @@ def assemble(result: Node) -> Page:
         map_section(result["map"], verdict),
         closeness_section(result["closeness"], verdict),
         *(_head(node, place, verdict) for place, node in enumerate(heads)),
-        *closing(result),
+        *closing(result.raw),
     ]
     return Page(
         title=f"{title} · heads · isorep",
         eyebrow=f"What the heads of models identify: {title}",
         opening=_opening(result, heads),
         sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result),
+        made_by=made_by(result.raw),
     )
 
 
@@ -45,10 +44,10 @@ def _names(result: Node) -> list[str]:
     return [node.text("a model") for part in ("map", "closeness") for node in result[part]["names"].nodes(2)][:2]
 
 
-def _opening(result: Node, heads: list[Node]) -> tuple[Verdict | Definitions, ...]:
+def _opening(result: Node, heads: list[Node]) -> tuple[Answer | Definitions, ...]:
     sentence, colon, rest = result["verdict"].text("This result holds no verdict.").partition(": ")
     holds = result["holds"].raw
-    verdict = Verdict(
+    verdict = Answer(
         f"{sentence}." if colon else sentence, rest[:1].upper() + rest[1:], holds if isinstance(holds, bool) else None
     )
     tiles = []
@@ -84,7 +83,7 @@ def _head(node: Node, place: int, verdict: str) -> Section | None:
         "A theorem on linear identifiability needs differences of class embeddings that span the space of features. "
         "Their centred matrix decides it; its condition number, and that of the best differences, say by what margin."
     )
-    parts: list[object] = [
+    parts: list[Part] = [
         Prose((said, margin) if said and said != verdict else (margin,)),
         Definitions(_head_facts(node)),
     ]
@@ -146,7 +145,7 @@ def _conditions(node: Node, place: int) -> Figure | None:
         "Condition numbers",
         "0 is perfectly conditioned; each unit to the right loses one more decimal of the map.",
         f"Condition numbers: {told}.",
-        on_both(lambda width: intervals(rows, "decimal logarithm of the condition number", width)),
+        Intervals(tuple(rows), "decimal logarithm of the condition number"),
     )
 
 
@@ -176,11 +175,7 @@ def _spectrum(node: Node, place: int) -> Figure | None:
         "Spread along principal axes",
         "Standard deviations, relative to the largest. What is left at the right end is the theorem's margin.",
         f"Spread along principal axes. {told}.",
-        on_both(
-            lambda width: lines(
-                drawn, ("principal axis", "share of the largest"), width, 280, log=True, y_range=(least, 1.0)
-            )
-        ),
+        Lines(tuple(drawn), ("principal axis", "share of the largest"), 280, log=True, y_range=(least, 1.0)),
         legend=tuple(Key("line", line.series, line.name) for line in drawn),
     )
 
@@ -215,7 +210,7 @@ def closeness_section(node: Node, verdict: str) -> Section | None:
         "A small divergence bounds no distance of representations: what happens in classes of tiny probability hardly "
         "counts in it. The log-odds of every class count alike in the log-odds distance, and that one carries over.",
     )
-    parts: list[object] = [Prose(tuple(text for text in said if text)), _closeness_table(node)]
+    parts: list[Part] = [Prose(tuple(text for text in said if text)), _closeness_table(node)]
     if node["kl"]["interval"]["low"].number() is not None:
         parts.append(Prose((_HOW,)))
     figure = _by_class(node["log_odds"])
@@ -286,9 +281,7 @@ def _by_class(odds: Node) -> Figure | None:
         "Log-odds class by class",
         "Standard deviation over rows of the difference between the two models' log-odds, farthest classes first.",
         f"{len(found)} classes from {labels[0]} down to {labels[-1]}.",
-        on_both(
-            lambda width: lines([line], ("class, by distance", "nats"), width, 240, y_range=(0.0, max(top, 1e-12)))
-        ),
+        Lines((line,), ("class, by distance", "nats"), 240, y_range=(0.0, max(top, 1e-12))),
         legend=(Key("dot", "s1", "one class"),),
     )
 
@@ -310,7 +303,7 @@ def map_section(node: Node, verdict: str) -> Section | None:
         said.append(
             "There are so few classes that any two heads are related by such a map: the weights alone test nothing."
         )
-    parts: list[object] = [Prose(tuple(text for text in said if text)), Definitions(_map_facts(node))]
+    parts: list[Part] = [Prose(tuple(text for text in said if text)), Definitions(_map_facts(node))]
     parts += [part for part in (_errors(node), _planes(node), _map_table(node), _angles(node)) if part is not None]
     return Section("map", "The map that heads predict", tuple(parts))
 
@@ -358,7 +351,7 @@ def _errors(node: Node) -> Figure | None:
         "Errors of the two maps",
         "Mean distance of mapped rows from their targets, with 95 % intervals.",
         "; ".join(f"{row.name}: {row.labels[0]} diameters" for row in rows) + ".",
-        on_both(lambda width: intervals(rows, "diameters of the target", width)),
+        Intervals(tuple(rows), "diameters of the target"),
     )
 
 
@@ -393,7 +386,8 @@ def _panel(
         f"Mapped {how}",
         "Rows on the target's principal plane, in its RMS radii; a thin line joins a row's two points.",
         f"{len(points)} rows mapped {how}: {fixed(sum(apart) / len(apart), 3)} RMS radii from their targets here.",
-        (scatter(target, mapped, bounds, ("axis 1", "axis 2"), NARROW),),
+        Scatter(target, mapped, bounds, ("axis 1", "axis 2")),
+        narrow=True,
         legend=(Key("dot", "s2", "target"), Key("dot", "s1", "mapped source")),
     )
 

@@ -11,15 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 
-from markupsafe import Markup
-
-from ..report.charts import on_both
-from ..report.document import Cell, Column, Definitions, Figure, Heading, Key, Page, Prose, Section, Table, Verdict
-from ..report.figures import Drawing, Line, Series, heatmap, lines
-from ..report.figures.axes import dots, group
+from ..report.document import Answer, Cell, Column, Definitions, Figure, Heading, Page, Prose, Section, Table
+from ..report.figures import Heatmap, Key, Line, Lines
 from ..report.page import closing, made_by
 from ..report.read import MISSING, Node, compact, count, fixed, percent, present
 
@@ -69,7 +64,7 @@ def contrast_figure(node: Node) -> Figure | None:
         "How far from Gaussian",
         "Components are in this order. Where the curve meets what Gaussian noise shows, directions are not determined.",
         f"Distances from Gaussian of {count(len(sizes))} components, from {compact(high, 3)} to {compact(low, 3)}.",
-        on_both(lambda width: lines(drawn, axes, width, 260, y_range=_decades(low, high), log=True)),
+        Lines(tuple(drawn), axes, 260, y_range=_decades(low, high), log=True),
         legend=_legend(drawn),
     )
 
@@ -94,9 +89,7 @@ def kurtosis_figure(node: Node) -> Figure | None:
         f"Above zero, heavy tails and a sharp peak; below, flat or two-peaked. A Gaussian has zero.{cut}",
         f"Excess kurtosis of {count(len(values))} components, {above} of them above zero; from {fixed(known[0], 2)} to "
         f"{fixed(known[-1], 2)}.",
-        on_both(
-            lambda width: lines(drawn, ("component", "excess kurtosis"), width, 260, y_range=(low - room, high + room))
-        ),
+        Lines(tuple(drawn), ("component", "excess kurtosis"), 260, y_range=(low - room, high + room)),
         legend=_legend(drawn),
     )
 
@@ -121,7 +114,7 @@ def score_figure(node: Node) -> Figure | None:
         "Score of each component",
         "The median over refits of the correlation with the component matched to it. One is found again as it was.",
         f"{well} of {count(len(known))} components have a score above 0.9; the least is {fixed(min(known), 3)}.",
-        on_both(lambda width: lines(drawn, ("component", "score"), width, 260, y_range=(low, 1.0))),
+        Lines(tuple(drawn), ("component", "score"), 260, y_range=(low, 1.0)),
         legend=_legend(drawn),
     )
 
@@ -154,11 +147,7 @@ def angle_figure(node: Node) -> Figure | None:
         "that turn into each other.",
         f"Angles of {count(len(drawn[0].points))} components in radians, from {compact(min(every), 2)} to "
         f"{compact(max(every), 2)}.",
-        on_both(
-            lambda width: lines(
-                drawn, ("component", "angle, radians"), width, 260, y_range=_decades(low, max(every)), log=True
-            )
-        ),
+        Lines(tuple(drawn), ("component", "angle, radians"), 260, y_range=_decades(low, max(every)), log=True),
         legend=tuple(Key("dot", line.series, line.name) for line in drawn),
     )
 
@@ -242,14 +231,14 @@ def assemble(result: Node) -> Page:
         _components(result),
         planes_section(result),
         _path(result),
-        *closing(result),
+        *closing(result.raw),
     ]
     return Page(
         title=f"{name} · ICA · isorep",
         eyebrow=f"Independent components of {name}",
         opening=_opening(result),
         sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result),
+        made_by=made_by(result.raw),
     )
 
 
@@ -265,7 +254,7 @@ def data_tiles(result: Node) -> list[tuple[str, str, str]]:
     return tiles
 
 
-def _opening(result: Node) -> tuple[Verdict | Definitions, ...]:
+def _opening(result: Node) -> tuple[Answer | Definitions, ...]:
     flags = [node.raw is True for node in result["components"]["gaussian"].nodes()]
     settled = result["converged"].raw is True
     reached = None if any(flags) or not flags else settled
@@ -278,7 +267,7 @@ def _opening(result: Node) -> tuple[Verdict | Definitions, ...]:
     if seconds is not None:
         used = "" if memory is None else f"at most {compact(memory / 1e9, 3)} GB of memory"
         tiles.append(("seconds", compact(seconds, 3), used))
-    verdict = Verdict(result["reading"].text("This result holds no reading."), "", reached)
+    verdict = Answer(result["reading"].text("This result holds no reading."), "", reached)
     return (verdict, Definitions(tuple(tiles), tiles=True)) if tiles else (verdict,)
 
 
@@ -308,7 +297,7 @@ def _path(result: Node) -> Section | None:
         "The sum over components of the distance from Gaussian; a sweep is one pass over all rows and components. The "
         "search looks at some rows only, where chance shows more contrast, so the curve need not rise from the start.",
         f"From {compact(points[0][1])} to {compact(points[-1][1])} in {fixed(points[-1][0], 1)} sweeps.",
-        on_both(lambda width: lines([line], ("sweeps", "contrast"), width, 260)),
+        Lines((line,), ("sweeps", "contrast"), 260),
         table=table,
     )
     return Section("path", "The way there", (figure,))
@@ -357,17 +346,6 @@ def curvature_figure(node: Node, weak: list[Pair], total: int) -> Figure | None:
         for i, row in enumerate(pooled)
     ]
 
-    def draw(width: float) -> Drawing:
-        made = heatmap(shares, starts, starts, ("component", "component"), min(width, LARGEST_FIGURE))
-        spots = [made.series[i].points[j] for i, j in sorted(marked)]
-        size = "medium" if made.reach > 7 else "small"
-        series = tuple(
-            Series(f"component{'s' if '–' in name else ''} {name}", each.points, said)
-            for name, each, said in zip(names, made.series, labels, strict=True)
-        )
-        body = made.body + group([dots(spots, size)], class_="s2") if spots else made.body
-        return replace(made, body=Markup(body), series=series)
-
     part = " Each cell holds the least of a block of components, named by the first." if len(groups) < edges[-1] else ""
     named = (
         f" The {count(len(weak))} least certain of {count(total)} weak planes are marked." if total > len(weak) else ""
@@ -378,7 +356,15 @@ def curvature_figure(node: Node, weak: list[Pair], total: int) -> Figure | None:
         "The second variation of the contrast when two components turn into each other, as a share of the largest, "
         f"{compact(largest, 3)}. Where it is faint they may turn; blue is a saddle.{part}{named}",
         f"Heat map of curvatures; the least is {compact(min(known), 3)}, and {count(total)} planes are weak.",
-        on_both(draw),
+        Heatmap(
+            tuple(map(tuple, shares)),
+            tuple(names),
+            tuple(starts),
+            ("component", "component"),
+            widest=LARGEST_FIGURE,
+            marked=tuple(sorted(marked)),
+            labels=tuple(labels),
+        ),
         legend=(Key("dot", "s2", "weak: not beyond sampling error"),) if weak else (),
     )
 
@@ -479,21 +465,21 @@ def assemble_stability(result: Node) -> Page:
         _stability_components(result),
         _refits(result),
         planes_section(result),
-        *closing(result),
+        *closing(result.raw),
     ]
     return Page(
         title=f"{name} · stability · isorep",
         eyebrow=f"Which independent components of {name} come back",
         opening=_stability_opening(result),
         sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result),
+        made_by=made_by(result.raw),
     )
 
 
-def _stability_opening(result: Node) -> tuple[Verdict | Definitions, ...]:
+def _stability_opening(result: Node) -> tuple[Answer | Definitions, ...]:
     back = [node.raw is True for node in result["components"]["comes_back"].nodes()]
     head, _, rest = result["reading"].text("This result holds no reading.").partition("; ")
-    verdict = Verdict(
+    verdict = Answer(
         head if not rest else f"{head}.",
         rest[:1].upper() + rest[1:],
         (all(back) or (None if any(back) else False)) if back else None,
@@ -551,10 +537,11 @@ def _match_figure(result: Node) -> Figure | None:
         f"a faint row a refit that went elsewhere.{part}{rest}",
         f"Heat map of {len(given)} refits by {count(k)} components; {count(found)} of {count(len(given) * k)} "
         "correlations exceed 0.9.",
-        on_both(
-            lambda width: heatmap(
-                values, [str(place + 1) for place in range(len(values))], names, ("component", "refit"), width
-            )
+        Heatmap(
+            tuple(map(tuple, values)),
+            tuple([str(place + 1) for place in range(len(values))]),
+            tuple(names),
+            ("component", "refit"),
         ),
     )
 

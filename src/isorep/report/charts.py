@@ -7,19 +7,11 @@ What every figure of a ladder shares: the names and colours of rungs, and two si
 
 from __future__ import annotations
 
-import base64
-import binascii
-import struct
-from collections.abc import Callable
-
-from .document import Cell, Column, Figure, Key, Table
-from .figures import NARROW, WIDE, Drawing, IntervalRow, Line, Series, heatmap, intervals, lines
-from .figures.axes import tag
+from .document import Cell, Column, Figure, Table
+from .figures import Heatmap, IntervalRow, Intervals, Key, Line, Lines, Picture
 from .read import Node, fixed
 
 MOST_MARKS, MOST_LINES, MOST_POINTS, MOST_TICKS, MOST_NOTES = 60, 8, 400, 40, 40
-SQUARE = 520
-"""Pixels of a figure whose axes have one scale, at most."""
 SERIES_COLOURS = 7
 LARGEST = 1e12
 
@@ -86,7 +78,7 @@ def _rows_figure(node: Node) -> Figure | None:
         node["title"].text("A figure"),
         node["caption"].text(),
         "; ".join(f"{row.name} {row.labels[0]}" for row in rows),
-        on_both(lambda width: intervals(rows, axis, width)),
+        Intervals(tuple(rows), axis),
         legend=tuple(legend),
         table=table,
     )
@@ -121,18 +113,7 @@ def _lines_figure(node: Node) -> Figure | None:
         node["title"].text("A figure"),
         node["caption"].text(),
         "; ".join(f"{line.name}: {', '.join(line.labels[:MOST_TICKS])}" for line in drawn),
-        on_both(
-            lambda width: lines(
-                drawn,
-                axes,
-                min(width, SQUARE) if square else width,
-                min(width, SQUARE) if square else 300,
-                ticks=ticks or None,
-                square=square,
-                notes=notes,
-            )
-        ),
-        legend=tuple(Key("dot" if line.dotted else "line", line.series, line.name) for line in drawn),
+        Lines(tuple(drawn), axes, 300, ticks=tuple(ticks), square=square, notes=tuple(notes)),
     )
 
 
@@ -158,11 +139,6 @@ def _name(node: Node) -> str:
 
 
 MOST_ROWS, MOST_COLUMNS = 64, 64
-MOST_PICTURE = 400_000
-"""Characters of a picture: a page must stay below 1.5 MB."""
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_LARGEST_SIDE = 4096
-_WIDE = 500  # about how wide a picture is drawn
 _ROOM = 110.0  # pixels for names of rows
 
 
@@ -184,47 +160,18 @@ def cells_figure(node: Node, name: str) -> Figure | None:
         node["title"].text("A matrix"),
         node["caption"].text(),
         said,
-        on_both(lambda width: heatmap(values, rows, columns, axes, width, left=_ROOM, signed=False)),
+        Heatmap(tuple(map(tuple, values)), tuple(rows), tuple(columns), axes, left=_ROOM, signed=False),
     )
 
 
 def picture_figure(node: Node, name: str) -> Figure | None:
     """A picture as it is; nothing unless it is a PNG of a sensible size."""
-    size = picture_size(node["picture"].text())
-    if size is None:
-        return None
     title = node["title"].text("A picture")
-    return Figure(
-        name,
-        title,
-        node["caption"].text(),
-        node["caption"].text() or title,
-        (picture_drawing(node["picture"].text(), size, title),),
-    )
-
-
-def picture_drawing(text: str, size: tuple[int, int], title: str) -> Drawing:
-    """The picture, enlarged by a whole number where it is small: pixels stay squares."""
-    times = max(1, round(_WIDE / size[0]))
-    width, height = float(times * size[0]), float(times * size[1])
-    address = f"data:image/png;base64,{text}"
-    style = "image-rendering:pixelated"
-    body = tag("image", width=width, height=height, href=address, role="img", aria_label=title, style=style)
-    return Drawing(width, height, body, (Series(title, ((width / 2, height / 2),), (title,)),))
-
-
-def picture_size(text: str) -> tuple[int, int] | None:
-    """Width and height of a PNG in base64; None for anything else, or where it is too large for a page."""
-    if not text or len(text) > MOST_PICTURE:
-        return None
     try:
-        data = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+        picture = Picture(node["picture"].text(), title)
+    except ValueError:
         return None
-    if not data.startswith(_SIGNATURE) or data[12:16] != b"IHDR" or len(data) < 33:
-        return None
-    width, height = struct.unpack(">II", data[16:24])
-    return (width, height) if 0 < width <= _LARGEST_SIDE and 0 < height <= _LARGEST_SIDE else None
+    return Figure(name, title, node["caption"].text(), node["caption"].text() or title, picture)
 
 
 def _names(node: Node, count: int) -> list[str]:
@@ -249,8 +196,3 @@ def colour(rung: str) -> str:
 def legend_of(rungs: list[str], mark: str) -> tuple[Key, ...]:
     """A legend of rungs."""
     return tuple(Key(mark, colour(rung), rung_name(rung)) for rung in rungs)
-
-
-def on_both(draw: Callable[[float], Drawing]) -> tuple[Drawing, ...]:
-    """The same drawing for a wide page and a narrow one."""
-    return draw(WIDE), draw(NARROW)

@@ -1,11 +1,16 @@
-"""The parts a page is made of. Each is written by the template of the same name."""
+"""A page as data: its parts, each written by the template of its name, and the way to JSON and back."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache, cached_property
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
-from .figures.axes import Drawing
+from ..errors import InputError
+from .figures import NARROW, WIDE, Chart, Drawing, Key, Picture
 
 
 @dataclass(frozen=True)
@@ -14,7 +19,7 @@ class Page:
 
     title: str
     eyebrow: str
-    opening: tuple[Verdict | Definitions, ...]
+    opening: tuple[Answer | Definitions, ...]
     sections: tuple[Section, ...]
     made_by: str
 
@@ -25,11 +30,11 @@ class Section:
 
     name: str
     title: str
-    parts: tuple[object, ...]
+    parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Answer:
     """The answer, in large letters. ``steps`` are the possible answers in order, the one reached marked."""
 
     template: ClassVar[str] = "verdict.html"
@@ -37,6 +42,13 @@ class Verdict:
     detail: str
     reached: bool | None
     steps: tuple[tuple[str, bool], ...] = ()
+
+    @classmethod
+    def of(cls, sentence: str, reached: bool | None, steps: Mapping[str, str] | None = None, now: str = "") -> Answer:
+        """The first sentence in large letters, the rest as its detail; ``steps`` are the words of each answer."""
+        head, stop, rest = sentence.partition(". ")
+        marked = tuple((words, name == now) for name, words in (steps or {}).items())
+        return cls(f"{head}." if stop else head, rest, reached, marked if now in (steps or {}) else ())
 
 
 @dataclass(frozen=True)
@@ -114,21 +126,46 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     folded: bool = False
 
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        title: str,
+        columns: Mapping[str, Callable[[Any], str]],
+        rows: Iterable[Sequence[Any]],
+        *,
+        folded: bool = False,
+        strong: str | None = None,
+    ) -> Table:
+        """From values, each column with how its numbers are written (``str`` for a column of words).
 
-@dataclass(frozen=True)
-class Key:
-    """One entry of a legend: a mark (dot, ring, line, tick, band, square), its series' colour and a word."""
+        The row whose first value is ``strong`` stands out.
+        """
+        heads = tuple(Column(title, numeric=form is not str) for title, form in columns.items())
+        forms = list(columns.values())
+        cells = tuple(
+            tuple(
+                Cell(str(value), strong=at == 0 and value == strong)
+                if form is str
+                else Cell(form(value), _stored(value))
+                for at, (value, form) in enumerate(zip(row, forms, strict=True))
+            )
+            for row in rows
+        )
+        return cls(name, title, heads, cells, folded)
 
-    mark: str
-    series: str
-    text: str
+
+def _stored(value: Any) -> float | str | None:
+    """A number that sorts: finite, and a plain float."""
+    return float(value) if value is not None and math.isfinite(value) else None
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure with its title, caption, legend, text alternative and the numbers behind it.
+    """A figure with its title, caption, text alternative, chart, legend and the numbers behind it.
 
-    ``drawings`` hold the same marks for a wide page and a narrow one; a single drawing serves both.
+    An empty alternative stands for the chart's own words, no legend for the chart's own. ``narrow`` figures stand
+    beside others in a row.
     """
 
     template: ClassVar[str] = "figure.html"
@@ -136,9 +173,27 @@ class Figure:
     title: str
     caption: str
     alternative: str
-    drawings: tuple[Drawing, ...]
-    legend: tuple[Key, ...] = ()
+    chart: Chart
+    legend: tuple[Key, ...] | None = None
     table: Table | None = None
+    narrow: bool = False
+
+    @property
+    def told(self) -> str:
+        """What the chart shows, in words."""
+        return self.alternative or getattr(self.chart, "told", "") or self.caption or self.title
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The legend."""
+        keys: tuple[Key, ...] = getattr(self.chart, "keys", ()) if self.legend is None else self.legend
+        return keys
+
+    @cached_property
+    def drawings(self) -> tuple[Drawing, ...]:
+        """The same marks for a wide page and a narrow one; a single drawing serves both."""
+        wide = () if self.narrow or isinstance(self.chart, Picture) else (self.chart.draw(WIDE),)
+        return (*wide, self.chart.draw(NARROW))
 
 
 @dataclass(frozen=True)
@@ -146,4 +201,90 @@ class Row:
     """Parts side by side where there is room."""
 
     template: ClassVar[str] = "row.html"
-    parts: tuple[object, ...]
+    parts: tuple[Part, ...]
+
+
+Part = Answer | Prose | Heading | Notes | Definitions | Quotation | Table | Figure | Row
+
+
+# A page as plain data for JSON, and back
+
+
+def to_plain(part: Any) -> Any:
+    """Records as objects that name their ``kind`` where it could be another; what is at its default is left out."""
+    if isinstance(part, tuple | list):
+        return [to_plain(each) for each in part]
+    if not is_dataclass(part):
+        return part
+    plain = {"kind": type(part).__name__} if type(part) in KINDS else {}
+    for each in fields(part):
+        value = getattr(part, each.name)
+        if value != each.default:
+            plain[each.name] = to_plain(value)
+    return plain
+
+
+def page_from(plain: Any) -> Page:
+    """The page that a JSON file carries; InputError where it is none, whoever wrote it."""
+    try:
+        page: Page = _record(plain, Page)
+        for figure in _figures(page.sections):
+            _ = figure.drawings  # charts that cannot be drawn are refused here, not while the page is written
+    except (TypeError, ValueError, KeyError, IndexError, ArithmeticError, RecursionError) as error:
+        raise InputError(f"the page in this file cannot be read ({type(error).__name__})") from None
+    return page
+
+
+def _figures(parts: Iterable[Any]) -> Iterator[Figure]:
+    for part in parts:
+        if isinstance(part, Figure):
+            yield part
+        elif isinstance(part, Section | Row):
+            yield from _figures(part.parts)
+
+
+def _record(plain: Any, kind: Any) -> Any:
+    """Plain data as what a type says, checked all the way down."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return _one_of(plain, inner)
+    if origin is tuple:
+        if not isinstance(plain, list) or (inner[-1] is not ... and len(plain) != len(inner)):
+            raise TypeError
+        kinds = inner[:1] * len(plain) if inner[-1] is ... else inner
+        return tuple(_record(each, one) for each, one in zip(plain, kinds, strict=True))
+    if isinstance(kind, type) and is_dataclass(kind):
+        known = _hints(kind)
+        return kind(**{name: _record(value, known[name]) for name, value in plain.items() if name != "kind"})
+    if kind is float and isinstance(plain, int | float) and not isinstance(plain, bool):
+        value = float(plain)
+        if abs(value) > LARGEST:  # also what is not finite
+            raise ValueError
+        return value
+    if kind is str and isinstance(plain, str) and len(plain) > MOST_TEXT:
+        raise ValueError
+    if not isinstance(plain, kind) or (kind is int and isinstance(plain, bool)):
+        raise TypeError
+    return plain
+
+
+def _one_of(plain: Any, kinds: tuple[Any, ...]) -> Any:
+    if plain is None and NoneType in kinds:
+        return None
+    if isinstance(plain, dict):
+        named = [kind for kind in kinds if is_dataclass(kind) and kind.__name__ == plain.get("kind")]  # type: ignore[union-attr]
+        others = [kind for kind in kinds if is_dataclass(kind) and kind not in KINDS]
+        return _record(plain, (named or others)[0])
+    for kind in kinds:
+        if kind in (str, bool) and isinstance(plain, kind):
+            return _record(plain, kind)
+    return _record(plain, next(kind for kind in kinds if kind not in (str, bool, NoneType) and not is_dataclass(kind)))
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+KINDS = (*get_args(Part), *get_args(Chart))
+LARGEST, MOST_TEXT = 1e300, 1_000_000

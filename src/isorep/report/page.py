@@ -1,13 +1,12 @@
-"""From a plain result to a page: the schema picks the assembler, the templates write its parts.
-
-How every page ends: caveats, settings, versions, citation, and who made it.
-"""
+"""Pages written as HTML, the page of a plain result, and how every page ends: caveats, settings, versions, citation."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
+import math
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -19,8 +18,22 @@ from markupsafe import Markup
 from .._version import __version__
 from ..errors import InputError
 from ..files import write_text
-from .document import Definitions, Figure, Notes, Page, Prose, Quotation, Section
-from .read import Node
+from .document import (
+    Answer,
+    Cell,
+    Column,
+    Definitions,
+    Figure,
+    Notes,
+    Page,
+    Part,
+    Prose,
+    Quotation,
+    Section,
+    Table,
+    page_from,
+)
+from .read import MISSING, Node, compact
 
 ASSEMBLERS = {
     "isorep.compare/2": "comparison.page:assemble",
@@ -47,8 +60,23 @@ FOLDER = Path(__file__).parent / "templates"
 
 
 def render(result: Any) -> str:
-    """The page for a plain result, as parsed from JSON."""
-    return write_page(_assembler(result)(Node(result)))
+    """The page for a plain result, as parsed from JSON: the one it carries, or one made of whatever it holds."""
+    return write_page(page_of(result))
+
+
+def page_of(result: Any) -> Page:
+    """The page that a plain result carries; without one, a general page of its numbers."""
+    schema = result.get("schema") if isinstance(result, dict) else None
+    if not isinstance(schema, str) or not schema.startswith("isorep."):
+        raise InputError("this is not an isorep result: it names no isorep schema")
+    if "page" in result:
+        try:
+            return page_from(result["page"])
+        except InputError:
+            return general_page(
+                result, "The page that this file carries cannot be read: its numbers are shown as they are."
+            )
+    return general_page(result)
 
 
 def write(result: Any, path: str | Path) -> None:
@@ -72,15 +100,11 @@ def write_page(page: Page) -> str:
     )
 
 
-def _assembler(result: Any) -> Any:
-    schema = result.get("schema") if isinstance(result, dict) else None
-    if not isinstance(schema, str) or not schema.startswith("isorep."):
-        raise InputError("this is not an isorep result: it names no isorep schema")
-    if schema not in ASSEMBLERS:
-        known = ", ".join(ASSEMBLERS)
-        raise InputError(f"this isorep ({__version__}) has no report for the schema {schema[:80]!r}: it knows {known}")
-    home, _, function = ASSEMBLERS[schema].partition(":")
-    return getattr(import_module(f"..{home}", __package__), function)
+def assembled(result: Any) -> Page:
+    """The page that a room's assembler makes of a plain result."""
+    home, _, function = ASSEMBLERS[result["schema"]].partition(":")
+    page: Page = getattr(import_module(f"..{home}", __package__), function)(Node(result))
+    return page
 
 
 @cache
@@ -120,56 +144,129 @@ def _tenths(point: tuple[float, float]) -> tuple[float, float]:
     return round(point[0], 1), round(point[1], 1)
 
 
-MOST_CAVEATS = 200
+MOST_CAVEATS, MOST_ITEMS, MOST_ROWS, MOST_DEPTH = 200, 100, 1000, 3
 
 
-def closing(result: Node) -> list[Section | None]:
+def closing(result: Mapping[str, Any]) -> tuple[Section, ...]:
     """What every page ends with: caveats, settings, versions, citation."""
-    said = tuple(node.text() for node in result["caveats"].nodes(MOST_CAVEATS) if node.text())
-    versions = tuple((package, node.text(), "") for package, node in result["versions"].items()[:50] if node.text())
-    return [
+    versions = _terms(result.get("versions"))
+    said = tuple(map(str, _listed(result.get("caveats"))[:MOST_CAVEATS]))
+    sections = [
         Section("caveats", "Caveats", (Notes(said),)) if said else None,
         settings(result),
         Section("versions", "Versions", (Definitions(versions),)) if versions else None,
         citation(result),
     ]
+    return tuple(section for section in sections if section is not None)
 
 
-def made_by(result: Node) -> str:
+def made_by(result: Mapping[str, Any]) -> str:
     """The foot of a page."""
     return (
-        f"Made by isorep {result['isorep'].text('of unknown version')} from a result of schema "
-        f"{result['schema'].text()}. The file is complete in itself and fetches nothing."
+        f"Made by isorep {result.get('isorep', 'of unknown version')} from a result of schema "
+        f"{result.get('schema')}. The file is complete in itself and fetches nothing."
     )
 
 
-def settings(result: Node) -> Section | None:
+def settings(result: Mapping[str, Any]) -> Section | None:
     """What the result was asked for."""
-    items = tuple((key.replace("_", " "), _plain(node), "") for key, node in result["settings"].items()[:100])
+    items = _terms(result.get("settings"))
     return Section("settings", "Settings", (Definitions(items),)) if items else None
 
 
-def citation(result: Node) -> Section:
+def citation(result: Mapping[str, Any]) -> Section:
     """What to cite."""
-    version = result["isorep"].text("unknown")
     return Section(
         "citation",
         "How to cite",
         (
             Prose(("Cite the software with its version, and the paper whose definitions it measures.",)),
-            Quotation("Citations in BibTeX", BIBTEX.replace("VERSION", version)),
+            Quotation("Citations in BibTeX", BIBTEX.replace("VERSION", str(result.get("isorep", "unknown")))),
         ),
     )
 
 
-def _plain(node: Node) -> str:
-    if isinstance(node.raw, list):
-        return ", ".join(_plain(item) for item in node.nodes(50)) or "none"
-    if isinstance(node.raw, dict):
-        return ", ".join(f"{key}: {_plain(value)}" for key, value in node.items()[:50]) or "none"
-    if isinstance(node.raw, bool):
-        return "yes" if node.raw else "no"
-    return node.text("none")
+def general_page(result: Mapping[str, Any], note: str = "") -> Page:
+    """A page of any result without one of its own, such as those of older versions: its verdict and its numbers."""
+    schema = str(result.get("schema"))
+    told = result.get("verdict")
+    sentence = told.get("sentence") if isinstance(told, dict) else told
+    answer = Answer.of(sentence if isinstance(sentence, str) else "The numbers of this result, as they are.", None)
+    shown = {key: value for key, value in result.items() if key not in OWN_PLACE}
+    singles = _terms({key: value for key, value in shown.items() if not isinstance(value, dict | list)})
+    parts = [Section("numbers", "Numbers", (Definitions(singles),))] if singles else []
+    for key, value in list(shown.items())[:MOST_ITEMS]:
+        if isinstance(value, dict | list) and value:
+            parts.append(Section(_anchor(key), _spaced(key).capitalize(), (_general(key, value),)))
+    opening = (answer, *((Definitions((("note", note, ""),)),) if note else ()))
+    title = f"{schema.partition('/')[0].removeprefix('isorep.')} · isorep"
+    return Page(title, f"A result of schema {schema}", opening, (*parts, *closing(result)), made_by(result))
+
+
+OWN_PLACE = ("schema", "isorep", "verdict", "caveats", "settings", "versions", "page")
+
+
+def _general(key: str, value: dict[str, Any] | list[Any]) -> Part:
+    """Records of one kind as a table, anything else as terms with their values."""
+    named = value if isinstance(value, dict) else dict(enumerate(value))
+    records = [each for each in named.values() if isinstance(each, dict)]
+    if not records or len(records) < len(named):
+        return Definitions(_terms(value if isinstance(value, dict) else {_spaced(key): value}))
+    flat = {str(name): _flat(each) for name, each in list(named.items())[:MOST_ROWS]}
+    columns = list(dict.fromkeys(column for each in flat.values() for column in each))[:MOST_ITEMS]
+    cells = tuple(
+        (Cell(name), *(Cell(_plain(each[column])) if column in each else Cell(MISSING) for column in columns))
+        for name, each in flat.items()
+    )
+    heads = (Column("", numeric=False), *(Column(_spaced(column)) for column in columns))
+    return Table(_anchor(key), _spaced(key), heads, cells, folded=len(cells) > 30)
+
+
+def _flat(record: Mapping[str, Any], before: str = "", depth: int = 1) -> dict[str, Any]:
+    """Values by their path, a few levels down."""
+    flat: dict[str, Any] = {}
+    for key, value in record.items():
+        if isinstance(value, dict) and depth < MOST_DEPTH:
+            flat |= _flat(value, f"{before}{key}.", depth + 1)
+        else:
+            flat[f"{before}{key}"] = value
+    return flat
+
+
+def _terms(values: Any) -> tuple[tuple[str, str, str], ...]:
+    given = _flat(values) if isinstance(values, dict) else {}
+    return tuple((_spaced(key), _plain(value), "") for key, value in list(given.items())[:MOST_ITEMS])
+
+
+def _listed(values: Any) -> list[Any]:
+    return values if isinstance(values, list) else []
+
+
+def _spaced(key: Any) -> str:
+    return str(key).replace("_", " ")
+
+
+def _anchor(key: Any) -> str:
+    return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in str(key))[:60]
+
+
+def _plain(value: Any, depth: int = 0) -> str:
+    """A value in few words: numbers short, lists and objects cut."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return compact(value) if math.isfinite(value) else str(value)
+    if isinstance(value, list | dict):
+        if depth > MOST_DEPTH:
+            return "…"
+        parts = [_plain(each, depth + 1) for each in (value if isinstance(value, list) else value.values())][:51]
+        if isinstance(value, dict):
+            parts = [f"{key}: {part}" for key, part in zip(value, parts, strict=False)]
+        return ", ".join(parts[:50]) + (", …" if len(parts) > 50 else "") or "none"
+    text = str(value)
+    return text if len(text) <= 1000 else text[:999] + "…"
 
 
 BIBTEX = """\

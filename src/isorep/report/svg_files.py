@@ -8,8 +8,8 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from .charts import MOST_MARKS, chart_figure
-from .document import Figure, Key
-from .figures.axes import short, tag
+from .document import Figure
+from .figures.axes import Key, short, tag
 from .page import FOLDER
 from .read import Node
 
@@ -34,12 +34,12 @@ def svg_file(figure: Figure) -> str:
     """One figure with its title and legend, complete in itself."""
     drawing = figure.drawings[0]
     width = drawing.width + 2 * MARGIN
-    legend, rows = _legend(figure.legend, HEAD + drawing.height + 12, width)
+    legend, rows = _legend(figure.keys, HEAD + drawing.height + 12, width)
     height = drawing.height + HEAD + FOOT + (rows - 1) * ROW + MARGIN
     size = f'width="{short(width)}" height="{short(height)}" viewBox="0 0 {short(width)} {short(height)}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="{FONT}">',
-        f"<title>{escape(figure.title)}</title><desc>{escape(figure.alternative)}</desc>",
+        f"<title>{escape(figure.title)}</title><desc>{escape(figure.told)}</desc>",
         f"<style>{figure_style()}</style>",
         tag("rect", width=width, height=height, fill="#fff"),
         tag("text", figure.title, x=MARGIN, y=22, class_="strong"),

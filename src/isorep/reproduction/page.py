@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..report.charts import chart_figure
-from ..report.document import Cell, Column, Definitions, Notes, Page, Prose, Section, Table, Verdict
+from ..report.document import Answer, Cell, Column, Definitions, Notes, Page, Prose, Section, Table
 from ..report.page import closing, made_by
 from ..report.read import MISSING, Node, compact, count, fixed
 
@@ -14,20 +14,20 @@ def assemble(result: Node) -> Page:
     """All sections that the result has something for."""
     title = result["title"].text("An experiment")
     scale = result["scale"].text("unknown")
-    sections = [_tables(result), _figures(result), _findings(result), _units(result), *closing(result)]
+    sections = [_tables(result), _figures(result), _findings(result), _units(result), *closing(result.raw)]
     return Page(
         title=f"{title} · reproduction · isorep",
         eyebrow=f"{title}, {scale} scale",
         opening=_opening(result),
         sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result),
+        made_by=made_by(result.raw),
     )
 
 
-def _opening(result: Node) -> tuple[Verdict | Definitions, ...]:
+def _opening(result: Node) -> tuple[Answer | Definitions, ...]:
     head, stop, rest = result["verdict"]["sentence"].text("This result holds no verdict.").partition(". ")
     reached = result["verdict"]["reached"].raw
-    verdict = Verdict(f"{head}." if stop else head, rest, reached if isinstance(reached, bool) else None)
+    verdict = Answer(f"{head}." if stop else head, rest, reached if isinstance(reached, bool) else None)
     tiles = []
     seconds, seed = result["seconds"]["total"].number(), result["settings"]["seed"].whole()
     units = len(result["units"].items())

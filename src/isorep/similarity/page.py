@@ -5,9 +5,8 @@ The page of one index layer by layer (schema ``isorep.layers/1``).
 
 from __future__ import annotations
 
-from ..report.charts import on_both
-from ..report.document import Cell, Column, Definitions, Figure, Key, Page, Prose, Section, Table, Verdict
-from ..report.figures import IntervalRow, heatmap, intervals
+from ..report.document import Answer, Cell, Column, Definitions, Figure, Page, Prose, Section, Table
+from ..report.figures import Heatmap, IntervalRow, Intervals, Key
 from ..report.page import closing, made_by
 from ..report.read import MISSING, Node, compact, count, fixed, present
 
@@ -47,24 +46,24 @@ def index_name(name: str) -> str:
 def assemble(result: Node) -> Page:
     """All sections that the result has something for."""
     source, target = result["source"]["name"].text("X"), result["target"]["name"].text("Y")
-    sections = [_indices(result), *closing(result)]
+    sections = [_indices(result), *closing(result.raw)]
     return Page(
         title=f"{source} and {target} · similarity · isorep",
         eyebrow=f"How similar {source} and {target} are",
         opening=_opening(result),
         sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result),
+        made_by=made_by(result.raw),
     )
 
 
-def _opening(result: Node) -> tuple[Verdict | Definitions, ...]:
+def _opening(result: Node) -> tuple[Answer | Definitions, ...]:
     head, _, rest = result["reading"].text("This result holds no reading.").partition("; ")
     p_values = present(*(node["null"]["p_value"].number() for _, node in _entries(result)))
     reached = None
     if p_values:
         closer = sum(1 for value in p_values if value <= 0.05)
         reached = True if closer == len(p_values) else None if closer else False
-    verdict = Verdict(f"{head}." if rest else head, rest[:1].upper() + rest[1:], reached)
+    verdict = Answer(f"{head}." if rest else head, rest[:1].upper() + rest[1:], reached)
     tiles = []
     rows = result["source"]["rows"].number()
     columns = [result[side]["columns"].number() for side in ("source", "target")]
@@ -167,7 +166,7 @@ def _figure(entries: list[tuple[str, Node]]) -> Figure | None:
         "Null-corrected values",
         "0 is chance, 1 a perfect match; the band is as far as 95 % of shuffled pairings reach.",
         f"Corrected values: {told}.",
-        on_both(lambda width: intervals(rows, "from chance (0) to a perfect match (1)", width)),
+        Intervals(tuple(rows), "from chance (0) to a perfect match (1)"),
         legend=(Key("dot", "s2", "corrected value"), Key("tick", "", "chance, with a band up to its 95 % point")),
     )
 
@@ -215,22 +214,22 @@ MOST_LAYERS = 100
 def assemble_layers(result: Node) -> Page:
     """All sections that the result has something for."""
     index = index_name(result["index"].text("the index"))
-    sections = [_matrix(result, index), _best(result, index), *closing(result)]
+    sections = [_matrix(result, index), _best(result, index), *closing(result.raw)]
     return Page(
         title=f"{index} layer by layer · isorep",
         eyebrow=f"{index} between all layers of two models",
         opening=_layers_opening(result),
         sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result),
+        made_by=made_by(result.raw),
     )
 
 
-def _layers_opening(result: Node) -> tuple[Verdict | Definitions, ...]:
+def _layers_opening(result: Node) -> tuple[Answer | Definitions, ...]:
     raw = result["index"].text("the index")
     reading = result["reading"].text("This result holds no reading.").replace(f": {raw} ", f": {index_name(raw)} ")
     head, _, rest = reading.partition(": ")
     p_value = result["overall"]["p_value"].number()
-    verdict = Verdict(
+    verdict = Answer(
         f"{head}." if rest else head, rest[:1].upper() + rest[1:], None if p_value is None else p_value <= 0.05
     )
     tiles = []
@@ -259,7 +258,7 @@ def _matrix(result: Node, index: str) -> Section | None:
         f"{index}, source layers by target layers",
         what,
         f"Heat map of {len(names[0])} by {len(names[1])} layers.",
-        on_both(lambda width: heatmap(shown, names[0], names[1], ("target layer", "source layer"), width)),
+        Heatmap(tuple(map(tuple, shown)), tuple(names[0]), tuple(names[1]), ("target layer", "source layer")),
         table=_cells(result, names),
     )
     parts = (figure, Prose((chance_text(result),))) if with_null else (figure,)

@@ -7,9 +7,9 @@ What became of each factor, latent, slot and column, as tables, and the ladder f
 
 from __future__ import annotations
 
-from ..report.charts import on_both, rung_name
-from ..report.document import Cell, Column, Definitions, Figure, Key, Notes, Page, Prose, Section, Table, Verdict
-from ..report.figures import IntervalRow, heatmap, intervals
+from ..report.charts import rung_name
+from ..report.document import Answer, Cell, Column, Definitions, Figure, Notes, Page, Prose, Section, Table
+from ..report.figures import Heatmap, IntervalRow, Intervals, Key
 from ..report.page import closing, made_by
 from ..report.read import MISSING, Node, count, fixed, p_value
 
@@ -67,23 +67,23 @@ def assemble(result: Node) -> Page:
         slots_section(result),
         ladder_section(result),
         columns_section(result),
-        *closing(result),
+        *closing(result.raw),
     ]
     return Page(
         title=f"{latents} and {factors} · structure · isorep",
         eyebrow=f"{latents} against {factors}: are the features the true factors?",
         opening=_opening(result),
         sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result),
+        made_by=made_by(result.raw),
     )
 
 
-def _opening(result: Node) -> tuple[Verdict | Definitions, ...]:
+def _opening(result: Node) -> tuple[Answer | Definitions, ...]:
     head, _, rest = result["verdict"]["sentence"].text("This result holds no verdict.").partition("; ")
     answer = result["verdict"]["answer"].text()
     steps = tuple((words, key == answer) for key, words in STEPS) if answer in ANSWERS else ()
     detail = rest[:1].upper() + rest[1:]
-    verdict = Verdict(head if head.endswith(".") else f"{head}.", detail, ANSWERS.get(answer), steps)
+    verdict = Answer(head if head.endswith(".") else f"{head}.", detail, ANSWERS.get(answer), steps)
     tiles = []
     for name in ("infom", "infoe", "infoc"):
         score = result["scores"][name]
@@ -167,7 +167,7 @@ def _figure(entries: list[tuple[str, Node]]) -> Figure | None:
         "Scores beside chance",
         "Every score with its interval; the band is where 90 % of shuffles lie, the tick their mean.",
         "; ".join(f"{row.name} {row.printed}" for row in drawn),
-        on_both(lambda width: intervals(drawn, "score, higher is better", width)),
+        Intervals(tuple(drawn), "score, higher is better"),
         legend=legend,
     )
 
@@ -271,11 +271,7 @@ def _heat(
         title,
         f"Factors down, {noun}s across in the order of the factors they know best.",
         "; ".join(best),
-        on_both(
-            lambda width: heatmap(
-                values, rows, columns, (noun, "factor"), width, 90 if width < 500 else 140, signed=False
-            )
-        ),
+        Heatmap(tuple(map(tuple, values)), tuple(rows), tuple(columns), (noun, "factor"), left=140, signed=False),
         table=table,
     )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from ..report.charts import COLOURS, on_both
-from ..report.document import Cell, Column, Definitions, Figure, Key, Page, Prose, Row, Section, Table, Verdict
-from ..report.figures import NARROW, IntervalRow, Line, intervals, lines
+from ..report.charts import COLOURS
+from ..report.document import Answer, Cell, Column, Definitions, Figure, Page, Prose, Row, Section, Table
+from ..report.figures import IntervalRow, Intervals, Key, Line, Lines
 from ..report.page import closing, made_by
 from ..report.read import MISSING, Node, compact, count, fixed, present
 
@@ -21,21 +21,21 @@ LARGEST = 1e12
 def assemble(result: Node) -> Page:
     """All sections that the result has something for."""
     old, new = (result[side]["name"].text(side) for side in ("old", "new"))
-    sections = [_retrieval(result), _maps(result, new), _pairs(result, new), _drift(result, old), *closing(result)]
+    sections = [_retrieval(result), _maps(result, new), _pairs(result, new), _drift(result, old), *closing(result.raw)]
     return Page(
         title=f"{old} → {new} · translation · isorep",
         eyebrow=f"Translation of {old} (old) to {new} (new)",
         opening=_opening(result, new),
         sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result),
+        made_by=made_by(result.raw),
     )
 
 
-def _opening(result: Node, new: str) -> tuple[Verdict | Definitions, ...]:
+def _opening(result: Node, new: str) -> tuple[Answer | Definitions, ...]:
     head, stop, rest = result["verdict"]["sentence"].text("This result holds no verdict.").partition(". ")
     answer = result["verdict"]["answer"].text()
     steps = tuple((words, name == answer) for name, words in STEPS) if answer in ANSWERS else ()
-    verdict = Verdict(f"{head}." if stop else head, rest, ANSWERS.get(answer), steps)
+    verdict = Answer(f"{head}." if stop else head, rest, ANSWERS.get(answer), steps)
     best = result["maps"][result["best"].text()]
     counts = _counts(result)
     k = "10" if "10" in counts else counts[len(counts) // 2] if counts else ""
@@ -114,7 +114,8 @@ def _share_figure(
         title,
         caption,
         f"{title}. {told}.",
-        (lines(drawn, ("k", "share"), NARROW, 280, y_range=(0.0, 1.0), ticks=ticks),),
+        Lines(tuple(drawn), ("k", "share"), 280, y_range=(0.0, 1.0), ticks=tuple(ticks)),
+        narrow=True,
         legend=tuple(Key("line", line.series, line.name) for line in drawn),
     )
 
@@ -188,7 +189,7 @@ def _maps(result: Node, new: str) -> Section | None:
         "Mean error of each map",
         "Held out, with a jackknife interval over test rows.",
         "; ".join(f"{row.name}: {row.printed}" for row in drawn),
-        on_both(lambda width: intervals(drawn, "mean error; 1 is no better than the mean", width)),
+        Intervals(tuple(drawn), "mean error; 1 is no better than the mean"),
         legend=(Key("dot", "", "held out"), Key("whisker", "", "95 % interval")),
     )
     return Section("maps", "Maps", (Prose((said,)), table, *((figure,) if drawn else ())))
@@ -225,11 +226,7 @@ def _pairs(result: Node, new: str) -> Section | None:
         "pairs; strength and rank are chosen anew for every size.",
         f"From {fixed(points[0][1])} with {count(points[0][0])} pairs to {fixed(points[-1][1])} with "
         f"{count(points[-1][0])}.",
-        on_both(
-            lambda width: lines(
-                [line], ("pairs", f"RMS error, radii of {new}"), width, 280, y_range=(0.0, top), ticks=ticks or None
-            )
-        ),
+        Lines((line,), ("pairs", f"RMS error, radii of {new}"), 280, y_range=(0.0, top), ticks=tuple(ticks)),
         table=table,
     )
     said = node["sentence"].text()

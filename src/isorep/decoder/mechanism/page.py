@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ...report.charts import on_both
-from ...report.document import Cell, Column, Definitions, Figure, Page, Prose, Section, Table, Verdict
-from ...report.figures import heatmap
+from ...report.document import Answer, Cell, Column, Definitions, Figure, Page, Part, Prose, Section, Table
+from ...report.figures import Heatmap
 from ...report.page import closing, made_by
 from ...report.read import MISSING, Node, compact, count, fixed, percent
 
@@ -29,22 +28,22 @@ def assemble(result: Node) -> Page:
         _factors(result),
         _hierarchy(result),
         _lifting(result),
-        *closing(result),
+        *closing(result.raw),
     ]
     return Page(
         title=f"{name} · mechanisms · isorep",
         eyebrow="Which latents act on the outputs independently, and in which sense",
         opening=_opening(result),
         sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result),
+        made_by=made_by(result.raw),
     )
 
 
-def _opening(result: Node) -> tuple[Verdict | Definitions, ...]:
+def _opening(result: Node) -> tuple[Answer | Definitions, ...]:
     head, stop, rest = result["verdict"].text("This result holds no verdict.").partition(". ")
     known = [node["applies"].raw for node in result["theorems"].nodes(MOST_CRITERIA)]
     reached = True if True in known else None if None in known or not known else False
-    verdict = Verdict(f"{head}." if stop else head, rest, reached)
+    verdict = Answer(f"{head}." if stop else head, rest, reached)
     tiles = []
     dimensions = [node.text() for node in result["factors"]["dimensions"].nodes(MOST_FACTORS)]
     if dimensions:
@@ -70,7 +69,7 @@ def _criteria(result: Node) -> Section | None:
         "tolerance and at every sample. A criterion holds where it does so at all samples and at every tolerance that "
         "decides. Derivatives see the neighbourhood of a sample, swaps exchange whole blocks between samples."
     )
-    parts = [
+    parts: list[Part | None] = [
         Prose((said,)),
         Definitions(tuple((NAMES.get(name, name), MEANING.get(name, ""), "") for name, _ in entries)),
         _shares(entries),
@@ -110,7 +109,7 @@ def _shares(entries: list[tuple[str, Node]]) -> Figure | None:
         "Share of samples at which each criterion holds",
         "From none (0) to all (1), at each tolerance; where samples could not be decided they do not count as holding.",
         told,
-        on_both(lambda width: heatmap(grid, names, tolerances, ("tolerance", "criterion"), width, left=150.0)),
+        Heatmap(tuple(map(tuple, grid)), tuple(names), tuple(tolerances), ("tolerance", "criterion"), left=150.0),
     )
 
 
@@ -175,7 +174,7 @@ def _theorems(result: Node) -> Section | None:
         "Each criterion identifies blocks where they are also irreducible in its own sense: locally, and globally "
         "under the assumptions below. Nothing here rests on how latents are distributed."
     )
-    parts: list[object] = [Prose((said,)), Definitions(tuple(items))]
+    parts: list[Part] = [Prose((said,)), Definitions(tuple(items))]
     condition = []
     for node in result["sparsity"].nodes(MOST_LEVELS):
         numbers = [node[key].number() for key in ("tolerance", "share", "here", "reference")]
@@ -260,7 +259,7 @@ def _makeup(levels: list[Node]) -> Figure | None:
         "What the factors are made of",
         "Length of every latent's axis within each factor, at the reference sample: 1 lies inside, 0 is orthogonal.",
         f"Heat map of {len(latents)} latents by {len(factors)} factors.",
-        on_both(lambda width: heatmap(grid, latents, factors, ("factor", "latent"), width)),
+        Heatmap(tuple(map(tuple, grid)), tuple(latents), tuple(factors), ("factor", "latent")),
     )
 
 

@@ -1,27 +1,33 @@
-"""Charts as SVG that we write ourselves: each is a function from plain numbers to a :class:`Drawing`."""
+"""Charts as data that draw themselves: each is a record of plain numbers with ``draw(width)``, which writes SVG."""
 
 from __future__ import annotations
 
-from .axes import Drawing, Series
-from .heatmap import clustered, heatmap
-from .intervals import IntervalRow, intervals
-from .lines import Cloud, Line, histogram, lines, scatter
+from .axes import Drawing, Key, Series
+from .heatmap import Clustered, Heatmap
+from .intervals import IntervalRow, Intervals
+from .lines import Cloud, Histogram, Line, Lines, Scatter
+from .picture import Picture
 
 NARROW, WIDE = 340, 720
 """The widths to draw for: text keeps its size on a phone and on a desk."""
 
+Chart = Intervals | Lines | Histogram | Scatter | Heatmap | Clustered | Picture
+
 __all__ = [
     "NARROW",
     "WIDE",
+    "Chart",
     "Cloud",
+    "Clustered",
     "Drawing",
+    "Heatmap",
+    "Histogram",
     "IntervalRow",
+    "Intervals",
+    "Key",
     "Line",
+    "Lines",
+    "Picture",
+    "Scatter",
     "Series",
-    "clustered",
-    "heatmap",
-    "histogram",
-    "intervals",
-    "lines",
-    "scatter",
 ]

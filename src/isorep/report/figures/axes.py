@@ -69,14 +69,17 @@ class Frame:
     def x_axis(
         self, scale: Scale, title: str, most: int | None = None, ticks: Sequence[tuple[float, str]] | None = None
     ) -> Markup:
-        """Grid lines, tick labels (round values, or those given) and the title under the plot."""
+        """Grid lines, tick labels (round values, or those given) as far as there is room, and the title below."""
         start, stop = self.across
         low, high = self.upward
         drawn = [tag("line", class_="axis", x1=start, x2=stop, y1=low, y2=low)]
+        free = -math.inf  # where the last text ends: what would touch it is left out
         for value, text in ticks or scale.ticks(most or max(2, int((stop - start) / 75))):
-            x = scale(value)
+            x, half = scale(value), 3.1 * len(text)
             drawn.append(tag("line", class_="grid", x1=x, x2=x, y1=low, y2=high))
-            drawn.append(tag("text", text, class_="tick", x=x, y=low + 16, text_anchor="middle"))
+            if x - half > free:
+                drawn.append(tag("text", text, class_="tick", x=x, y=low + 16, text_anchor="middle"))
+                free = x + half
         middle = (start + stop) / 2
         title = clipped(title, 2 * min(middle, self.width - middle))
         drawn.append(tag("text", title, class_="axis-title", x=middle, y=low + 35, text_anchor="middle"))
@@ -150,6 +153,15 @@ class Drawing:
     body: Markup
     series: tuple[Series, ...]
     reach: float = 24.0
+
+
+@dataclass(frozen=True)
+class Key:
+    """One entry of a legend: a mark (dot, ring, line, tick, band, whisker), its series' colour and a word."""
+
+    mark: str
+    series: str
+    text: str
 
 
 def tag(element: str, content: str | None = None, **attributes: str | float | None) -> Markup:

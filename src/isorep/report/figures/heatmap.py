@@ -7,54 +7,75 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from .axes import Drawing, Series, clipped, group, short, tag
+from .axes import Drawing, Series, clipped, dots, group, short, tag
 
 SHADES = 10
 """Shades of each sign; the style sheet mixes them (``n1`` to ``n10`` and ``p1`` to ``p10``)."""
 LARGEST_CELL = 38.0
 
 
-def heatmap(
-    values: Sequence[Sequence[float | None]],
-    rows: Sequence[str],
-    columns: Sequence[str],
-    axes: tuple[str, str],
-    width: float,
-    left: float = 48.0,
-    signed: bool = True,
-) -> Drawing:
-    """Cells from -1 to 1, row 0 at the top; cells of one shade are one element. ``left`` is the room for row names.
+@dataclass(frozen=True)
+class Heatmap:
+    """Cells from -1 to 1, row 0 at the top; cells of one shade are one element.
 
-    Where no cell can be negative (not ``signed``), the legend begins at 0.
+    Where no cell can be negative (not ``signed``), the legend begins at 0. ``left`` is the room for row names, at most
+    a quarter of the width; ``marked`` cells (row, column) have a dot; ``labels`` say what each cell is where its value
+    does not.
     """
-    top, right, bottom = 30.0, 8.0, 92.0
-    cell = min((width - left - right) / max(len(columns), 1), LARGEST_CELL)
-    height = top + cell * len(rows) + bottom
-    middle = left + cell * len(columns) / 2
-    foot = top + cell * len(rows)
-    drawn = [
-        tag("text", axes[1], class_="axis-title", x=2, y=top - 14),
-        tag("text", axes[0], class_="axis-title", x=max(middle, 90), y=foot + 35, text_anchor="middle"),
-        tag("rect", class_="ground", x=left, y=top, width=cell * len(columns), height=cell * len(rows)),
-        *_cells(values, left, top, cell),
-        *_names([clipped(name, left - 6) for name in rows], [clipped(name, 60) for name in columns], left, top, cell),
-        _legend(left, foot + 52, signed),
-    ]
-    series = tuple(
-        Series(
-            f"{axes[1]} {row}",
-            tuple((left + (j + 0.5) * cell, top + (i + 0.5) * cell) for j in range(len(columns))),
-            tuple(
-                f"{axes[0]} {column}: {'no value' if value is None else f'{value:.2f}'.replace('-', '−')}"
-                for column, value in zip(columns, values[i], strict=True)
-            ),
+
+    values: tuple[tuple[float | None, ...], ...]
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    axes: tuple[str, str]
+    left: float = 48.0
+    signed: bool = True
+    widest: float = 720.0
+    marked: tuple[tuple[int, int], ...] = ()
+    labels: tuple[tuple[str, ...], ...] = ()
+
+    def draw(self, width: float) -> Drawing:
+        """At this width."""
+        width = min(width, self.widest)
+        left = max(min(self.left, width / 4), 48.0)
+        top, right, bottom = 30.0, 8.0, 92.0
+        cell = min((width - left - right) / max(len(self.columns), 1), LARGEST_CELL)
+        height = top + cell * len(self.rows) + bottom
+        middle = left + cell * len(self.columns) / 2
+        foot = top + cell * len(self.rows)
+        columns = [clipped(name, 60) for name in self.columns]
+        drawn = [
+            tag("text", self.axes[1], class_="axis-title", x=2, y=top - 14),
+            tag("text", self.axes[0], class_="axis-title", x=max(middle, 90), y=foot + 35, text_anchor="middle"),
+            tag("rect", class_="ground", x=left, y=top, width=cell * len(columns), height=cell * len(self.rows)),
+            *_cells(self.values, left, top, cell),
+            *_names([clipped(name, left - 6) for name in self.rows], columns, left, top, cell),
+            _legend(left, foot + 52, self.signed),
+        ]
+        if self.marked:
+            spots = [(left + (j + 0.5) * cell, top + (i + 0.5) * cell) for i, j in self.marked]
+            drawn.append(group([dots(spots, "medium" if cell > 9 else "small")], class_="s2"))
+        series = tuple(
+            Series(
+                f"{self.axes[1]} {row}",
+                tuple((left + (j + 0.5) * cell, top + (i + 0.5) * cell) for j in range(len(columns))),
+                self.labels[i] if self.labels else tuple(map(self._label, self.columns, self.values[i])),
+            )
+            for i, row in enumerate(self.rows)
         )
-        for i, row in enumerate(rows)
-    )
-    return Drawing(width, height, Markup("").join(drawn), series, reach=0.75 * cell)
+        return Drawing(width, height, Markup("").join(drawn), series, reach=0.75 * cell)
+
+    def _label(self, column: str, value: float | None) -> str:
+        return f"{self.axes[0]} {column}: {'no value' if value is None else f'{value:.2f}'.replace('-', '−')}"
+
+    @property
+    def told(self) -> str:
+        """The chart in words."""
+        texts = [", ".join("–" if value is None else f"{value:.2f}" for value in row) for row in self.values]
+        return "; ".join(f"{row}: {text}" for row, text in zip(self.rows, texts, strict=False)).replace("-", "−")
 
 
 def _cells(values: Sequence[Sequence[float | None]], left: float, top: float, cell: float) -> list[Markup]:
@@ -104,46 +125,48 @@ LARGEST_CLUSTERED, PRINTED_CELL = 54.0, 32.0
 """Pixels a cell has at most, and from which on it has its number in it."""
 TREE, LABEL = 64.0, 160.0
 
-Tree = Sequence[tuple[int, int, float]]
+Tree = tuple[tuple[int, int, float], ...]
 
 
-def clustered(
-    values: Sequence[Sequence[float | None]],
-    names: Sequence[str],
-    tree: Tree,
-    axes: tuple[str, str],
-    width: float,
-) -> Drawing:
+@dataclass(frozen=True)
+class Clustered:
     """Errors from 0 (dark) to 1 or more (blank), row 0 at the top; rows and columns are the same items.
 
     ``tree`` joins items as scipy's linkage does: two clusters, and the height at which. Items are leaves 0, 1, ... in
     the order they are drawn.
     """
-    count = len(names)
-    narrow = width < 500
-    left, right, bottom = (96.0 if narrow else 190.0), 8.0, 86.0
-    top = 30.0 + (TREE if tree else 0.0)
-    cell = min((width - left - right) / max(count, 1), LARGEST_CLUSTERED)
-    foot = top + cell * count
-    drawn = [
-        tag("text", axes[1], class_="axis-title", x=2, y=top - 10),
-        tag("text", axes[0], class_="axis-title", x=left + cell * count / 2, y=foot + 35, text_anchor="middle"),
-        tag("rect", class_="ground", x=left, y=top, width=cell * count, height=cell * count),
-        *_clustered_cells(values, left, top, cell),
-        *(_printed(values, left, top, cell) if cell >= PRINTED_CELL else ()),
-        *_clustered_names(names, left, top, cell),
-        *(_branches(tree, count, left, top, cell) if tree else ()),
-        _clustered_legend(left, foot + 50),
-    ]
-    series = tuple(
-        Series(
-            f"{axes[1]} {names[i]}",
-            tuple((left + (j + 0.5) * cell, top + (i + 0.5) * cell) for j in range(count)),
-            tuple(f"{axes[0]} {clipped(names[j], LABEL)}: {_spelt(values[i][j])}" for j in range(count)),
+
+    values: tuple[tuple[float | None, ...], ...]
+    names: tuple[str, ...]
+    tree: Tree
+    axes: tuple[str, str]
+
+    def draw(self, width: float) -> Drawing:
+        """At this width."""
+        count, names, values = len(self.names), self.names, self.values
+        left, right, bottom = (96.0 if width < 500 else 190.0), 8.0, 86.0
+        top = 30.0 + (TREE if self.tree else 0.0)
+        cell = min((width - left - right) / max(count, 1), LARGEST_CLUSTERED)
+        foot, middle = top + cell * count, left + cell * count / 2
+        drawn = [
+            tag("text", self.axes[1], class_="axis-title", x=2, y=top - 10),
+            tag("text", self.axes[0], class_="axis-title", x=middle, y=foot + 35, text_anchor="middle"),
+            tag("rect", class_="ground", x=left, y=top, width=cell * count, height=cell * count),
+            *_clustered_cells(values, left, top, cell),
+            *(_printed(values, left, top, cell) if cell >= PRINTED_CELL else ()),
+            *_clustered_names(names, left, top, cell),
+            *(_branches(self.tree, count, left, top, cell) if self.tree else ()),
+            _clustered_legend(left, foot + 50),
+        ]
+        series = tuple(
+            Series(
+                f"{self.axes[1]} {names[i]}",
+                tuple((left + (j + 0.5) * cell, top + (i + 0.5) * cell) for j in range(count)),
+                tuple(f"{self.axes[0]} {clipped(names[j], LABEL)}: {_spelt(values[i][j])}" for j in range(count)),
+            )
+            for i in range(count)
         )
-        for i in range(count)
-    )
-    return Drawing(width, foot + bottom, Markup("").join(drawn), series, reach=0.75 * cell)
+        return Drawing(width, foot + bottom, Markup("").join(drawn), series, reach=0.75 * cell)
 
 
 def _spelt(value: float | None) -> str:

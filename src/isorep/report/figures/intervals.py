@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -32,25 +31,36 @@ class IntervalRow:
     printed: str = ""
 
 
-def intervals(rows: Sequence[IntervalRow], axis: str, width: float) -> Drawing:
+@dataclass(frozen=True)
+class Intervals:
     """Rows from the top on one axis from zero; on a narrow page the names stand above the rows."""
-    narrow = width < 500
-    each = 50.0 if narrow else 42.0
-    frame = Frame(
-        width, 10 + each * len(rows) + 44, left=8 if narrow else 176, right=14 if narrow else 68, top=10, bottom=44
-    )
-    start, stop = frame.across
-    reach = max([_reach(row) for row in rows], default=1.0)
-    scale = Scale(0.0, 1.04 * reach if SMALLEST < reach < LARGEST else 1.0, start, stop)
-    drawn = [frame.x_axis(scale, axis)]
-    series = []
-    for place, row in enumerate(rows):
-        top = 10 + place * each
-        y = top + (33 if narrow else each / 2)
-        drawn.append(_names(row, frame, y, top, narrow))
-        drawn.append(_marks(row, scale, y))
-        series.append(_series(row, scale, y))
-    return Drawing(frame.width, frame.height, Markup("").join(drawn), tuple(series), reach=30)
+
+    rows: tuple[IntervalRow, ...]
+    axis: str
+
+    def draw(self, width: float) -> Drawing:
+        """At this width."""
+        narrow = width < 500
+        each = 50.0 if narrow else 42.0
+        height = 10 + each * len(self.rows) + 44
+        frame = Frame(width, height, left=8 if narrow else 176, right=14 if narrow else 68, top=10, bottom=44)
+        start, stop = frame.across
+        reach = max([_reach(row) for row in self.rows], default=1.0)
+        scale = Scale(0.0, 1.04 * reach if SMALLEST < reach < LARGEST else 1.0, start, stop)
+        drawn = [frame.x_axis(scale, self.axis)]
+        series = []
+        for place, row in enumerate(self.rows):
+            top = 10 + place * each
+            y = top + (33 if narrow else each / 2)
+            drawn.append(_names(row, frame, y, top, narrow))
+            drawn.append(_marks(row, scale, y))
+            series.append(_series(row, scale, y))
+        return Drawing(frame.width, frame.height, Markup("").join(drawn), tuple(series), reach=30)
+
+    @property
+    def told(self) -> str:
+        """The chart in words."""
+        return "; ".join(f"{row.name}: {row.labels[0] or row.printed}" for row in self.rows)
 
 
 def _reach(row: IntervalRow) -> float:
