@@ -55,6 +55,12 @@ def group_codes(groups: Any, n: int, name: str = "groups") -> Array | None:
     return np.asarray(np.unique(labels, return_inverse=True)[1])
 
 
+def common_codes(labels: Any, n: int, rows: Array | None, name: str) -> Array | None:
+    """Labels of the rows as given, as codes of the rows that are used."""
+    codes = group_codes(labels, n, name)
+    return codes if codes is None or rows is None else group_codes(codes[rows], len(rows), name)
+
+
 def _is_missing(label: Any) -> bool:
     """None, NaN, and what pandas takes for missing."""
     return label is None or str(label) in ("nan", "<NA>", "NaT")
@@ -525,3 +531,63 @@ def ratio_jackknife(above: Array, below: Array) -> tuple[Array, Array]:
     estimate = above.sum(axis=0) / below.sum(axis=0)
     left_out = (above.sum(axis=0) - above) / (below.sum(axis=0) - below)
     return estimate, jackknife_se(left_out, estimate)
+
+
+# Errors of fitted maps: the influence of every row, by its own residual and by the map that it helps to fit
+
+MOST_ROWS = 20_000  # whose influence on the maps is computed; others are taken to be like them
+
+
+def influence_rows(n: int, groups: Array | None, rng: np.random.Generator) -> Array | None:
+    """The rows whose influence is computed: all of them (None), or a random part of them in whole groups."""
+    if n <= MOST_ROWS:
+        return None
+    codes = np.arange(n) if groups is None else groups
+    order = rng.permutation(int(codes.max()) + 1)
+    enough = int(np.searchsorted(np.cumsum(np.bincount(codes)[order]), MOST_ROWS)) + 1
+    return np.flatnonzero(np.isin(codes, order[:enough]))
+
+
+def error_variance(own: Array, through_map: Array | None, blocks: Array, rows: Array | None = None) -> float:
+    """The variance of a summed error, from the influence of every row on it.
+
+    ``own`` holds the influence by the rows' own residuals; ``through_map`` that by the fitted maps, of the chosen
+    ``rows`` only (all of them by default).
+    """
+    plain = _block_variance(own, blocks)
+    if through_map is None:
+        return plain
+    if rows is None:
+        full = _block_variance(own + through_map, blocks)
+    else:
+        mine = own[rows]
+        more = _block_variance(mine + through_map, blocks[rows]) - _block_variance(mine, blocks[rows])
+        full = max(plain + more * len(own) / len(rows), 0.0)
+    return (plain + full) / 2
+
+
+def _block_variance(influence: Array, blocks: Array) -> float:
+    count = int(blocks.max()) + 1
+    sums = np.bincount(blocks, influence, count)
+    return float(count / (count - 1) * ((sums - sums.mean()) ** 2).sum())
+
+
+def ratio_influence(errors: Array, radii: Array, scored: Array | None) -> tuple[float, Array]:
+    """The mean error in mean distances to the mean, and the influence of every row's own residual on it."""
+    if scored is not None:
+        errors, radii = errors * scored, radii * scored
+    size = float(radii.sum())
+    ratio = float(errors.sum()) / size
+    return ratio, (errors - ratio * radii) / size
+
+
+def interval_of(
+    estimate: float, variance: float, blocks: Array, least: float = 0.0, scored: Array | None = None
+) -> Interval:
+    """Student's interval for an estimate whose variance came from so many blocks: those with rows that are scored."""
+    count = int(blocks.max()) + 1
+    told = count if scored is None else len(np.unique(blocks[scored]))
+    if told < 2:  # one block does not tell how blocks vary
+        return Interval(least, float("inf"))
+    variance *= (told / (told - 1)) / (count / (count - 1))
+    return t_interval(estimate, float(np.sqrt(variance)), told, least=least)

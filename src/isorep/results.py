@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
+import math
+import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
+from ._version import __version__
 from .files import finite_json, write_text
 
 if TYPE_CHECKING:
     from .report.document import Page
 
 
-class Written(ABC):
-    """A result that serialises itself; a subclass says what it holds, as plain data with a versioned schema."""
+class Written:
+    """A result that serialises itself: a dataclass whose fields are what it writes.
 
-    @abstractmethod
+    ``schema`` names the kind of result and its version. Fields in ``unwritten`` stay out of the JSON, as maps and
+    arrays do that have files of their own; a subclass that tells more than its fields adds it in :meth:`to_dict`.
+    """
+
+    schema: ClassVar[str]
+    unwritten: ClassVar[frozenset[str]] = frozenset()
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
+        told = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in self.unwritten}  # type: ignore[arg-type]
+        return {"schema": self.schema, "isorep": __version__, "versions": versions(), **plain(told)}
 
     def page(self) -> Page:
         """The report as data: what :meth:`to_html` writes, and what the JSON carries along."""
@@ -53,6 +67,30 @@ class Verdict:
 
     def __str__(self) -> str:
         return self.sentence
+
+
+def plain(value: Any) -> Any:
+    """Records, arrays and numbers as JSON has them, all digits kept; infinity and NaN, which it has not, are null."""
+    if hasattr(value, "to_dict") and not isinstance(value, type):
+        return plain(value.to_dict())
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Of Python and of the packages that do the arithmetic."""
+    packages = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
+    return {"isorep": __version__, "python": platform.python_version(), **packages}
 
 
 def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:

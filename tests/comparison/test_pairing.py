@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import isorep
-from isorep.comparison.pairing import broken_pairing
+from isorep.pairs import broken_pairing
 
 from ..data import noisy_pair, rotation
 

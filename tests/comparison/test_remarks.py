@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import isorep
+from isorep.alignment.base import Error
 from isorep.cli.compare import recurring_words
 from isorep.comparison.caveats import (
     FEW_ROWS,
@@ -17,9 +18,9 @@ from isorep.comparison.caveats import (
     span,
 )
 from isorep.comparison.residuals import efficiency_sentence, told_efficiency
-from isorep.comparison.result import Error, Rung, Side
-from isorep.comparison.sides import half_variance_share
+from isorep.comparison.result import Rung
 from isorep.comparison.verdict import WITHOUT_LINEAR, WITHOUT_NULL, judge, left_over
+from isorep.pairs import Side, half_variance_share
 from isorep.resampling import Interval, Shuffles, null_of
 
 from ..data import noisy_pair, rotation, sources

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import isorep
-from isorep.comparison.pairing import near_copies, repeats_across_folds, repeats_without_groups
+from isorep.pairs import near_copies, repeats_across_folds, repeats_without_groups
 
 from ..data import rotation
 

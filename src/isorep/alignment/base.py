@@ -176,3 +176,33 @@ def _finite(data: Representation) -> Array:
     if not np.isfinite(values).all():
         refuse_non_finite(values, data.name or "the representation")
     return values
+
+
+@dataclass(frozen=True)
+class Error:
+    """Residual norms of one fit: lower is closer."""
+
+    mean: float
+    rms: float
+    sup: float
+    quantiles: dict[str, float]
+
+    def times(self, unit: float) -> Error:
+        """The same in other units."""
+        quantiles = {level: value * unit for level, value in self.quantiles.items()}
+        return Error(self.mean * unit, self.rms * unit, self.sup * unit, quantiles)
+
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+
+
+def summarise(residuals: Array, unit: float) -> Error:
+    """Mean, RMS, maximum and quantiles of residual norms, in units of ``unit``."""
+    scaled = residuals / unit
+    levels = np.quantile(scaled, QUANTILES)
+    return Error(
+        mean=float(scaled.mean()),
+        rms=float(np.sqrt(np.mean(scaled**2))),
+        sup=float(scaled.max()),
+        quantiles={f"{q:g}": float(level) for q, level in zip(QUANTILES, levels, strict=True)},
+    )

@@ -5,6 +5,8 @@ Comparing many runs of the same examples: all pairs, a consensus, and what recur
 
 from __future__ import annotations
 
+from ..alignment.base import Error
+from ..pairs import Side
 from ..resampling import Interval, Null
 from .compare import compare
 from .consensus import Consensus
@@ -16,7 +18,7 @@ from .many_result import Ensemble
 from .many_verdict import Clustering, Outlier
 from .recurrence import Components, Dimensions, Family, RunComponents
 from .residuals import ica_efficiency
-from .result import Comparison, Direction, Error, Rung, Side, Verdict, View
+from .result import Comparison, Direction, Rung, Verdict, View
 from .worst_case import WorstCase, worst_case
 
 __all__ = [

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ..covariance import Factor, left_out_sentence
+from ..pairs import Repeats, Side, broken_pairing, near_copies
 from ..representation import Array, Matrix, RowMatch
 from ..resampling import FEW_GROUPS, Shuffles
 from .figures import principal_r2
 from .fits import UnmixedSide
-from .pairing import Repeats, broken_pairing, near_copies
-from .result import Comparison, Side
+from .result import Comparison
 from .views import dominated
 from .work import Work
 

@@ -12,17 +12,17 @@ import numpy as np
 from ..errors import InputError
 from ..ica import ICA
 from ..moments import require_memory
-from ..resampling import equal_rows
+from ..pairs import hold_out, open_pair
+from ..resampling import common_codes, equal_rows
 from ..rows import Progress, no_progress
+from ..settings import check_counts, check_seed, check_tolerance
 from .caveats import collect_caveats, too_few_rows
 from .diameter import SEARCHES
-from .fits import PARTS, RUNGS
-from .pairing import hold_out
+from .fits import PARTS, RUNGS, checked_rungs
 from .result import Comparison
-from .settings import check_counts, check_seed, check_tolerance, checked_rungs, common_codes
 from .verdict import TOLERANCE
 from .views import qualified, views_of
-from .work import Work, open_pair
+from .work import Work
 
 
 def compare(

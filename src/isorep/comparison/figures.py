@@ -17,7 +17,6 @@ from ..rows import read_rows
 SCATTER_ROWS = 400
 MATCHED_DIMENSIONS = 48
 BINS = 40
-SPECTRUM = 1000
 
 
 def scatter(

@@ -13,6 +13,7 @@ from ..alignment import AffineMap, ICAAlignment, Identity, Rigid, SignedPermutat
 from ..alignment.linear import solve
 from ..alignment.rigid import quick_maps
 from ..covariance import SecondPass
+from ..errors import InputError
 from ..ica import ICA
 from ..moments import Moments, merged_without
 from ..representation import Array, Matrix, rounding_of
@@ -176,3 +177,12 @@ def _fit_quietly(ica: ICA, rows: Array) -> ICA:
         warnings.simplefilter("ignore", UserWarning)
         ica.fit(rows)
     return ica
+
+
+def checked_rungs(rungs: Sequence[str]) -> list[str]:
+    """The chosen rungs in the order of the ladder."""
+    wanted = [rungs] if isinstance(rungs, str) else list(rungs or ())
+    unknown = [name for name in wanted if name not in RUNGS]
+    if unknown or not wanted:
+        raise InputError(f"rungs {', '.join(map(str, unknown)) or 'is empty'}: choose from {', '.join(RUNGS)}")
+    return [name for name in RUNGS if name in wanted]

@@ -21,11 +21,9 @@ import numpy as np
 from ..covariance import Factor
 from ..moments import Moments
 from ..representation import Array, Matrix
-from ..resampling import Interval, t_interval
 from ..rows import block_rows, map_blocks, read_rows
 from .residuals import Centre, Maps, PreparedMaps, Pulls
 
-MOST_ROWS = 20_000  # whose influence on the maps is computed; others are taken to be like them
 MOST_CELLS = 2**27  # of the products that are kept per fold, beyond which only the rows' own residuals count
 
 
@@ -33,16 +31,6 @@ def pulled_rungs(names: Sequence[str], d_x: int, d_y: int, n_folds: int) -> list
     """The rungs whose maps have a derivative, as far as memory allows."""
     smooth = [name for name in names if name == "linear" or (name == "rigid" and d_x == d_y)]
     return smooth if 4 * n_folds * d_x * d_y <= MOST_CELLS else []
-
-
-def influence_rows(n: int, groups: Array | None, rng: np.random.Generator) -> Array | None:
-    """The rows whose influence is computed: all of them (None), or a random part of them in whole groups."""
-    if n <= MOST_ROWS:
-        return None
-    codes = np.arange(n) if groups is None else groups
-    order = rng.permutation(int(codes.max()) + 1)
-    enough = int(np.searchsorted(np.cumsum(np.bincount(codes)[order]), MOST_ROWS)) + 1
-    return np.flatnonzero(np.isin(codes, order[:enough]))
 
 
 def map_influence(
@@ -124,48 +112,3 @@ def _weights(
         weight = scale * (u @ ((turned - turned.T) * inverse) @ vt) + along * rotation
         found.append((grow * weight, grow * scale * along, offset))
     return found
-
-
-def error_variance(own: Array, through_map: Array | None, blocks: Array, rows: Array | None = None) -> float:
-    """The variance of a summed error, from the influence of every row on it.
-
-    ``own`` holds the influence by the rows' own residuals; ``through_map`` that by the fitted maps, of the chosen
-    ``rows`` only (all of them by default).
-    """
-    plain = _block_variance(own, blocks)
-    if through_map is None:
-        return plain
-    if rows is None:
-        full = _block_variance(own + through_map, blocks)
-    else:
-        mine = own[rows]
-        more = _block_variance(mine + through_map, blocks[rows]) - _block_variance(mine, blocks[rows])
-        full = max(plain + more * len(own) / len(rows), 0.0)
-    return (plain + full) / 2
-
-
-def _block_variance(influence: Array, blocks: Array) -> float:
-    count = int(blocks.max()) + 1
-    sums = np.bincount(blocks, influence, count)
-    return float(count / (count - 1) * ((sums - sums.mean()) ** 2).sum())
-
-
-def ratio_influence(errors: Array, radii: Array, scored: Array | None) -> tuple[float, Array]:
-    """The mean error in mean distances to the mean, and the influence of every row's own residual on it."""
-    if scored is not None:
-        errors, radii = errors * scored, radii * scored
-    size = float(radii.sum())
-    ratio = float(errors.sum()) / size
-    return ratio, (errors - ratio * radii) / size
-
-
-def interval_of(
-    estimate: float, variance: float, blocks: Array, least: float = 0.0, scored: Array | None = None
-) -> Interval:
-    """Student's interval for an estimate whose variance came from so many blocks: those with rows that are scored."""
-    count = int(blocks.max()) + 1
-    told = count if scored is None else len(np.unique(blocks[scored]))
-    if told < 2:  # one block does not tell how blocks vary
-        return Interval(least, float("inf"))
-    variance *= (told / (told - 1)) / (count / (count - 1))
-    return t_interval(estimate, float(np.sqrt(variance)), told, least=least)

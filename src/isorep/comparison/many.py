@@ -16,12 +16,16 @@ from typing import Any
 
 import numpy as np
 
+from ..alignment.base import QUANTILES, summarise
 from ..errors import InputError
 from ..ica import ICA
 from ..moments import JointMoments, joint_moments, merged, require_joint_memory
+from ..pairs import broken_pairing, describe_side, hold_out, rms_radius, working_dtype
 from ..representation import Array, Matrix, Representation, match_rows, reading_notes, rounding_of
-from ..resampling import Null, Shuffles, assign_folds, equal_rows
+from ..resampling import Null, Shuffles, assign_folds, common_codes, equal_rows
 from ..rows import Progress, no_progress, read_rows, select
+from ..settings import check_counts, check_seed, check_tolerance
+from ..storage import loaded
 from .caveats import (
     about_classes,
     about_components,
@@ -36,16 +40,13 @@ from .caveats import (
 )
 from .consensus import Consensus, find_consensus
 from .diameter import Diameter, find_diameter
-from .fits import PARTS, RUNGS, UnmixedSide, paired_sample, unmix
+from .fits import PARTS, RUNGS, UnmixedSide, checked_rungs, paired_sample, unmix
 from .many_errors import AllPairs, Distances, PairErrors, factor_runs, identity_offsets, rung_matrices
 from .many_result import Ensemble
 from .many_verdict import LEAST_RUNS, cluster, find_outliers, judge_ensemble, pair_rungs
 from .null import shuffled_errors
-from .pairing import broken_pairing, hold_out
 from .recurrence import components_of, dimensions_of
-from .residuals import QUANTILES, Centre, FittedRung, residual_pass, summarise
-from .settings import check_counts, check_seed, check_tolerance, checked_rungs, common_codes, loaded
-from .sides import describe_side, rms_radius, working_dtype
+from .residuals import Centre, FittedRung, residual_pass
 from .verdict import TOLERANCE
 
 MOST_ROWS = 6000  # whose residual norms are taken for every pair

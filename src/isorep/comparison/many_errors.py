@@ -21,12 +21,12 @@ from ..alignment.base import column_errors
 from ..alignment.linear import solve
 from ..covariance import Factor, Preconditioner, factor_covariance, factor_preconditioned, preconditioner
 from ..moments import JointMoments, Moments, joint_moments, merged, merged_without
+from ..pairs import half_variance_share
 from ..representation import Array, Matrix, rounding_of
 from ..resampling import LEVEL, Null, jackknife_se
 from ..rows import Crew, ProjectedRows, block_rows, blocks, map_blocks, read_rows
 from .fits import TrainingSet, UnmixedSide, fit, ica_rung
 from .residuals import FittedRung, Maps
-from .sides import half_variance_share
 
 Step = Callable[[int, int], None]
 

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from .._version import __version__
-from ..ica.summary import plain, versions
+from ..pairs import Side
 from ..representation import Array
-from ..results import Written, aligned
+from ..results import Written, aligned, plain, versions
 from .consensus import Consensus
 from .diameter import Diameter
 from .many_errors import RungMatrix
 from .many_verdict import Clustering, Outlier
 from .recurrence import Components, Dimensions
 from .residuals import told_efficiency
-from .result import Side, Verdict
+from .result import Verdict
 
 SCHEMA = "isorep.compare_many/2"
 UNIT = "held-out errors in mean distances of the target to its mean; lower is closer, 1 is no better than the mean"

@@ -14,7 +14,6 @@ import numpy as np
 from ..alignment import AffineMap
 from ..representation import Array, Matrix
 from ..rows import Crew, block_rows, blocks, read_rows
-from .result import Error
 
 Maps = tuple[AffineMap, AffineMap]  # source onto target, and target onto source
 
@@ -260,21 +259,8 @@ def _pulled(x: Array, y: Array, errors: tuple[Array, Array], norms: Array, kept:
     return [found[0][0], found[1][0], found[0][1], found[1][1]]
 
 
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 LEAST_GAP = 0.1  # share of the permutation's error that rigid must remove for an efficiency to mean anything
 BEYOND = 1.005  # prints as more than 100 %
-
-
-def summarise(residuals: Array, unit: float) -> Error:
-    """Mean, RMS, maximum and quantiles of residual norms, in units of ``unit``."""
-    scaled = residuals / unit
-    levels = np.quantile(scaled, QUANTILES)
-    return Error(
-        mean=float(scaled.mean()),
-        rms=float(np.sqrt(np.mean(scaled**2))),
-        sup=float(scaled.max()),
-        quantiles={f"{q:g}": float(level) for q, level in zip(QUANTILES, levels, strict=True)},
-    )
 
 
 def ica_efficiency(permutation: float, rigid: float, ica: float) -> float | None:

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from .._version import __version__
+from ..alignment.base import Error
+from ..pairs import Side
 from ..resampling import Interval, Null
 from ..results import Written, aligned
 from .diameter import Diameter
@@ -16,21 +18,6 @@ UNIT = (
     "mean distances of the target's rows to their mean: 1 is no better than predicting the mean, lower is closer; "
     "under 'diameters' and 'raw' in diameters of the target and in its own units"
 )
-
-
-@dataclass(frozen=True)
-class Error:
-    """Residual norms of one fit: lower is closer."""
-
-    mean: float
-    rms: float
-    sup: float
-    quantiles: dict[str, float]
-
-    def times(self, unit: float) -> Error:
-        """The same in other units."""
-        quantiles = {level: value * unit for level, value in self.quantiles.items()}
-        return Error(self.mean * unit, self.rms * unit, self.sup * unit, quantiles)
 
 
 @dataclass(frozen=True)
@@ -124,29 +111,6 @@ def _errors_of(rung: Rung) -> dict[str, Any]:
         "in_sample": asdict(rung.in_sample),
         "interval": None if rung.interval is None else asdict(rung.interval),
     }
-
-
-@dataclass(frozen=True)
-class Side:
-    """One of the two representations.
-
-    ``half_variance_share`` is the smallest share of the rows that carry half of the variance; None where rows were not
-    looked at. ``directions_for_most`` is how many principal directions carry 90 % of the variance; ``left_out_columns``
-    hardly vary and do not count as dimensions.
-    """
-
-    name: str
-    rows: int
-    columns: int
-    dtype: str
-    rank: int
-    condition: float
-    constant_columns: int
-    rms_radius: float
-    spectrum: tuple[float, ...] = ()
-    half_variance_share: float | None = None
-    left_out_columns: tuple[int, ...] = ()
-    directions_for_most: int | None = None
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..pairs import MOST, Pair, Side
 from ..representation import Array, Representation, RowMatch
 from ..rows import no_progress, read_rows
 from .fits import RUNGS
-from .result import Comparison, Side, Verdict, View
-from .sides import MOST
-from .work import Pair, Work
+from .result import Comparison, Verdict, View
+from .work import Work
 
 FEW_ROWS = 0.02  # share of rows with half of the variance, from which on they are left out to see what is left
 FEW_DIRECTIONS = 0.05  # share of the dimensions that carry 90 % of the variance, from which on they dominate

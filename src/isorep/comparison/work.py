@@ -8,52 +8,37 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..alignment.base import summarise
 from ..covariance import resolve_source
 from ..errors import InputError
 from ..ica import ICA
 from ..moments import fold_moments, leave_one_out, merged
-from ..representation import Array, Matrix, Representation, RowMatch, match_rows, reading_notes, rounding_of
-from ..resampling import Interval, Shuffles, assign_blocks, assign_folds, jackknife_se
+from ..pairs import Pair, Side, describe_side, half_variance_share, rms_radius, working_dtype
+from ..representation import Array, rounding_of
+from ..resampling import (
+    Interval,
+    Shuffles,
+    assign_blocks,
+    assign_folds,
+    error_variance,
+    influence_rows,
+    interval_of,
+    jackknife_se,
+    ratio_influence,
+)
 from ..rows import Progress, select
 from . import figures
 from .diameter import Diameter, find_diameter
 from .fits import PARTS, TrainingSet, UnmixedSide, fit_all, ica_rung, paired_sample, unmix
-from .influence import error_variance, influence_rows, interval_of, map_influence, pulled_rungs, ratio_influence
+from .influence import map_influence, pulled_rungs
 from .null import ShuffledErrors, null_rows, shuffled_errors
-from .residuals import Centre, FittedRung, residual_pass, summarise, told_efficiency
-from .result import Direction, Rung, Side
-from .settings import common_codes, loaded
-from .sides import describe_side, half_variance_share, rms_radius, working_dtype
+from .residuals import Centre, FittedRung, residual_pass, told_efficiency
+from .result import Direction, Rung
 from .verdict import judge
-from .worst_case import certify, row_ids, sample_claim
+from .worst_case import certify, sample_claim
 
 _JACKKNIFED = 5  # sets of rows that are left out with all maps refitted
 _SHORT_WORST_CASE = 2e9  # rows x width^2 up to which the worst case is bracketed unasked
-
-
-class Pair:
-    """Two representations reduced to their common rows."""
-
-    def __init__(self, source: Representation, target: Representation, match: RowMatch) -> None:
-        self.x: Matrix = select(source.values, match.source_rows)
-        self.y: Matrix = select(target.values, match.target_rows)
-        self.names = (source.name or "source", target.name or "target")
-        self.n, self.given = int(self.x.shape[0]), len(source)
-        self.reading = reading_notes(source, target)
-        ids = row_ids(source, target)
-        rows = match.source_rows if source.ids is not None else match.target_rows
-        self.ids = ids if ids is None or rows is None else ids[rows]
-
-
-def open_pair(
-    source: Any, target: Any, roles: tuple[str, str], groups: Any, join: bool
-) -> tuple[Pair, RowMatch, Array | None]:
-    """Two sides as given, read and matched row by row; how they matched, and the groups of the common rows."""
-    a, b = (loaded(data, role) for data, role in zip((source, target), roles, strict=True))
-    if a.name == b.name:
-        a, b = (replace(side, name=f"{side.name} ({role})") for side, role in zip((a, b), roles, strict=True))
-    match = match_rows(a, b, join=join)
-    return Pair(a, b, match), match, common_codes(groups, len(a), match.source_rows, "groups")
 
 
 class Ends(NamedTuple):

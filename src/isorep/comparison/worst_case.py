@@ -22,7 +22,8 @@ from threadpoolctl import threadpool_limits
 from ..alignment import AffineMap, Rigid
 from ..errors import InputError
 from ..moments import Moments
-from ..representation import Array, Matrix, Representation, as_representation, match_rows
+from ..pairs import row_ids
+from ..representation import Array, Matrix, as_representation, match_rows
 from ..rows import block_rows, map_blocks, read_rows
 from .diameter import diameter
 
@@ -125,11 +126,6 @@ def worst_case(source: Any, target: Any, *, scale: bool = False, random_state: i
     if size == 0:
         raise InputError("all rows of the source are identical")
     return certify(a.values, b.values, moments, size, scale=scale, ids=row_ids(a, b), seed=random_state)
-
-
-def row_ids(source: Representation, target: Representation) -> Array | None:
-    """The ids of paired rows, from whichever side has them."""
-    return source.ids if source.ids is not None else target.ids
 
 
 def certify(

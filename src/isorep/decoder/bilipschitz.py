@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..comparison.settings import check_seed
 from ..errors import InputError
 from ..representation import Array
 from ..rows import Progress, blocks, no_progress
+from ..settings import check_seed
 from .convexity import convexity
 from .geometry import QUANTILES, Constants, Directions, Geometry, Isometry, Latent, caveats_of, verdict_of
 from .jacobian import Jacobians, opened

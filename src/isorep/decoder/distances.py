@@ -16,8 +16,7 @@ import numpy as np
 from scipy.spatial.distance import pdist
 
 from ..alignment import Rigid
-from ..comparison import Error
-from ..comparison.residuals import summarise
+from ..alignment.base import Error, summarise
 from ..representation import Array
 from ..resampling import assign_folds
 from ..rows import block_rows, blocks

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from .._version import __version__
-from ..ica.summary import plain, versions
 from ..representation import Array
-from ..results import Written, aligned
+from ..results import Written, aligned, plain, versions
 from .convexity import Convexity
 
 SCHEMA = "isorep.decoder/1"

@@ -14,10 +14,10 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from ..comparison import compare
-from ..comparison.settings import check_counts, check_seed
 from ..errors import InputError
 from ..representation import Array, Representation
 from ..rows import Progress, no_progress
+from ..settings import check_counts, check_seed
 from .bounds import bounds
 from .distances import quartic_spread, rigid_errors, rms_radius
 from .layers_result import Layer, LayerGeometry, Rest, Seen

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .._version import __version__
-from ..comparison import Error, Null
+from ..alignment.base import Error
+from ..comparison import Null
 from ..results import Written, aligned
 from .bound import Bound, shown
 

@@ -14,10 +14,10 @@ import numpy as np
 from scipy.spatial.distance import pdist
 
 from ..comparison import Comparison, compare
-from ..comparison.settings import check_counts, check_seed
 from ..errors import InputError
 from ..representation import Array, Representation, match_rows
 from ..rows import Progress
+from ..settings import check_counts, check_seed
 from .bilipschitz import bilipschitz
 from .bound import Bounds
 from .bounds import bounds

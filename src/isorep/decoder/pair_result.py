@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from .._version import __version__
-from ..comparison import Comparison, Error, Null, WorstCase
+from ..alignment.base import Error
+from ..comparison import Comparison, Null, WorstCase
 from ..results import Written, aligned
 from .bound import MEASURED, NOT_TESTED, VIOLATED, Assumption, Bound, Bounds, shown
 from .distances import Chords, Mismatch, RigidErrors

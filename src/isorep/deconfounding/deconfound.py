@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..comparison.settings import check_counts, check_seed
 from ..errors import InputError
 from ..rows import Progress, no_progress
+from ..settings import check_counts, check_seed
 from .classifiers import require_classifiers
 from .components import check_limit
 from .inputs import SPLITS, check_test, control_values, make_tasks, open_inputs, open_rows, refuse_confounded

@@ -13,10 +13,9 @@ import numpy as np
 from .._version import __version__
 from ..errors import InputError
 from ..ica import ICA
-from ..ica.summary import plain, versions
 from ..representation import Array
 from ..resampling import Interval
-from ..results import Verdict, Written
+from ..results import Verdict, Written, plain, versions
 from .components import Component
 from .kbet import Mixing
 from .sparsity import concentration

@@ -11,11 +11,11 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from ..comparison import Ensemble, compare_many
-from ..comparison.settings import check_counts, check_seed
 from ..decoder import jacobian
 from ..errors import InputError
 from ..representation import Array
 from ..rows import Progress, no_progress
+from ..settings import check_counts, check_seed
 from .images import FEWEST, Pictures, as_pictures
 from .result import Component, Disentanglement, Training
 from .traversals import encoded, lost, traversal

@@ -15,9 +15,8 @@ from .._version import __version__
 from ..comparison import Ensemble
 from ..errors import InputError
 from ..files import replacing, require_writable
-from ..ica.summary import plain, versions
 from ..representation import Array
-from ..results import Written, aligned
+from ..results import Written, aligned, plain, versions
 from ..storage.model_files import Facts, ModelFile, Shapes, require_model_path, save_arrays
 from .images import as_pictures
 from .traversals import Sheet, decoded, encoded

@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from ..comparison.residuals import summarise
-from ..comparison.settings import check_seed
-from ..comparison.work import Pair, open_pair
+from ..alignment.base import summarise
 from ..errors import InputError
 from ..moments import Moments, fold_moments, merged, merged_without, require_memory
+from ..pairs import Pair, open_pair
 from ..representation import Array, Matrix
 from ..resampling import BLOCKS, MOST_GROUP_BLOCKS, Interval, assign_blocks, jackknife_se, ratio_jackknife, t_interval
 from ..rows import Progress, block_rows, blocks, no_progress, read_rows, refuse_non_finite
+from ..settings import check_seed
 from ..similarity.cca import prepare_cca, prepare_linear_r2
 from ..similarity.frames import paired
 from .closeness_result import Closeness, Divergence, LogOddsDistance, RepresentationDistances

@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..comparison.settings import check_counts, check_seed, check_tolerance, loaded
 from ..errors import InputError
 from ..representation import reading_notes
 from ..results import Written
 from ..rows import Progress, no_progress
+from ..settings import check_counts, check_seed, check_tolerance
+from ..storage import loaded
 from .closeness import closeness
 from .closeness_result import Closeness
 from .diversity import diversity_of

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from ..comparison.settings import check_counts, check_seed, check_tolerance
 from ..covariance import rank_tolerance
 from ..errors import InputError
 from ..moments import require_memory
 from ..representation import Array
 from ..rows import Progress, block_rows, blocks, no_progress, read_rows
+from ..settings import check_counts, check_seed, check_tolerance
 from .head_map_result import HeadMap
 from .inputs import Head, checked_weights, joined, open_heads
 from .regression import Asked, compare_with_regression

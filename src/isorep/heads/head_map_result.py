@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..comparison.result import Error
+from ..alignment.base import Error
 from ..errors import InputError
 from ..representation import Array, as_representation
 from ..resampling import Interval

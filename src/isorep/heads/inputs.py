@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from .._version import __version__
-from ..comparison.settings import loaded
 from ..errors import InputError
 from ..representation import Array, Matrix, Representation, match_rows
 from ..resampling import group_codes
 from ..rows import block_rows, blocks, read_rows, refuse_non_finite, select
+from ..storage import loaded
 
 _MOST_INDEX = 2**26  # bytes
 _OUTPUT_HEADS = re.compile(r"(lm_head|embed_out|output_projection|decoder)\.weight$")

@@ -8,14 +8,21 @@ from typing import Any
 import numpy as np
 
 from ..alignment import AffineMap
-from ..alignment.base import column_errors
-from ..comparison.influence import error_variance, influence_rows, interval_of, ratio_influence
-from ..comparison.residuals import summarise
-from ..comparison.work import Pair, Work, open_pair
+from ..alignment.base import column_errors, summarise
+from ..comparison.work import Work
 from ..errors import InputError
 from ..moments import require_memory
+from ..pairs import Pair, open_pair
 from ..representation import Array, Matrix, rounding_of
-from ..resampling import Interval, assign_blocks, assign_folds
+from ..resampling import (
+    Interval,
+    assign_blocks,
+    assign_folds,
+    error_variance,
+    influence_rows,
+    interval_of,
+    ratio_influence,
+)
 from ..rows import Progress, ProjectedRows, block_rows, blocks, map_blocks, read_rows
 from .diversity import effective_dimension, seen_share
 from .head_map_result import FittedError, HeadMap, HeadPrediction, Prediction, Regression

@@ -22,14 +22,14 @@ from .._version import __version__
 from ..errors import InputError
 from ..representation import Array, Matrix, Representation, reading_notes
 from ..resampling import group_codes
-from ..results import Written
+from ..results import Written, plain, versions
 from ..rows import Crew, Progress, SelectedRows, no_progress
 from .contrasts import contrast_named
 from .curvature import Constants, constants, curvature, weak_planes
 from .estimator import ICA
 from .search import orthonormal
 from .solver import rotate
-from .summary import MOST_PLANES, PARTS, conditioning, left_out_facts, plain, settings, versions
+from .summary import MOST_PLANES, PARTS, conditioning, left_out_facts, settings
 from .whitening import Whitening, as_source, columns_left_out, is_dask, open_rows
 
 SCHEMA = "isorep.stability/1"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import platform
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -12,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._version import __version__
 from ..representation import Array
+from ..results import plain, versions
 from .contrasts import contrast_named
 from .curvature import weak_planes
 from .estimator import ICA
@@ -112,25 +110,6 @@ def settings(ica: ICA) -> dict[str, Any]:
         name: value if value is None or isinstance(value, bool | int | float | str) else type(value).__name__
         for name, value in ica.get_params(deep=False).items()
     }
-
-
-def versions() -> dict[str, str]:
-    """Of Python and of the packages that do the arithmetic."""
-    packages = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
-    return {"isorep": __version__, "python": platform.python_version(), **packages}
-
-
-def plain(value: Any) -> Any:
-    """Lists and numbers of six digits, for JSON, which has no infinity and no NaN: both become null."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float):
-        return float(f"{value:.6g}") if math.isfinite(value) else None
-    return value
 
 
 def _planes(ica: ICA, rows: int) -> dict[str, Any]:

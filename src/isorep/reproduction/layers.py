@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..comparison import compare
-from ..comparison.settings import checked_rungs
+from ..comparison.fits import checked_rungs
 from ..errors import InputError
 from ..representation import Array
 from ..similarity import svcca

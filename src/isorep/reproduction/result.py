@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .._version import __version__
-from ..ica.summary import plain
-from ..results import Written, aligned
+from ..results import Written, aligned, plain
 from .experiment import Outcome, Row, Summary, Table
 
 SCHEMA = "isorep.reproduction/1"

@@ -20,7 +20,7 @@ from .._version import __version__
 from ..datasets.folder import data_folder
 from ..errors import InputError
 from ..files import finite_json, write_text
-from ..ica.summary import plain, versions
+from ..results import plain, versions
 from ..rows import Progress, no_progress
 from .experiment import SCALES, Experiment, Plan, Run, Unit, experiment_named, overridden
 from .result import Reproduction, Timing

@@ -6,7 +6,7 @@ name it in ``registry._FAMILIES``.
 
 from __future__ import annotations
 
-from .registry import Contents, column, labels, read, suffixes
+from .registry import Contents, column, labels, loaded, read, suffixes
 from .write import write
 
-__all__ = ["Contents", "column", "labels", "read", "suffixes", "write"]
+__all__ = ["Contents", "column", "labels", "loaded", "read", "suffixes", "write"]

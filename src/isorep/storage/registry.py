@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import InputError, MissingFileError
-from ..representation import Array, Matrix, Representation
+from ..representation import Array, Matrix, Representation, as_representation
 from .lazy import release
 
 # Suffix -> module of this package. A module offers load(path, key, ids, besides), save(path, rows, key) and, where
@@ -233,3 +233,8 @@ def guarded(path: Path, action: Any) -> Any:
     except Exception as error:
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise InputError(f"{path.name} cannot be read, it may be damaged: {reason}") from error
+
+
+def loaded(data: Any, name: str) -> Representation:
+    """What was given as a representation: a path is read, anything else is taken as it is."""
+    return read(data) if isinstance(data, str | Path) else as_representation(data, name)

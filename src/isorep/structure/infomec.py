@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..comparison.settings import check_counts, check_seed
 from ..errors import InputError
 from ..representation import Array
+from ..settings import check_counts, check_seed
 from .columns import Columns, Pair, paired
 from .explicitness import Logistic, design
 from .mutual_information import NEIGHBORS, information

@@ -11,10 +11,10 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
-from ..comparison.settings import check_counts, check_seed
 from ..errors import InputError
 from ..ica import ICA, GaussianityWarning
 from ..representation import Array
+from ..settings import check_counts, check_seed
 from .columns import Pair, paired
 from .mutual_information import moments_of
 from .splits import FOLDS, folds_of, kept_folds

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..comparison.settings import check_counts
 from ..representation import Array
+from ..settings import check_counts
 from .columns import Column, Columns, Pair, paired
 from .mutual_information import discrete_information, entropy
 

@@ -15,11 +15,11 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ..comparison import Comparison, compare
 from ..comparison.fits import RUNGS
-from ..comparison.settings import check_counts, check_seed
 from ..errors import InputError
 from ..representation import Array, Representation
 from ..resampling import Interval, jackknife
 from ..rows import Progress
+from ..settings import check_counts, check_seed
 from .columns import Columns, Pair, paired
 from .mutual_information import moments_of
 from .splits import (

@@ -9,10 +9,9 @@ import numpy as np
 
 from .._version import __version__
 from ..comparison import Comparison
-from ..ica.summary import plain, versions
 from ..representation import Array
 from ..resampling import Interval, Null
-from ..results import Verdict, Written, aligned
+from ..results import Verdict, Written, aligned, plain, versions
 from .readings import FactorReading, LatentReading
 
 SCHEMA = "isorep.structure/1"

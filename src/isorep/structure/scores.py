@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..comparison import Comparison
-from ..comparison.settings import check_counts, check_seed
 from ..errors import InputError
 from ..representation import Array
 from ..resampling import FEW_GROUPS, Interval
 from ..results import Verdict
 from ..rows import Progress, no_progress
+from ..settings import check_counts, check_seed
 from .columns import Pair, paired
 from .dci import IMPORTANCES
 from .families import FAMILIES, Chances, Measured, Task, chances, interval_steps, intervals

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ..comparison.settings import check_counts, check_seed
 from ..errors import InputError
 from ..representation import Array
+from ..settings import check_counts, check_seed
 from .columns import as_columns, paired
 from .mutual_information import moments_of
 from .r2 import linear_fit, plain_kernel_fit

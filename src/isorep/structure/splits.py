@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..comparison.settings import check_counts, check_seed
 from ..errors import InputError
 from ..representation import Array
 from ..resampling import FEW_GROUPS, Interval, assign_folds, t_interval
+from ..settings import check_counts, check_seed
 from .columns import Pair, as_columns, paired, with_common_labels
 
 ROWS = 2500

@@ -11,10 +11,10 @@ from scipy.fft import dct
 from scipy.stats import rankdata
 
 from .._version import __version__
-from ..comparison.settings import check_seed
 from ..errors import InputError
 from ..representation import Array
 from ..results import aligned
+from ..settings import check_seed
 from .columns import Columns, Pair, as_columns, paired
 from .families import FAMILIES, Task
 from .mcc import measure_mcc

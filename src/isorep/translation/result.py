@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from .._version import __version__
-from ..comparison.result import Side
-from ..ica.summary import plain, versions
+from ..pairs import Side
 from ..representation import Array, RowMatch
 from ..resampling import FEW_GROUPS, Interval
-from ..results import Verdict, Written
+from ..results import Verdict, Written, plain, versions
 from .learning_curve import Curve
 from .maps import Setting
 from .retrieval import Recall, Retrieval

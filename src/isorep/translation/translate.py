@@ -14,18 +14,15 @@ from typing import Any
 import numpy as np
 
 from ..alignment import AffineMap
-from ..comparison.pairing import Repeats, broken_pairing, repeats_without_groups
-from ..comparison.result import Side
-from ..comparison.settings import check_counts, check_seed
-from ..comparison.sides import describe_side, rms_radius
-from ..comparison.work import Pair, open_pair
 from ..covariance import factor_covariance, left_out_sentence
 from ..errors import InputError
 from ..ica.whitening import as_source
 from ..moments import Moments, fold_moments, leave_one_out, merged, require_memory
+from ..pairs import Pair, Repeats, Side, broken_pairing, describe_side, open_pair, repeats_without_groups, rms_radius
 from ..representation import Array, rounding_of
 from ..resampling import assign_blocks, assign_folds, equal_rows, group_codes, ratio_jackknife, t_interval
 from ..rows import Progress, block_rows, map_blocks, no_progress, read_rows
+from ..settings import check_counts, check_seed
 from .drift import Reference, calibrated, damped_whitener
 from .learning_curve import learning_curve
 from .maps import MAPS, Setting, Training, best_of, choose

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..._version import __version__
-from ...ica.summary import plain, versions
 from ...representation import Array
-from ...results import Written, aligned
+from ...results import Written, aligned, plain, versions
 from .criterion import DEPENDS, HOLDS, Criterion
 
 SCHEMA = "isorep.mechanisms/1"

@@ -1,24 +1,140 @@
-"""Rows that are paired wrongly: the most common mistake, looked for where a pairing is at chance.
+"""Pairs of representations: two sides on their common rows, the facts about each, and rows paired wrongly or repeated.
 
-Repeated rows: equal ones must not be fitted to and scored, near-copies deserve a word.
-
-Tokens of one type, augmented copies or duplicated records put the same source row into training and test rows. A map
-then reproduces what it was shown, and two embedding tables that have nothing in common seem to agree.
+Rows that are paired wrongly are the most common mistake, looked for where a pairing is at chance. Tokens of one type,
+augmented copies or duplicated records put the same source row into training and test rows: a map then reproduces what
+it was shown, and two embedding tables that have nothing in common seem to agree. Equal rows must therefore not be
+fitted to and scored, and near-copies deserve a word.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import stats
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..representation import Array, Matrix
-from ..resampling import assign_folds, equal_rows
-from ..rows import read_rows
+from .covariance import Factor
+from .errors import InputError
+from .representation import Array, Matrix, Representation, RowMatch, match_rows, reading_notes
+from .resampling import assign_folds, common_codes, equal_rows
+from .rows import read_rows, select
+from .storage import loaded
+
+SPECTRUM = 1000  # singular values that are kept with a side
+
+
+class Pair:
+    """Two representations reduced to their common rows."""
+
+    def __init__(self, source: Representation, target: Representation, match: RowMatch) -> None:
+        self.x: Matrix = select(source.values, match.source_rows)
+        self.y: Matrix = select(target.values, match.target_rows)
+        self.names = (source.name or "source", target.name or "target")
+        self.n, self.given = int(self.x.shape[0]), len(source)
+        self.reading = reading_notes(source, target)
+        ids = row_ids(source, target)
+        rows = match.source_rows if source.ids is not None else match.target_rows
+        self.ids = ids if ids is None or rows is None else ids[rows]
+
+
+def open_pair(
+    source: Any, target: Any, roles: tuple[str, str], groups: Any, join: bool
+) -> tuple[Pair, RowMatch, Array | None]:
+    """Two sides as given, read and matched row by row; how they matched, and the groups of the common rows."""
+    a, b = (loaded(data, role) for data, role in zip((source, target), roles, strict=True))
+    if a.name == b.name:
+        a, b = (replace(side, name=f"{side.name} ({role})") for side, role in zip((a, b), roles, strict=True))
+    match = match_rows(a, b, join=join)
+    return Pair(a, b, match), match, common_codes(groups, len(a), match.source_rows, "groups")
+
+
+def row_ids(source: Representation, target: Representation) -> Array | None:
+    """The ids of paired rows, from whichever side has them."""
+    return source.ids if source.ids is not None else target.ids
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two representations.
+
+    ``half_variance_share`` is the smallest share of the rows that carry half of the variance; None where rows were not
+    looked at. ``directions_for_most`` is how many principal directions carry 90 % of the variance; ``left_out_columns``
+    hardly vary and do not count as dimensions.
+    """
+
+    name: str
+    rows: int
+    columns: int
+    dtype: str
+    rank: int
+    condition: float
+    constant_columns: int
+    rms_radius: float
+    spectrum: tuple[float, ...] = ()
+    half_variance_share: float | None = None
+    left_out_columns: tuple[int, ...] = ()
+    directions_for_most: int | None = None
+
+
+MOST = 0.9  # share of the variance that few directions may carry
+
+
+def rms_radius(name: str, n: int, mean: Array, sums: Array) -> float:
+    r"""The root mean square distance from the mean, :math:`\sqrt{\operatorname{tr}\operatorname{Cov}}`.
+
+    Rows that are all the same, and spreads whose squares leave float64, are refused.
+    """
+    if not np.trace(sums) > (np.finfo(float).eps * np.linalg.norm(mean)) ** 2 * n:
+        raise InputError(f"all rows of {name} are identical, as far as float64 can tell: there is no diameter")
+    radius = float(np.sqrt(np.trace(sums) / n))
+    if not 1e-140 < radius < 1e140:
+        raise InputError(f"the values of {name} spread by {radius:.0e}: rescale, their squares leave float64")
+    return radius
+
+
+def working_dtype(sides: Sequence[Matrix], radii: Sequence[float]) -> Any:
+    """float32 where all sides are stored no finer, unless squares of such values would leave its range."""
+    plain = all(1e-12 < radius < 1e12 for radius in radii)
+    return np.float32 if plain and max(side.dtype.itemsize for side in sides) <= 4 else np.float64
+
+
+def half_variance_share(squares: Array) -> float:
+    """The smallest share of rows that carry half of the variance, from their squared distances from the mean."""
+    carried = np.cumsum(np.sort(squares)[::-1], dtype=np.float64)
+    return float((np.searchsorted(carried, carried[-1] / 2) + 1) / len(squares))
+
+
+def _directions_for(singular_values: Array, share: float) -> int | None:
+    """How many principal directions carry this share of the variance."""
+    if not len(singular_values):
+        return None
+    carried = np.cumsum(singular_values**2)
+    return int(np.searchsorted(carried, share * carried[-1] * (1 - 1e-12))) + 1
+
+
+def describe_side(name: str, values: Matrix, factor: Factor, radius: float, half_share: float | None = None) -> Side:
+    """Sizes, rank, condition and spectrum."""
+    return Side(
+        name=name,
+        rows=int(values.shape[0]),
+        columns=int(values.shape[1]),
+        dtype=str(values.dtype),
+        rank=factor.rank,
+        condition=factor.condition,
+        constant_columns=int(factor.constant.sum()),
+        rms_radius=radius,
+        spectrum=tuple(factor.singular_values[:SPECTRUM].tolist()),
+        half_variance_share=half_share,
+        left_out_columns=tuple(np.flatnonzero(factor.left_out).tolist()),
+        directions_for_most=_directions_for(factor.singular_values, MOST),
+    )
+
+
+# Another pairing that would agree
 
 SHIFTS = 20  # rows by which one side may be off, in either direction
 _ROWS = 4000  # looked at
@@ -106,6 +222,8 @@ def _leverages(rows: Array) -> Array | None:
         return None
     return np.asarray(found.round(12))
 
+
+# Repeated rows
 
 LEAST_UNITS = 20  # sets of equal rows that folds, shuffles and intervals need to be made of
 _LARGEST = 0.5  # share of rows that the largest set may hold
