@@ -8,6 +8,7 @@ import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 class Written:
     """A result that serialises itself: a dataclass whose fields are what it writes.
 
-    ``schema`` names the kind of result and its version. Fields in ``unwritten`` stay out of the JSON, as maps and
-    arrays do that have files of their own; a subclass that tells more than its fields adds it in :meth:`to_dict`.
+    ``schema`` names the kind of result and its version, ``page_by`` the ``room.module:function`` that makes its page.
+    Fields in ``unwritten`` stay out of the JSON, as maps do that have files of their own; a subclass that tells more
+    than its fields adds it in :meth:`to_dict`.
     """
 
     schema: ClassVar[str]
+    page_by: ClassVar[str] = ""
     unwritten: ClassVar[frozenset[str]] = frozenset()
 
     def to_dict(self) -> dict[str, Any]:
@@ -38,9 +41,13 @@ class Written:
 
     def page(self) -> Page:
         """The report as data: what :meth:`to_html` writes, and what the JSON carries along."""
-        from .report.page import assembled
+        if not self.page_by:
+            from .report.page import assembled
 
-        return assembled(json.loads(finite_json(self.to_dict())))
+            return assembled(json.loads(finite_json(self.to_dict())))
+        module, _, function = self.page_by.partition(":")
+        page: Page = getattr(import_module(f".{module}", __package__), function)(self)
+        return page
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The complete result and its page as JSON; also written to ``path`` where given, completely or not at all."""

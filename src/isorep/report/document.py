@@ -115,6 +115,10 @@ class Cell:
         return f"{self.value:.6g}" if isinstance(self.value, float | int) else self.value
 
 
+Forms = Mapping[str, Callable[[Any], str]]
+"""Titles of columns with how their values are written: ``str`` for words, a function of a number otherwise."""
+
+
 @dataclass(frozen=True)
 class Table:
     """A table that sorts and downloads; ``folded`` ones open on demand."""
@@ -126,12 +130,16 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     folded: bool = False
 
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise ValueError("a row of a table has as many cells as there are columns")
+
     @classmethod
     def of(
         cls,
         name: str,
         title: str,
-        columns: Mapping[str, Callable[[Any], str]],
+        columns: Forms,
         rows: Iterable[Sequence[Any]],
         *,
         folded: bool = False,
@@ -255,6 +263,8 @@ def _record(plain: Any, kind: Any) -> Any:
         return tuple(_record(each, one) for each, one in zip(plain, kinds, strict=True))
     if isinstance(kind, type) and is_dataclass(kind):
         known = _hints(kind)
+        if not isinstance(plain, dict):
+            raise TypeError
         return kind(**{name: _record(value, known[name]) for name, value in plain.items() if name != "kind"})
     if kind is float and isinstance(plain, int | float) and not isinstance(plain, bool):
         value = float(plain)

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +18,7 @@ from markupsafe import Markup
 from .._version import __version__
 from ..errors import InputError
 from ..files import write_text
+from ..results import Written
 from .document import (
     Answer,
     Cell,
@@ -61,10 +62,10 @@ FOLDER = Path(__file__).parent / "templates"
 
 def render(result: Any) -> str:
     """The page for a plain result, as parsed from JSON: the one it carries, or one made of whatever it holds."""
-    return write_page(page_of(result))
+    return write_page(carried_page(result))
 
 
-def page_of(result: Any) -> Page:
+def carried_page(result: Any) -> Page:
     """The page that a plain result carries; without one, a general page of its numbers."""
     schema = result.get("schema") if isinstance(result, dict) else None
     if not isinstance(schema, str) or not schema.startswith("isorep."):
@@ -73,9 +74,7 @@ def page_of(result: Any) -> Page:
         try:
             return page_from(result["page"])
         except InputError:
-            return general_page(
-                result, "The page that this file carries cannot be read: its numbers are shown as they are."
-            )
+            return general_page(result, "the page that this file carries cannot be read: numbers are shown as they are")
     return general_page(result)
 
 
@@ -158,6 +157,21 @@ def closing(result: Mapping[str, Any]) -> tuple[Section, ...]:
         citation(result),
     ]
     return tuple(section for section in sections if section is not None)
+
+
+def page_of(
+    result: Written,
+    title: str,
+    eyebrow: str,
+    answer: Answer,
+    tiles: Sequence[tuple[str, str, str]],
+    sections: Sequence[Section | None],
+) -> Page:
+    """A page as every result has it: the answer, a few numbers in large figures, its sections, and the end of all."""
+    told = result.to_dict()
+    opening = (answer, *((Definitions(tuple(tiles), tiles=True),) if tiles else ()))
+    kept = tuple(section for section in sections if section is not None and section.parts)
+    return Page(f"{title} · isorep", eyebrow, opening, (*kept, *closing(told)), made_by(told))
 
 
 def made_by(result: Mapping[str, Any]) -> str:

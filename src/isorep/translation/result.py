@@ -6,15 +6,14 @@ The answer to "can I translate instead of embedding again?", by rule, and what t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from .._version import __version__
 from ..pairs import Side
 from ..representation import Array, RowMatch
 from ..resampling import FEW_GROUPS, Interval
-from ..results import Verdict, Written, plain, versions
+from ..results import Verdict, Written, aligned, plain
 from .learning_curve import Curve
 from .maps import Setting
 from .retrieval import Recall, Retrieval
@@ -72,6 +71,9 @@ class Translation(Written):
         What to keep in mind about these numbers.
     """
 
+    schema: ClassVar[str] = SCHEMA
+    page_by: ClassVar[str] = "translation.page:page"
+    unwritten: ClassVar[frozenset[str]] = frozenset({"translator"})
     maps: dict[str, MapRecord]
     best: str
     retrieval: Retrieval
@@ -102,36 +104,14 @@ class Translation(Written):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the map itself, as plain data with a versioned schema."""
-        reference = self.translator.reference
-        found: dict[str, Any] = plain(
-            {
-                "schema": SCHEMA,
-                "isorep": __version__,
-                "versions": versions(),
-                "old": asdict(self.old),
-                "new": asdict(self.new),
-                "pairs": self.pairs,
-                "unit": "mean distances of the new vectors to their mean, lower is closer (rms: RMS radii); recall and "
-                "overlap: shares, higher is better",
-                "verdict": asdict(self.verdict),
-                "best": self.best,
-                "maps": {name: asdict(record) for name, record in self.maps.items()},
-                "retrieval": asdict(self.retrieval),
-                "curve": asdict(self.curve),
-                "reference": {
-                    "radius": reference.radius,
-                    "limit": reference.limit,
-                    "distance": reference.distance,
-                    "spread": reference.spread,
-                    "rows": reference.rows,
-                    "held": reference.held,
-                },
-                "fingerprints": self.translator.facts.get("fingerprints"),
-                "settings": self.settings,
-                "caveats": list(self.caveats),
-            }
-        )
-        return found
+        reference = plain(self.translator.reference)
+        more = {
+            "unit": "mean distances of the new vectors to their mean, lower is closer (rms: RMS radii); recall and "
+            "overlap: shares, higher is better",
+            "reference": {key: value for key, value in reference.items() if key not in ("mean", "whitener")},
+            "fingerprints": self.translator.facts.get("fingerprints"),
+        }
+        return super().to_dict() | more
 
     def __str__(self) -> str:
         parts = [self.table(), "", f"verdict: {self.verdict}", f"pairs: {self.curve}"]
@@ -154,13 +134,7 @@ def maps_table(result: Translation) -> str:
         ("store translated", result.retrieval.store),
     ):
         rows.append((words, "", "", "", "", *_shares(found, at)))
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        lines.append("  ".join(cells))
-    return "\n".join(lines)
+    return aligned(rows)
 
 
 def _shares(found: Recall, at: tuple[int, ...]) -> list[str]:

@@ -37,6 +37,11 @@ class Heatmap:
     marked: tuple[tuple[int, int], ...] = ()
     labels: tuple[tuple[str, ...], ...] = ()
 
+    def __post_init__(self) -> None:
+        shape = [len(self.columns)] * len(self.rows)
+        if [len(row) for row in self.values] != shape or (self.labels and [len(row) for row in self.labels] != shape):
+            raise ValueError("values and labels are matrices of the named rows and columns")
+
     def draw(self, width: float) -> Drawing:
         """At this width."""
         width = min(width, self.widest)
@@ -140,6 +145,10 @@ class Clustered:
     names: tuple[str, ...]
     tree: Tree
     axes: tuple[str, str]
+
+    def __post_init__(self) -> None:
+        if [len(row) for row in self.values] != [len(self.names)] * len(self.names):
+            raise ValueError("values are a square matrix of the named items")
 
     def draw(self, width: float) -> Drawing:
         """At this width."""

@@ -48,6 +48,10 @@ class Line:
     dotted: bool = False
     spans: tuple[tuple[float, float], ...] = ()
 
+    def __post_init__(self) -> None:
+        if len(self.labels) != len(self.points) or len(self.spans) not in (0, len(self.points)):
+            raise ValueError("every point has a label, and a span if any has one")
+
 
 @dataclass(frozen=True)
 class Lines:
@@ -172,6 +176,10 @@ class Cloud:
     points: tuple[tuple[float, float], ...]
     labels: tuple[str, ...]
     hollow: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.labels) != len(self.points):
+            raise ValueError("every point has a label")
 
 
 @dataclass(frozen=True)
