@@ -145,6 +145,14 @@ def test_every_mark_lies_inside_its_drawing_and_has_a_label():
                 assert len(series.labels) == len(series.points)
 
 
+def test_a_square_chart_has_one_scale_for_both_axes():
+    cloud = Line("a", "s1", ((0.0, 0.0), (10.0, 0.0), (0.0, 1.0)), ("", "", ""), dotted=True)
+    (left, bottom), (right, _), (_, top) = Lines((cloud,), ("x", "y"), square=True).draw(400).series[0].points
+    assert abs((right - left) - 10 * (bottom - top)) < 1e-6
+    (left, bottom), (right, _), (_, top) = Lines((cloud,), ("x", "y"), 400).draw(400).series[0].points
+    assert right - left < 2 * (bottom - top)
+
+
 def test_the_scatter_keeps_the_proportions_of_the_plane():
     cloud = Cloud("c", "s1", ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0)), ("a", "b", "c"))
     (a, b, c) = Scatter(cloud, cloud, (0.0, 1.0, 0.0, 1.0), ("x", "y")).draw(340).series[0].points

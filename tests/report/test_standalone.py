@@ -20,7 +20,7 @@ def test_a_legend_takes_as_many_rows_as_it_needs(count):
         for found in re.finditer(r"<text[^>]*>a rather long", text)
     ]
     assert len(places) == count
-    assert len({y for _, y in places}) == -(-count // 2)
+    assert len({y for _, y in places}) == -(-count // 3)
     for x, y in places:
         assert x + 6 * len(words[0]) < width
         assert y < height

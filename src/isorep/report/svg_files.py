@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from markupsafe import Markup, escape
 
-from .charts import MOST_MARKS, chart_figure
 from .document import Figure
 from .figures.axes import Key, short, tag
 from .page import FOLDER
-from .read import Node
 
 FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"
 HEAD, FOOT, MARGIN, ROW = 34.0, 30.0, 12.0, 20.0
@@ -22,12 +19,6 @@ _MARKS = re.compile(
     r"|small|hollow|ground|cell|[np]\d+)"
 )
 """The last part of the selectors that figures need."""
-
-
-def figure_files(result: dict[str, Any]) -> dict[str, str]:
-    """The SVG text of every chart of a result, by name."""
-    figures = [chart_figure(node) for node in Node(result)["charts"].nodes(MOST_MARKS)]
-    return {figure.name.removesuffix("-figure"): svg_file(figure) for figure in figures if figure is not None}
 
 
 def svg_file(figure: Figure) -> str:

@@ -1,109 +1,118 @@
-"""The page of a reproduced experiment (schema ``isorep.reproduction/1``): verdict, tables, figures, findings."""
+"""The page of a reproduced experiment: verdict, claims, tables beside the published ones, figures and units."""
 
 from __future__ import annotations
 
-from ..report.charts import chart_figure
-from ..report.document import Answer, Cell, Column, Definitions, Notes, Page, Prose, Section, Table
-from ..report.page import closing, made_by
-from ..report.read import MISSING, Node, compact, count, fixed
+from ..report import document
+from ..report.document import Answer, Cell, Column, Figure, Forms, Notes, Page, Prose, Section
+from ..report.figures import Heatmap, IntervalRow, Intervals, Key, Picture
+from ..report.figures import Line as DrawnLine
+from ..report.figures import Lines as DrawnLines
+from ..report.page import page_of
+from ..report.read import compact, count, fixed
+from .experiment import Chart, Claim, Row, Table
+from .result import Reproduction
 
-MOST_TABLES, MOST_ROWS, MOST_COLUMNS, MOST_CHARTS, MOST_FINDINGS, MOST_UNITS = 12, 500, 16, 24, 100, 2000
+COLOURS = 7  # of series
+HOLDS = {True: "holds", False: "does not hold", None: "undecided"}
 
 
-def assemble(result: Node) -> Page:
-    """All sections that the result has something for."""
-    title = result["title"].text("An experiment")
-    scale = result["scale"].text("unknown")
-    sections = [_tables(result), _figures(result), _findings(result), _units(result), *closing(result.raw)]
-    return Page(
-        title=f"{title} · reproduction · isorep",
-        eyebrow=f"{title}, {scale} scale",
-        opening=_opening(result),
-        sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result.raw),
+def page(result: Reproduction) -> Page:
+    """All of it, most important first."""
+    summary = result.summary
+    minutes = f"{compact(result.timing.total / 60, 3)} min"
+    tables = tuple(page_table(table) for table in summary.tables if table.rows)
+    return page_of(
+        result,
+        f"{result.title} · reproduction",
+        f"{result.title}, {result.scale} scale",
+        Answer.of(summary.verdict, summary.reached),
+        (
+            ("run time", minutes, f"{count(len(result.outcomes))} units of work"),
+            ("seed", str(result.settings["seed"]), f"{result.scale} scale"),
+        ),
+        (
+            Section("claims", "Claims", (claim_table(summary.claims),)) if summary.claims else None,
+            Section("tables", "Obtained beside published", (Prose((f"Published: {result.paper}",)), *tables))
+            if tables
+            else None,
+            Section("figures", "Figures", tuple(figure_of(chart) for chart in summary.charts)),
+            Section("findings", "What was found", (Notes(summary.findings),)) if summary.findings else None,
+            Section("units", "Units of work", (_times(result),)) if result.timing.units else None,
+        ),
     )
 
 
-def _opening(result: Node) -> tuple[Answer | Definitions, ...]:
-    head, stop, rest = result["verdict"]["sentence"].text("This result holds no verdict.").partition(". ")
-    reached = result["verdict"]["reached"].raw
-    verdict = Answer(f"{head}." if stop else head, rest, reached if isinstance(reached, bool) else None)
-    tiles = []
-    seconds, seed = result["seconds"]["total"].number(), result["settings"]["seed"].whole()
-    units = len(result["units"].items())
-    if seconds is not None:
-        tiles.append(("run time", f"{compact(seconds / 60, 3)} min", f"{count(units)} units of work"))
-    if seed is not None:
-        tiles.append(("seed", str(seed), f"{result['scale'].text('unknown')} scale"))
-    return (verdict, Definitions(tuple(tiles), tiles=True)) if tiles else (verdict,)
+def claim_table(claims: tuple[Claim, ...]) -> document.Table:
+    """What the paper says, what was measured, asked and published, and whether it holds."""
+    titles = dict.fromkeys(("claim", "measured", "asked", "published", "answer"), str)
+    rows = [(each.text, each.measure, each.rule, each.published, HOLDS[each.holds]) for each in claims]
+    return document.Table.of("claims", "What the paper says, and what was measured here", titles, rows)
 
 
-def _tables(result: Node) -> Section | None:
-    parts = [part for node in result["tables"].nodes(MOST_TABLES) for part in _table(node)]
-    paper = result["paper"].text()
-    opening = (Prose((f"Published: {paper}",)),) if paper else ()
-    return Section("tables", "Obtained beside published", (*opening, *parts)) if parts else None
-
-
-def _table(node: Node) -> list[Table]:
+def page_table(table: Table) -> document.Table:
     """Published rows under obtained ones: side by side they would not fit a page."""
-    names = [each.text() for each in node["columns"].nodes(MOST_COLUMNS)]
-    found = node["rows"].nodes(MOST_ROWS)
-    if not names or not found:
-        return []
+    rows: list[tuple[Cell, ...]] = []
+    for row in table.rows:
+        if row.values:
+            rows.append((Cell(row.name), *_obtained(row, len(table.columns))))
+        if row.published:
+            published = tuple(Cell(fixed(value, 3), value, strong=True) for value in row.published)
+            rows.append((Cell(f"{row.name}, published", strong=True), *published))
+    source = (f"published: {table.source or 'source unknown'}",) if any(row.published for row in table.rows) else ()
+    title = "; ".join(filter(None, (table.title, table.direction, *source)))
+    columns = (Column("", numeric=False), *map(Column, table.columns))
+    return document.Table(f"{table.name}-table", title, columns, tuple(rows))
+
+
+def figure_of(chart: Chart) -> Figure:
+    """A chart of plain numbers as the page draws it."""
+    name = f"{chart.name}-figure"
+    if chart.picture:
+        return Figure(name, chart.title, chart.caption, "", Picture(chart.picture, chart.title))
+    if chart.cells:
+        grid = Heatmap(chart.cells, *chart.sides, chart.axes, left=110.0, signed=False)
+        return Figure(name, chart.title, chart.caption, "", grid)
+    if chart.lines:
+        lines = tuple(
+            DrawnLine(line.name, _colour(line.series), line.points, line.labels, line.dotted, line.spans)
+            for line in chart.lines
+        )
+        drawn = DrawnLines(lines, chart.axes, 300, ticks=chart.ticks, square=chart.square, notes=chart.notes)
+        return Figure(name, chart.title, chart.caption, "", drawn)
     rows = []
-    for row in found:
-        name = row["name"].text(MISSING)
-        if row["values"]:
-            rows.append((Cell(name), *_obtained(row, len(names))))
-        if row["published"]:
-            rows.append((Cell(f"{name}, published", strong=True), *_published(row, len(names))))
-    said = [node["title"].text("A table"), node["direction"].text()]
-    if any(row["published"] for row in found):
-        said.append(f"published: {node['source'].text('source unknown')}")
-    columns = (Column("", numeric=False), *(Column(name) for name in names))
-    return [Table(_anchor(node), "; ".join(filter(None, said)), columns, tuple(rows))] if rows else []
+    for mark in chart.marks:
+        ends = None if mark.low is None or mark.high is None else (mark.low, mark.high)
+        said = fixed(mark.value, 3) + ("" if ends is None else f", {fixed(ends[0], 3)} to {fixed(ends[1], 3)}")
+        bound = None if mark.bound is None else (mark.bound,) * 3
+        labels = (said, "", "" if bound is None else f"{chart.bound or 'bound'}: {fixed(mark.bound, 3)}")
+        printed = fixed(mark.value, 3)
+        rows.append(
+            IntervalRow(mark.name, _colour(mark.series), mark.value, ends, None, bound, labels=labels, printed=printed)
+        )
+    legend = [Key("dot", "s0", "value"), Key("whisker", "s0", chart.whisker)]
+    if any(row.band for row in rows):
+        legend.append(Key("tick", "s0", chart.bound or "bound"))
+    numbers: Forms = {"": str, **dict.fromkeys(("value", "low", "high", chart.bound or "bound"), lambda x: fixed(x, 3))}
+    cells = [(mark.name, mark.value, mark.low, mark.high, mark.bound) for mark in chart.marks]
+    table = document.Table.of(f"{name}-table", "The figure in numbers", numbers, cells, folded=True)
+    intervals = Intervals(tuple(rows), chart.axes[0])
+    return Figure(name, chart.title, chart.caption, "", intervals, tuple(legend), table)
 
 
-def _obtained(row: Node, width: int) -> list[Cell]:
-    values, errors = _padded(row["values"], width), _padded(row["errors"], width)
+def _obtained(row: Row, width: int) -> list[Cell]:
+    errors = row.errors or (None,) * width
     return [
         Cell(fixed(value, 3) + ("" if value is None or error is None else f" ± {fixed(error, 3)}"), value)
-        for value, error in zip(values, errors, strict=True)
+        for value, error in zip(row.values, errors, strict=True)
     ]
 
 
-def _published(row: Node, width: int) -> list[Cell]:
-    return [Cell(fixed(value, 3), value, strong=True) for value in _padded(row["published"], width)]
-
-
-def _padded(node: Node, width: int) -> list[float | None]:
-    return [*node.numbers(width), *[None] * width][:width]
-
-
-def _figures(result: Node) -> Section | None:
-    drawn = tuple(
-        figure for figure in (chart_figure(node) for node in result["charts"].nodes(MOST_CHARTS)) if figure is not None
+def _times(result: Reproduction) -> document.Table:
+    columns: Forms = {"unit": str, "seconds": lambda seconds: fixed(seconds, 1)}
+    return document.Table.of(
+        "unit-times", "Seconds of every unit", columns, list(result.timing.units.items()), folded=True
     )
-    return Section("figures", "Figures", drawn) if drawn else None
 
 
-def _findings(result: Node) -> Section | None:
-    said = tuple(node.text() for node in result["findings"].nodes(MOST_FINDINGS) if node.text())
-    return Section("findings", "What was found", (Notes(said),)) if said else None
-
-
-def _units(result: Node) -> Section | None:
-    rows = tuple(
-        (Cell(key), Cell(fixed(node.number(), 1), node.number()))
-        for key, node in result["seconds"]["units"].items()[:MOST_UNITS]
-    )
-    if not rows:
-        return None
-    table = Table("unit-times", "Seconds of every unit", (Column("unit", numeric=False), Column("seconds")), rows, True)
-    return Section("units", "Units of work", (table,))
-
-
-def _anchor(node: Node) -> str:
-    text = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in node["name"].text("table"))
-    return f"{text[:60]}-table"
+def _colour(series: int) -> str:
+    return f"s{series % COLOURS}"

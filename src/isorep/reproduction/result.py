@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from .._version import __version__
 from ..results import Written, aligned, plain
@@ -47,6 +47,8 @@ class Reproduction(Written):
         Where config, metrics, table, units and figures lie.
     """
 
+    schema: ClassVar[str] = SCHEMA
+    page_by: ClassVar[str] = "reproduction.page:page"
     experiment: str
     title: str
     paper: str

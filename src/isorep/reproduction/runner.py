@@ -156,12 +156,13 @@ def _extra_versions(experiment: Experiment) -> dict[str, str]:
 
 
 def _write(ledger: Ledger, result: Reproduction) -> None:
-    from ..report.svg_files import figure_files
+    from ..report.svg_files import svg_file
+    from .page import figure_of
 
     ledger.write("metrics.json", result.to_json())
     ledger.write("table.txt", f"{result}\n")
-    for name, text in figure_files(result.to_dict()).items():
-        ledger.write(f"figures/{name}.svg", text)
+    for chart in result.summary.charts:
+        ledger.write(f"figures/{chart.name}.svg", svg_file(figure_of(chart)))
 
 
 CONFIG = "config.json"
