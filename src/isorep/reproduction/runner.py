@@ -107,7 +107,7 @@ def reproduce(
 
 
 def _do(experiment: Experiment, unit: Unit, run: Run) -> dict[str, Any]:
-    """One unit; a resumed run reads the same six digits from its file."""
+    """One unit, as plain data: a resumed run reads the same numbers from its file."""
     began = time.perf_counter()
     outcome = plain(experiment.run(unit, run))
     seconds = time.perf_counter() - began
