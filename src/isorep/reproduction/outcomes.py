@@ -391,3 +391,40 @@ def cloud(points: Iterable[Sequence[float]], name: str, series: int, labels: Seq
     """Dots without a line."""
     at = tuple((float(x), float(y)) for x, y in points)
     return Line(name, at, ("",) * len(at) if labels is None else tuple(labels), series, dotted=True)
+
+
+def exceeds(
+    text: str, measure: str, value: Value, *, than: float = 0.0, published: str = "", form: str = ".2f±"
+) -> Claim:
+    """A claim that a value, such as a difference, lies above ``than``: with its whole interval, and not at its end."""
+    low, high = value.ends
+    holds = None if low is None or high is None else True if low > than else False if high <= than else None
+    return Claim(
+        text, f"{measure} {format(value, form)}", f"above {format(Value(than), form.rstrip('±'))}", published, holds
+    )
+
+
+def conjunction(text: str, parts: Sequence[Claim], published: str = "") -> Claim:
+    """A claim that holds where all of its parts do, and does not hold where one of them does not."""
+    known = [part.holds for part in parts]
+    holds = False if False in known else None if None in known else True
+    rules = dict.fromkeys(part.rule for part in parts)
+    return Claim(text, ", ".join(part.measure for part in parts), ", ".join(rules), published, holds)
+
+
+def seeds_from(*entropy: int, count: int) -> list[int]:
+    """Seeds of so many trainings, the same for the same numbers."""
+    return [int(seed) for seed in np.random.SeedSequence(entropy).generate_state(count)]
+
+
+def adam_recipe(preset: Any, steps: int) -> Any:
+    """The recipe of a preset with ``batch``, ``learning_rate`` and ``schedule``: Adam, its loss recorded 20 times."""
+    from ..models import Group, Recipe, Schedule
+
+    return Recipe(
+        steps=steps,
+        batch=preset.batch,
+        groups=Group("adam", preset.learning_rate),
+        schedule=Schedule(preset.schedule),
+        record_every=max(steps // 20, 1),
+    )
