@@ -26,7 +26,7 @@ from ..alignment import Identity, Linear, Rigid, SignedPermutation
 from ..alignment.base import Aligner
 from ..representation import Array
 from ..resampling import Value
-from .experiment import Claim, Line, Row, Table
+from .experiment import Claim, Line, Mark, Row, Table
 
 FORMS = ("2L+L2", "L+L2")
 _DRAWS = 2000
@@ -428,3 +428,15 @@ def adam_recipe(preset: Any, steps: int) -> Any:
         schedule=Schedule(preset.schedule),
         record_every=max(steps // 20, 1),
     )
+
+
+def linear_gain(pair: Mapping[str, Any]) -> float | None:
+    """Held-out R² of f that a linear map explains above the better of no map and shuffled rows; below −1 is −1."""
+    linear, *others = (taken(pair, key) for key in ("f.linear", "f.identity", "f_shuffled"))
+    return None if linear is None or None in others else max(linear, LOWEST) - max(*others, LOWEST)
+
+
+def mark(name: str, mean: float, error: float | None, series: int, bound: float | None = None) -> Mark:
+    """A row of a chart: a mean of what is not below zero, give or take its standard error."""
+    low, high = (None, None) if error is None else (max(mean - error, 0.0), mean + error)
+    return Mark(name, mean, low, high, bound, series)

@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import InputError
 from ..resampling import Value
 from .experiment import Chart, Claim, Line, Outcome, Summary, Table
-from .outcomes import LOWEST, RUNGS, Setting, claim, cloud, concluded, conjunction, exceeds, line, table, taken
+from .outcomes import RUNGS, Setting, claim, cloud, concluded, conjunction, exceeds, line, linear_gain, table
 from .words import ESTIMATORS, Preset
 
 DIFFERENT = 0.5
@@ -55,7 +55,7 @@ def claims(every: list[Setting], sweep: list[Setting], preset: Preset) -> tuple[
         exceeds(
             "a linear map of contexts explains more than no map and than shuffled contexts",
             f"{where} the linear map above the better of the two",
-            head.mean(_gain),
+            head.mean(linear_gain),
         ),
         conjunction("words nearly coincide, too", [coincide(f"{where} a linear map", head.mean("g.linear"))]),
     ]
@@ -220,9 +220,3 @@ def _name(setting: Setting) -> str:
 
 def _bands(setting: Setting) -> list[str]:
     return [f"ranks {start + 1} to {stop}" for start, stop in setting.bands]
-
-
-def _gain(pair: Mapping[str, Any]) -> float | None:
-    """What a linear map explains of contexts above the better of no map and shuffled contexts."""
-    linear, *others = (taken(pair, key) for key in ("f.linear", "f.identity", "f_shuffled"))
-    return None if linear is None or None in others else max(linear, LOWEST) - max(*others, LOWEST)
