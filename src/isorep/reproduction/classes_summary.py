@@ -7,12 +7,23 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from ..resampling import Value
 from .classes import TASKS, Preset
-from .experiment import Chart, Claim, Outcome, Summary, Table
-from .outcomes import RUNGS, Setting, claim, cloud, concluded, conjunction, exceeds, line, linear_gain, mark, table
+from .experiment import Chart, Claim, Mark, Outcome, Summary, Table
+from .outcomes import (
+    RUNGS,
+    Setting,
+    claim,
+    cloud,
+    concluded,
+    conjunction,
+    exceeds,
+    line,
+    linear_gain,
+    mark,
+    mean_of,
+    table,
+)
 
 APART = 0.05
 """A difference of mean correlations from which settings are told apart."""
@@ -95,7 +106,7 @@ def claims(simulated: list[Setting], sweeps: Sweeps, preset: Preset) -> tuple[Cl
     for task in dict.fromkeys(task for task, _ in sweeps):
         settings = list(dict.fromkeys([*sweeps[task, "classes"], *sweeps[task, "dimension"]]))
         few, enough = (
-            _over_settings([each for each in settings if _enough(each) is wanted]) for wanted in (False, True)
+            mean_of(each.mean("least").mean for each in settings if _enough(each) is wanted) for wanted in (False, True)
         )
         if few.mean is not None and enough.mean is not None:
             made.append(
@@ -269,13 +280,10 @@ def _clouds(head: Setting) -> list[Chart]:
 
 
 def _starts(simulated: list[Setting]) -> Chart:
-    marks = []
+    marks: list[Mark] = []
     for series, each in enumerate(simulated, start=1):
         for value, words in zip(_by_optimum(each, simulated), ("both at the least loss", "not both"), strict=True):
-            if value.mean is None:
-                continue
-            chance = each.mean("cca_shuffled").mean
-            marks.append(mark(f"start {each.start:g}: {words}", value.mean, value.error, series, chance))
+            marks += mark(f"start {each.start:g}: {words}", value, series, each.mean("cca_shuffled").mean)
     return Chart(
         "starts",
         "Agreement by start, and by whether both models reached the least loss",
@@ -307,14 +315,6 @@ def _axis(by: str, preset: Preset) -> tuple[str, str]:
 def _enough(setting: Setting) -> bool:
     """Whether there is a class more than dimensions."""
     return int(setting.classes) > int(setting.dimension)
-
-
-def _over_settings(settings: list[Setting]) -> Value:
-    """Mean and standard error over settings of the least canonical correlation."""
-    means = [each.mean("least").mean for each in settings]
-    known = [value for value in means if value is not None]
-    error = float(np.std(known, ddof=1) / np.sqrt(len(known))) if len(known) > 1 else None
-    return Value(float(np.mean(known)) if known else None, error)
 
 
 def _reached(setting: Setting, simulated: list[Setting]) -> list[bool]:
