@@ -430,7 +430,7 @@ def adam_recipe(preset: Any, steps: int) -> Any:
     )
 
 
-def linear_gain(pair: Mapping[str, Any]) -> float | None:
+def r2_gain(pair: Mapping[str, Any]) -> float | None:
     """Held-out R² of f that a linear map explains above the better of no map and shuffled rows; below −1 is −1."""
     linear, *others = (taken(pair, key) for key in ("f.linear", "f.identity", "f_shuffled"))
     return None if linear is None or None in others else max(linear, LOWEST) - max(*others, LOWEST)
