@@ -1,4 +1,4 @@
-"""The contrastive experiment: end to end through the command, resumed within a unit, measured and read by rule."""
+"""The contrastive experiment: end to end through the command, resumed within a unit, measured and judged by claims."""
 
 import io
 import json
@@ -14,8 +14,8 @@ torch = pytest.importorskip("torch")
 
 from isorep import InputError  # noqa: E402
 from isorep.cli.main import run  # noqa: E402
-from isorep.reproduction import experiment_named, reproduce, runner  # noqa: E402
-from isorep.reproduction.contrastive import (  # noqa: E402  # noqa: E402  # noqa: E402  # noqa: E402
+from isorep.reproduction import reproduce, runner  # noqa: E402
+from isorep.reproduction.contrastive import (  # noqa: E402
     EXPERIMENT,
     SCALES,
     Preset,
@@ -201,8 +201,6 @@ def test_the_effective_dimension_counts_directions_by_their_variance(rng):
 def test_trends_over_pairs():
     rising = trend(np.array([[0.1, 0.2, 0.5], [0.2, 0.25, 0.55], [0.1, 0.3, 0.5]]))
     assert rising.grows is True
-    assert rising.steady
-    assert rising.largest == 2
     assert rising.correlation.mean == pytest.approx(1)
     assert rising.difference.mean == pytest.approx((0.4 + 0.35 + 0.4) / 3)
     falling = trend(np.array([[0.5, 0.1], [0.6, 0.2], [0.5, 0.15]]))
@@ -210,83 +208,89 @@ def test_trends_over_pairs():
     assert falling.correlation is None
     unclear = trend(np.array([[0.5, 0.9, 0.6], [0.5, 0.8, 0.3]]))
     assert unclear.grows is None
-    assert unclear.largest == 1
-    assert not unclear.steady
     assert trend(np.array([[0.1, 0.9]])).grows is None, "one pair shows nothing"
     assert trend(np.ones((3, 1))) is None
     assert trend(np.ones((2, 3))).correlation.mean == 0
     # Student's t with two degrees of freedom reaches 4.303 standard errors
     found = estimate(np.array([1.0, 2.0, 3.0]))
-    assert found.high == pytest.approx(2 + 4.302653 / math.sqrt(3), rel=1e-5)
+    assert found.interval.high == pytest.approx(2 + 4.302653 / math.sqrt(3), rel=1e-5)
 
 
-def _step(step, cca, r2=0.9, pixels=0.3):
+def step(number, cca, r2=0.9, pixels=0.3):
     shares = {"signed_permutation": r2 - 0.2, "rigid": r2 - 0.1, "linear": r2}
     rungs = {name: {"error": 0.1, "low": 0.09, "high": 0.11, "null": 0.3, "below_null": True} for name in shares}
     side = {
         "cca": cca, "chance": 0.1, "svcca": cca, "kept": 9.0, "dimension": 4.0, "r2": shares, "ladder": rungs,
         "pixels": {"cca": pixels, "r2": 0.2},
     }  # fmt: skip
-    return {"step": step, "loss": 5.0 - step / 400, "f": side, "g": side}
+    return {"step": number, "loss": 5.0 - number / 400, "f": side, "g": side}
 
 
-def _outcomes(small, narrow, untrained=0.3, narrow_untrained=0.3, final=0.6):
-    found = {}
-    for pair in range(3):
-        jitter = 0.002 * pair
-        common = {"pair": pair, "source": "CIFAR-10", "note": "", "training": [3.0, 3.1]}
-        base = [_step(0, untrained), _step(100, 0.5), _step(800, final + jitter)]
-        found[f"b{pair}"] = {**common, "sweep": "base", "width": 256, "images": 50_000, "steps": base}
-        few = [_step(0, untrained), _step(800, small - jitter)]
-        found[f"i{pair}"] = {**common, "sweep": "images", "width": 256, "images": 500, "steps": few}
-        thin = [_step(0, narrow_untrained), _step(800, narrow - jitter)]
-        found[f"w{pair}"] = {**common, "sweep": "width", "width": 64, "images": 50_000, "steps": thin}
-    found["projections"] = {"sweep": "projections", "pairs": [_step(0, 0.25)] * 3}
+def outcomes(
+    small=0.4, narrow=0.5, start=0.3, narrow_start=0.3, end=0.6, pixels=0.3, projected=0.25, pairs=3, jitter=0.002
+):
+    """Pairs of the base setting, of few images and of a narrow network, and random projections."""
+    found = {"projections": {"sweep": "projections", "pairs": [step(0, projected)] * pairs}}
+    for pair in range(pairs):
+        common = {"pair": pair, "width": 256, "images": 50_000}
+        settings = {
+            "base": (start, end + jitter * pair, {}),
+            "images": (start, small and small - jitter * pair, {"images": 500}),
+            "width": (narrow_start, narrow - jitter * pair, {"width": 64}),
+        }
+        for sweep, (first, last, more) in settings.items():
+            steps = [step(0, first), step(800, last, pixels=pixels)]
+            found[f"{sweep}-{pair}"] = common | more | {"sweep": sweep, "steps": steps}
     return found
 
 
+def summary(without=(), **numbers):
+    kept = {key: each for key, each in outcomes(**numbers).items() if each["sweep"] not in without}
+    return EXPERIMENT.summarise(SCALES["laptop"], kept)
+
+
 @pytest.mark.parametrize(
-    ("numbers", "reached", "words"),
+    ("place", "holds", "fails", "undecided"),
     [
-        ({"small": 0.4, "narrow": 0.5}, True, "grows with training, data and width, as published"),
-        ({"small": 0.8, "narrow": 0.5}, None, "those with training and width are seen"),
-        ({"small": 0.8, "narrow": 0.9}, None, "that with training is seen"),
-        ({"small": 0.8, "narrow": 0.9, "untrained": 0.7}, False, "None of the three"),
+        (0, {}, {"small": 0.8}, {"small": 0.6}),
+        (1, {}, {"start": 0.7}, {"start": 0.6}),
+        (2, {}, {"small": 0.8}, {"small": 0.6}),
+        (2, {}, {"small": 0.61, "jitter": 0.0}, {"small": None}),
+        (3, {}, {"narrow": 0.9}, {"narrow": 0.601}),
+        (4, {}, {"narrow_start": 0.1}, {"narrow_start": 0.2}),
+        (5, {}, {"pixels": 0.7}, {"pixels": 0.602}),
+        (5, {}, {"projected": 0.7}, {"projected": 0.602}),
     ],
 )
-def test_the_verdict_follows_the_numbers(numbers, reached, words):
-    summary = experiment_named("contrastive").summarise(SCALES["laptop"], _outcomes(**numbers))
-    assert summary.reached is reached
-    assert words in summary.verdict
-    claims = {row.name: row for row in summary.tables[0].rows}
-    data = claims["mean CCA of f with data"]
-    assert data.values[0] == (1 if numbers["small"] < 0.6 else -1)
-    assert data.published[0] == 1
-    assert data.values[3] == pytest.approx(0.6 - numbers["small"] + 0.004)
+def test_a_claim_holds_fails_or_is_undecided(place, holds, fails, undecided):
+    for expected, numbers in ((True, holds), (False, fails), (None, undecided)):
+        found = summary(**numbers)
+        assert found.claims[place].holds is expected, str(found.claims[place])
+        assert found.reached is found.claims[0].holds
 
 
-def test_one_pair_shows_nothing_and_says_so():
-    found = {key: each for key, each in _outcomes(0.4, 0.5).items() if key == "projections" or each["pair"] == 0}
-    summary = experiment_named("contrastive").summarise(SCALES["laptop"], found)
-    assert summary.reached is None
-    assert "One pair has no error bars" in summary.verdict
-    assert all(row.values[0] == 0 for row in summary.tables[0].rows)
+def test_trends_are_set_beside_the_published_ones():
+    for small, grows in ((0.4, 1), (0.8, -1)):
+        rows = {row.name: row for row in summary(small=small).tables[0].rows}
+        data = rows["mean CCA of f with data"]
+        assert (data.values[0], data.published[0]) == (grows, 1)
+        assert data.values[3] == pytest.approx(0.6 - small + 0.004)
 
 
-def test_findings_say_what_is_there_without_training_and_what_width_does_alone():
-    def told(**numbers):
-        summary = experiment_named("contrastive").summarise(
-            SCALES["laptop"], _outcomes(**{"small": 0.4, "narrow": 0.5} | numbers)
-        )
-        return " ".join(summary.findings)
+def test_one_pair_decides_nothing():
+    found = summary(pairs=1)
+    assert {each.holds for each in found.claims} == {None}
+    assert all(row.values[0] == 0 for row in found.tables[0].rows)
 
-    assert "Training accounts for 50% and 50%" in told()
-    assert "What training adds grows with width for f and g" in told()
-    assert "is not shown to grow with width" in told(narrow_untrained=0.2), "untrained networks grow as much"
-    assert "no more alike" not in told()
-    assert "two trained g are no more alike than one and the principal components" in told(final=0.29, untrained=0.1)
-    assert "does not grow at every place" in told(final=0.45)
-    assert "has not converged" in told()
+
+def test_a_part_that_was_not_run_makes_no_claim():
+    found = summary(without=("width", "projections"))
+    assert found.reached is None, "a trend that was not measured may be there"
+    assert [each.text for each in found.claims if "wid" in each.text] == [found.claims[0].text]
+    assert not any("projections" in each.measure for each in found.claims)
+    assert not any("projections" in row.name for table in found.tables for row in table.rows)
+    nothing = summary(without=("base", "images", "width"))
+    assert (nothing.reached, nothing.claims, nothing.tables) == (None, (), ())
 
 
 def test_the_paper_scale_is_the_published_protocol():

@@ -1,4 +1,4 @@
-"""Word embeddings from two trainings: end to end through the command, resumed, and read by rule."""
+"""Word embeddings from two trainings: end to end through the command, resumed, and judged by claims."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import pytest
 
 import isorep
 from isorep.datasets import Document
-from isorep.reproduction import experiment_named, reproduce, runner
+from isorep.reproduction import reproduce, runner
 from isorep.reproduction.outcomes import explained
 from isorep.reproduction.words import EXPERIMENT, SCALES, Preset, _transposed, bands, examples, words_of
 
@@ -70,7 +70,7 @@ def test_a_smoke_run_of_the_standard_library_is_measured_and_drawn(smoke):
         assert pair["f"]["linear"] > pair["f_shuffled"] + 0.1
         assert len(pair["bands"]) == 2
     assert "the" in unit["picture"]["words"]
-    for words in ("verdict: In 2 dimensions", unit["corpus"]["digest"], "published: Roeder"):
+    for words in ("claim: ", "in 2 dimensions", unit["corpus"]["digest"], "published: Roeder"):
         assert words in out
     html = (folder / "page.html").read_text()
     for name in ("contexts-before", "contexts-after", "words-first", "words-second", "words-mapped", "bands"):
@@ -157,51 +157,67 @@ def test_the_map_of_contexts_gives_the_map_of_words(rng):
     assert explained(g @ _transposed(f, other_f), other_g) == pytest.approx(1)
 
 
-def _outcomes(identity, linear, rare=0.5, digest="d"):
-    """A setting with three models whose pairs all have these numbers."""
-    rungs = {"identity": identity, "permutation": 0.4, "rigid": 0.6, "linear": linear}
-    pair = {
-        "f": rungs, "g": rungs, "f_shuffled": -0.01, "g_shuffled": -0.02, "cca": 0.9, "cca_g": 0.8,
-        "bands": [0.9, rare], "head": 0.9, "transposed": 0.8,
-    }  # fmt: skip
-    model = {
-        "seed": 0,
-        "loss": 4.0,
-        "ended": "done",
-        "rank": 2,
-        "diverse": True,
-        "condition": 1.5,
-        "weighted_condition": 2,
-    }
-    corpus = {"digest": digest, "source": "here", "words": 10, "different_words": 5, "covered": 1.0, "rarest": 1}
+def outcomes(identity=-1.2, linear=0.97, words=0.95, diverse=True, estimators=("softmax", "nce")):
+    """Three models in 2 and 8 dimensions; a measure is a number for all pairs, or one number for each."""
+
+    def each(values, place):
+        return values[place] if isinstance(values, tuple) else values
+
+    def pair(place):
+        rungs = {"permutation": 0.4, "rigid": 0.6}
+        return {
+            "first": place // 2, "second": 1 + (place + 1) // 2, "cca": 0.9, "cca_g": 0.8, "bands": [0.9, 0.5],
+            "f": rungs | {"identity": each(identity, place), "linear": each(linear, place)}, "f_shuffled": -0.01,
+            "g": rungs | {"identity": -0.5, "linear": each(words, place)}, "g_shuffled": -0.02,
+            "head": 0.9, "transposed": 0.8,
+        }  # fmt: skip
+
+    corpus = {"digest": "d1", "source": "here", "words": 10, "different_words": 5, "covered": 0.75, "rarest": 1}
     return {
-        f"softmax-dimension-{dimension}": {
-            "estimator": "softmax", "dimension": dimension, "corpus": corpus, "unigram": 5.0, "models": [model] * 3,
-            "bands": [[0, 50], [50, 100]],
-            "pairs": [{"first": i, "second": j} | pair for i, j in ((0, 1), (0, 2), (1, 2))],
+        f"{estimator}-{dimension}": {
+            "estimator": estimator, "dimension": dimension, "corpus": corpus, "unigram": 5.0,
+            "models": [{"loss": 4.0, "diverse": diverse, "condition": 1.5}] * 3, "bands": [[0, 50], [50, 100]],
+            "pairs": [pair(place) for place in range(3)],
         }
-        for dimension in (2, 8)
+        for estimator, dimension in (("softmax", 2), ("softmax", 8), ("nce", 2))
+        if estimator in estimators
     }  # fmt: skip
+
+
+def claims(**numbers):
+    return EXPERIMENT.summarise(SCALES["laptop"], outcomes(**numbers)).claims
 
 
 @pytest.mark.parametrize(
-    ("identity", "linear", "reached", "words"),
+    ("place", "holds", "fails", "undecided"),
     [
-        (-1.2, 0.97, True, "contexts of two trainings differ before and nearly coincide after"),
-        (-1.2, 0.6, None, "do not quite coincide"),
-        (0.96, 0.97, None, "hardly differ"),
-        (0.1, -0.2, False, "do not quite coincide"),
+        (0, {}, {"linear": 0.6}, {"linear": (0.6, 0.99, 0.99)}),
+        (0, {"identity": 0.4}, {"identity": 0.96}, {"identity": (0.1, 0.9, 0.5)}),
+        (1, {"linear": 0.3}, {"identity": 0.97}, {"identity": (0.99, 0.5, 0.9)}),
+        (2, {}, {"words": 0.5}, {"words": None}),
+        (3, {}, {"linear": 0.6}, {"linear": (0.6, 0.99, 0.99)}),
+        (4, {}, {"linear": 0.6}, {"linear": None}),
+        (5, {}, {"diverse": False}, None),
     ],
 )
-def test_the_verdict_follows_the_numbers(identity, linear, reached, words):
-    summary = experiment_named("words").summarise(SCALES["laptop"], _outcomes(identity, linear))
-    assert summary.reached is reached
-    assert words in summary.verdict
+def test_a_claim_holds_fails_or_is_undecided(place, holds, fails, undecided):
+    for expected, numbers in ((True, holds), (False, fails), (None, undecided)):
+        if numbers is not None:
+            found = claims(**numbers)[place]
+            assert found.holds is expected, str(found)
 
 
-@pytest.mark.parametrize(
-    ("rare", "words"), [(0.5, "(less)"), (0.95, "(more)"), (0.9, "no difference beyond the errors")]
-)
-def test_rare_words_are_set_beside_frequent_ones(rare, words):
-    summary = experiment_named("words").summarise(SCALES["laptop"], _outcomes(-1.0, 0.97, rare))
-    assert any("Of rare words (ranks 51 to 100)" in each and words in each for each in summary.findings)
+def test_a_part_that_was_not_run_makes_no_claim_and_constants_decide_nothing():
+    assert len(claims()) == 6
+    assert not any("estimator" in each.text for each in claims(estimators=("softmax",)))
+    assert {each.holds for each in claims(identity=None, linear=None, words=None)[:5]} == {None}
+    summary = EXPERIMENT.summarise(SCALES["laptop"], {})
+    assert (summary.reached, summary.claims, summary.tables) == (None, (), ())
+
+
+def test_the_verdict_is_the_first_claim_and_the_text_is_a_row():
+    summary = EXPERIMENT.summarise(SCALES["laptop"], outcomes())
+    assert summary.reached is True
+    assert "no map −1.00 ± 0.00, of a linear map 0.97 ± 0.00; asked: at most 0.50, at least 0.90" in summary.verdict
+    row = summary.tables[-1].rows[0]
+    assert (row.name, row.values) == ("here, digest d1", (10, 5, 0.75, 1))

@@ -1,16 +1,8 @@
-"""The 18-class simulation of Roeder, Metz and Kingma (2021): two classifiers agree up to a linear map.
+"""Linear identifiability of classifiers (section 5.1 of Roeder, Metz and Kingma 2021): 18 classes by angle.
 
-And what becomes of it with fewer classes than the condition on their diversity asks for.
-
-The two tasks: labels by angle, as published, and probabilities that a network of the same family gives.
-
-What is measured of trained classifiers: how far two agree, in all of f and in the part that the head reads.
-
-How large each scale is: all that the text leaves open is a setting.
-
-What the paper says about this experiment, and what its text leaves open.
-
-The units of work: all seeds of one setting, trained as one program.
+Two trainings agree up to a linear map; with fewer classes than the condition on diversity asks for they need not. Each
+unit trains all seeds of one setting and measures how far two agree, in all of f and in the part that the head reads.
+Labels are by angle, as published, or probabilities that a network of the same family gives.
 """
 
 from __future__ import annotations
@@ -27,233 +19,17 @@ from ..heads import diversity, head_map
 from ..representation import Array
 from ..similarity import cca
 from .experiment import Experiment, Outcome, Plan, Run, Unit
-from .outcomes import all_pairs, explained, folds_of, held_out, ladder, threads
+from .outcomes import adam_recipe, all_pairs, explained, folds_of, held_out, ladder, seeds_from, threads
 
 SPREAD = 3.0
 """Standard deviation of both inputs; networks see them divided by it."""
 TASKS = {"angle": "labels by angle", "taught": "taught probabilities"}
 _FEATURES, _FREQUENCY, _SHARPNESS = 64, 1.5, 2.0
-
-
-@dataclass(frozen=True, eq=False)
-class Examples:
-    """Inputs, probabilities of the classes, and the class itself (the likeliest one), to train on and to measure on."""
-
-    inputs: Array
-    wanted: Array
-    test_inputs: Array
-    test_wanted: Array
-
-    @property
-    def labels(self) -> Array:
-        """The likeliest class of every test example."""
-        return np.asarray(self.test_wanted.argmax(1))
-
-    @property
-    def floor(self) -> float:
-        """The entropy of the test labels: no loss is below it."""
-        log = np.log(np.maximum(self.test_wanted, 1e-30))
-        return float(-(self.test_wanted * log).sum(1).mean())
-
-
-def examples(task: str, classes: int, dimension: int, preset: Preset, seed: int) -> Examples:
-    """The examples of a task; inputs are the same for all settings."""
-    rng = np.random.default_rng([seed, 29])
-    points = rng.normal(0, SPREAD, (preset.rows + preset.test_rows, 2))
-    inputs = points / SPREAD
-    wanted = by_angle(points, classes) if task == "angle" else taught(inputs, classes, dimension, seed)
-    parts = [each.astype(np.float32) for each in (inputs, wanted)]
-    return Examples(parts[0][: preset.rows], parts[1][: preset.rows], parts[0][preset.rows :], parts[1][preset.rows :])
-
-
-def by_angle(points: Array, classes: int) -> Array:
-    """The class is the sector of the plane in which a point lies: rows with a single 1."""
-    turn = np.arctan2(points[:, 1], points[:, 0]) / (2 * np.pi) % 1.0
-    return np.asarray(np.eye(classes)[np.minimum((classes * turn).astype(int), classes - 1)])
-
-
-def taught(inputs: Array, classes: int, dimension: int, seed: int) -> Array:
-    """Probabilities softmax(f(x)·g(y)) of a teacher: smooth random f of unit variance, and normal g.
-
-    The teacher's f depends on the dimension alone, and more classes are added to the same ones: a sweep over classes
-    changes nothing else.
-    """
-    rng = np.random.default_rng([seed, 31, dimension])
-    waves = rng.normal(0, _FREQUENCY, (2, _FEATURES)), rng.uniform(0, 2 * np.pi, _FEATURES)
-    mixing = rng.normal(size=(_FEATURES, dimension))
-    found = np.cos(inputs @ waves[0] + waves[1]) @ mixing
-    found = (found - found.mean(0)) / found.std(0)
-    vectors = np.random.default_rng([seed, 37, dimension]).normal(size=(classes, dimension))
-    logits = found @ vectors.T * (_SHARPNESS / np.sqrt(dimension))
-    odds = np.exp(logits - logits.max(1, keepdims=True))
-    return np.asarray(odds / odds.sum(1, keepdims=True))
-
-
 _FOLDS = 5
 _SHUFFLES = 20
 _SHOWN = 300
 TINY = 1e-9
 """Directions of less than this share of the largest spread are none."""
-
-
-@dataclass(frozen=True, eq=False)
-class Side:
-    """One trained classifier on the test rows: f, g centred over classes, its loss, and its diversity."""
-
-    f: Array
-    g: Array
-    loss: float
-    accuracy: float
-    found: Any
-
-    @property
-    def span(self) -> Array:
-        """An orthonormal basis of the directions that differences of g have: what the head reads of f."""
-        return _span(self.g)
-
-    @property
-    def outside(self) -> Array:
-        """A basis of all other directions; none where the classes are diverse."""
-        basis = self.span
-        return np.asarray(np.linalg.svd(basis, full_matrices=True)[0][:, basis.shape[1] :])
-
-
-def measure(trained: list[Any], given: Examples, seed: int) -> dict[str, Any]:
-    """All models, and every pair of them."""
-    sides = [_side(each, given) for each in trained]
-    return {
-        "models": [_model_facts(side) for side in sides],
-        "pairs": [
-            {"first": first, "second": second} | _pair(sides[first], sides[second], seed)
-            for first, second in all_pairs(len(sides))
-        ],
-    }
-
-
-def curve(trained: list[Any], seed: int) -> list[dict[str, Any]]:
-    """Every pair over training: canonical correlations of f on examples, of g on classes and of shuffled examples.
-
-    And R² of the map from the two heads alone, and of a held-out regression.
-    """
-    kept = [dict(each.history.evaluations) for each in trained]
-    points = []
-    for step in kept[0]:
-        if not all(step in each for each in kept):
-            continue
-        f, g = ([np.array(each[step][name]) for each in kept] for name in ("f", "g"))
-        pairs = [
-            {
-                "first": i,
-                "second": j,
-                "f": _correlation(f[i], f[j]),
-                "g": _correlation(g[i], g[j]),
-                "shuffled": _shuffled(f[i], f[j], seed, 1),
-                "head": _by_heads(f[i], f[j], g[i], g[j]),
-                "regression": explained(held_out(f[i], f[j], folds_of(len(f[i]), _FOLDS, seed)), f[j]),
-            }
-            for i, j in all_pairs(len(kept))
-        ]
-        points.append({"step": int(step), "pairs": pairs})
-    return points
-
-
-def cloud(trained: list[Any], given: Examples) -> dict[str, Any]:
-    """The f of the first two models on some test rows, and the first mapped onto the second by the best linear map."""
-    first, second = (_side(each, given).f for each in trained[:2])
-    fitted = Linear().fit(first[_SHOWN:], second[_SHOWN:]) if len(first) > 2 * _SHOWN else Linear().fit(first, second)
-    rows = slice(0, _SHOWN)
-    return {
-        "labels": given.labels[rows].tolist(),
-        "first": first[rows],
-        "second": second[rows],
-        "mapped": fitted.transform(first[rows]),
-    }
-
-
-def _side(trained: Any, given: Examples) -> Side:
-    import torch
-
-    module = trained.module
-    with torch.no_grad():
-        inputs = torch.from_numpy(given.test_inputs)
-        f = module.represent(inputs).double().numpy()
-        log = torch.log_softmax(module(inputs), dim=-1).double().numpy()
-        g = module.embeddings.double().numpy()
-    loss = float(-(given.test_wanted * log).sum(1).mean())
-    return Side(f, g - g.mean(0), loss, float((log.argmax(1) == given.labels).mean()), trained)
-
-
-def _span(g: Array) -> Array:
-    _, sizes, directions = np.linalg.svd(g - g.mean(0), full_matrices=False)
-    return np.asarray(directions[sizes > TINY * sizes[0]].T)
-
-
-def _model_facts(side: Side) -> dict[str, Any]:
-    found = diversity(side.g).classes
-    return {
-        "seed": side.found.seed,
-        "loss": side.loss,
-        "accuracy": side.accuracy,
-        "ended": side.found.ended,
-        "rank": found.rank,
-        "diverse": found.diverse,
-        "condition": found.condition,
-    }
-
-
-def _pair(source: Side, target: Side, seed: int) -> dict[str, Any]:
-    folds = folds_of(len(source.f), _FOLDS, seed)
-    whole = cca(source.f, target.f)
-    shuffled = np.random.default_rng([seed, 47]).permutation(len(source.f))
-    within = source.f @ source.span, target.f @ target.span
-    return {
-        "cca": whole.value,
-        "least": float(min(whole.details["correlations"])),
-        "cca_g": _correlation(source.g, target.g),
-        "cca_shuffled": _shuffled(source.f, target.f, seed, _SHUFFLES),
-        "cca_g_shuffled": _shuffled(source.g, target.g, seed, _SHUFFLES),
-        "f": ladder(source.f, target.f, folds),
-        "f_shuffled": explained(held_out(source.f[shuffled], target.f, folds), target.f),
-        "g": _classes(source.g, target.g),
-        "cca_within": _correlation(*within),
-        "within": explained(held_out(*within, folds), within[1]),
-        "outside": _outside(source, target, folds),
-        "logits": explained(source.f @ source.g.T, target.f @ target.g.T),
-        "head": _by_heads(source.f, target.f, source.g, target.g),
-    }
-
-
-def _outside(source: Side, target: Side, folds: Array) -> float | None:
-    """How well all of the source's f predicts the target's where the target's head does not look."""
-    if target.outside.shape[1] == 0:
-        return None
-    unread = target.f @ target.outside
-    return explained(held_out(source.f, unread, folds), unread)
-
-
-def _by_heads(f: Array, other_f: Array, g: Array, other_g: Array) -> float:
-    """R² of the map that two heads predict, in the span of the target's head: nothing was fitted to f."""
-    basis = _span(other_g)
-    return explained(head_map(g, other_g).transform(f) @ basis, other_f @ basis)
-
-
-def _classes(source: Array, target: Array) -> dict[str, float] | None:
-    """Rungs for g, each class by a map fitted to the others; none where others are too few to fit one."""
-    if len(source) < source.shape[1] + 3:
-        return None
-    return ladder(source, target, np.arange(len(source)))
-
-
-def _correlation(x: Array, y: Array) -> float:
-    """Mean canonical correlation; nothing can be said of constants, or of two rows, which always agree."""
-    if len(x) < 3 or min(x.std(0).max(), y.std(0).max()) <= 0:
-        return float("nan")
-    return float(cca(x, y).value)
-
-
-def _shuffled(x: Array, y: Array, seed: int, times: int) -> float:
-    rng = np.random.default_rng([seed, 53])
-    return float(np.mean([_correlation(rng.permutation(x), y) for _ in range(times)]))
 
 
 @dataclass(frozen=True)
@@ -346,31 +122,19 @@ SCALES = {
     ),
 }
 
-PAPER = (
-    "Roeder, Metz and Kingma, On linear identifiability of learned representations, ICML 2021, section 5.1 and Figure 2"
-)
-
-LEFT_OPEN = (
-    "The text at hand prints no numbers for Figure 2 and leaves out widths, learning rate, batch and steps; they are "
-    "settings of the preset. Published are the data (two normal inputs of standard deviation 3, 18 classes by angle), "
-    "two dimensions, and that the mean canonical correlation rises to its maximum over training."
-)
-
 
 def plan(preset: Preset, data: Path | None) -> Plan:
     """The published simulation from every start, and the sweeps over classes and dimensions on every task."""
     _check(preset)
-    units = {}
-    for start in preset.starts:
-        unit = _unit("angle", preset.classes, preset.dimension, start, published=True)
-        units[unit.key] = unit
-    for task in preset.tasks:
-        settings = [(classes, preset.fixed_dimension) for classes in preset.sweep_classes]
-        settings += [(preset.fixed_classes, dimension) for dimension in preset.sweep_dimensions]
-        for classes, dimension in settings:
-            unit = _unit(task, classes, dimension, preset.starts[0], published=False)
-            units[unit.key] = unit
-    return Plan(tuple(units.values()))
+    units = [_unit("angle", preset.classes, preset.dimension, start, published=True) for start in preset.starts]
+    settings = [(classes, preset.fixed_dimension) for classes in preset.sweep_classes]
+    settings += [(preset.fixed_classes, dimension) for dimension in preset.sweep_dimensions]
+    units += [
+        _unit(task, classes, dimension, preset.starts[0], published=False)
+        for task in preset.tasks
+        for classes, dimension in settings
+    ]
+    return Plan(tuple({unit.key: unit for unit in units}.values()))
 
 
 def run_unit(unit: Unit, run: Run) -> Outcome:
@@ -379,9 +143,8 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
     wanted = unit.arguments
     given = examples(wanted["task"], wanted["classes"], wanted["dimension"], preset, run.seed)
     count = preset.seeds if wanted["published"] else preset.sweep_seeds
-    seeds = [int(seed) for seed in np.random.SeedSequence([run.seed, 43]).generate_state(count)]
     with threads(preset.threads):
-        trained = _trained(unit, given, seeds, run)
+        trained = _trained(unit, given, seeds_from(run.seed, 43, count=count), run)
         found: Outcome = {**wanted, "together": trained[0].together, "floor": given.floor}
         found |= measure(trained, given, run.seed)
     if wanted["published"]:
@@ -401,7 +164,7 @@ def followed(step: int, total: int) -> bool:
 def _trained(unit: Unit, given: Examples, seeds: list[int], run: Run) -> list[Any]:
     import torch
 
-    from ..models import EmbeddingClassifier, Group, Recipe, Schedule, label_loss, train_many
+    from ..models import EmbeddingClassifier, label_loss, train_many
 
     preset: Preset = run.preset
     wanted = unit.arguments
@@ -417,13 +180,7 @@ def _trained(unit: Unit, given: Examples, seeds: list[int], run: Run) -> list[An
         ),
         (given.inputs, given.wanted),
         label_loss,
-        Recipe(
-            steps=steps,
-            batch=preset.batch,
-            groups=Group("adam", preset.learning_rate),
-            schedule=Schedule(preset.schedule),
-            record_every=max(steps // 20, 1),
-        ),
+        adam_recipe(preset, steps),
         seeds=seeds,
         evaluate=evaluate if wanted["published"] else None,
         evaluate_every=lambda step: followed(step, steps),
@@ -451,12 +208,217 @@ def _check(preset: Preset) -> None:
         raise InputError("there are at least 2 classes")
 
 
-__all__ = ["EXPERIMENT"]
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Inputs, probabilities of the classes, and the class itself (the likeliest one), to train on and to measure on."""
+
+    inputs: Array
+    wanted: Array
+    test_inputs: Array
+    test_wanted: Array
+
+    @property
+    def labels(self) -> Array:
+        """The likeliest class of every test example."""
+        return np.asarray(self.test_wanted.argmax(1))
+
+    @property
+    def floor(self) -> float:
+        """The entropy of the test labels: no loss is below it."""
+        log = np.log(np.maximum(self.test_wanted, 1e-30))
+        return float(-(self.test_wanted * log).sum(1).mean())
+
+
+def examples(task: str, classes: int, dimension: int, preset: Preset, seed: int) -> Examples:
+    """The examples of a task; inputs are the same for all settings."""
+    rng = np.random.default_rng([seed, 29])
+    points = rng.normal(0, SPREAD, (preset.rows + preset.test_rows, 2))
+    inputs = points / SPREAD
+    wanted = by_angle(points, classes) if task == "angle" else taught(inputs, classes, dimension, seed)
+    parts = [each.astype(np.float32) for each in (inputs, wanted)]
+    return Examples(parts[0][: preset.rows], parts[1][: preset.rows], parts[0][preset.rows :], parts[1][preset.rows :])
+
+
+def by_angle(points: Array, classes: int) -> Array:
+    """The class is the sector of the plane in which a point lies: rows with a single 1."""
+    turn = np.arctan2(points[:, 1], points[:, 0]) / (2 * np.pi) % 1.0
+    return np.asarray(np.eye(classes)[np.minimum((classes * turn).astype(int), classes - 1)])
+
+
+def taught(inputs: Array, classes: int, dimension: int, seed: int) -> Array:
+    """Probabilities softmax(f(x)·g(y)) of a teacher: smooth random f of unit variance, and normal g.
+
+    The teacher's f depends on the dimension alone, and more classes are added to the same ones: a sweep over classes
+    changes nothing else.
+    """
+    rng = np.random.default_rng([seed, 31, dimension])
+    waves = rng.normal(0, _FREQUENCY, (2, _FEATURES)), rng.uniform(0, 2 * np.pi, _FEATURES)
+    mixing = rng.normal(size=(_FEATURES, dimension))
+    found = np.cos(inputs @ waves[0] + waves[1]) @ mixing
+    found = (found - found.mean(0)) / found.std(0)
+    vectors = np.random.default_rng([seed, 37, dimension]).normal(size=(classes, dimension))
+    logits = found @ vectors.T * (_SHARPNESS / np.sqrt(dimension))
+    odds = np.exp(logits - logits.max(1, keepdims=True))
+    return np.asarray(odds / odds.sum(1, keepdims=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One trained classifier on the test rows: f, g centred over classes, its loss, and its diversity."""
+
+    f: Array
+    g: Array
+    loss: float
+    accuracy: float
+    trained: Any
+
+
+def measure(trained: list[Any], given: Examples, seed: int) -> dict[str, Any]:
+    """All models, and every pair of them."""
+    sides = [_side(each, given) for each in trained]
+    return {
+        "models": [_model_facts(side) for side in sides],
+        "pairs": [
+            {"first": first, "second": second} | _pair(sides[first], sides[second], seed)
+            for first, second in all_pairs(len(sides))
+        ],
+    }
+
+
+def curve(trained: list[Any], seed: int) -> list[dict[str, Any]]:
+    """Every pair over training: canonical correlations of f on examples, of g on classes and of shuffled examples.
+
+    And R² of the map from the two heads alone, and of a held-out regression.
+    """
+    kept = [dict(each.history.evaluations) for each in trained]
+    points = []
+    for step in kept[0]:
+        if not all(step in each for each in kept):
+            continue
+        f, g = ([np.array(each[step][name]) for each in kept] for name in ("f", "g"))
+        pairs = [
+            {
+                "first": i,
+                "second": j,
+                "f": _correlation(f[i], f[j]),
+                "g": _correlation(g[i], g[j]),
+                "shuffled": _shuffled(f[i], f[j], seed, 1),
+                "head": _by_heads(f[i], f[j], g[i], g[j]),
+                "regression": explained(held_out(f[i], f[j], folds_of(len(f[i]), _FOLDS, seed)), f[j]),
+            }
+            for i, j in all_pairs(len(kept))
+        ]
+        points.append({"step": int(step), "pairs": pairs})
+    return points
+
+
+def cloud(trained: list[Any], given: Examples) -> dict[str, Any]:
+    """The f of the first two models on some test rows, and the first mapped onto the second by the best linear map."""
+    first, second = (_side(each, given).f for each in trained[:2])
+    fitted = Linear().fit(first[_SHOWN:], second[_SHOWN:]) if len(first) > 2 * _SHOWN else Linear().fit(first, second)
+    rows = slice(0, _SHOWN)
+    return {
+        "labels": given.labels[rows].tolist(),
+        "first": first[rows],
+        "second": second[rows],
+        "mapped": fitted.transform(first[rows]),
+    }
+
+
+def _side(trained: Any, given: Examples) -> Side:
+    import torch
+
+    module = trained.module
+    with torch.no_grad():
+        inputs = torch.from_numpy(given.test_inputs)
+        f = module.represent(inputs).double().numpy()
+        log = torch.log_softmax(module(inputs), dim=-1).double().numpy()
+        g = module.embeddings.double().numpy()
+    loss = float(-(given.test_wanted * log).sum(1).mean())
+    return Side(f, g - g.mean(0), loss, float((log.argmax(1) == given.labels).mean()), trained)
+
+
+def _span(g: Array) -> Array:
+    """An orthonormal basis of the directions that differences of g have: what the head reads of f."""
+    _, sizes, directions = np.linalg.svd(g - g.mean(0), full_matrices=False)
+    return np.asarray(directions[sizes > TINY * sizes[0]].T)
+
+
+def _model_facts(side: Side) -> dict[str, Any]:
+    spans = diversity(side.g).classes
+    return {
+        "seed": side.trained.seed,
+        "loss": side.loss,
+        "accuracy": side.accuracy,
+        "ended": side.trained.ended,
+        "rank": spans.rank,
+        "diverse": spans.diverse,
+        "condition": spans.condition,
+    }
+
+
+def _pair(source: Side, target: Side, seed: int) -> dict[str, Any]:
+    folds = folds_of(len(source.f), _FOLDS, seed)
+    whole = cca(source.f, target.f)
+    shuffled = np.random.default_rng([seed, 47]).permutation(len(source.f))
+    within = source.f @ _span(source.g), target.f @ _span(target.g)
+    return {
+        "cca": whole.value,
+        "least": float(min(whole.details["correlations"])),
+        "cca_g": _correlation(source.g, target.g),
+        "cca_shuffled": _shuffled(source.f, target.f, seed, _SHUFFLES),
+        "cca_g_shuffled": _shuffled(source.g, target.g, seed, _SHUFFLES),
+        "f": ladder(source.f, target.f, folds),
+        "f_shuffled": explained(held_out(source.f[shuffled], target.f, folds), target.f),
+        "g": _classes(source.g, target.g),
+        "cca_within": _correlation(*within),
+        "within": explained(held_out(*within, folds), within[1]),
+        "outside": _outside(source, target, folds),
+        "logits": explained(source.f @ source.g.T, target.f @ target.g.T),
+        "head": _by_heads(source.f, target.f, source.g, target.g),
+    }
+
+
+def _outside(source: Side, target: Side, folds: Array) -> float | None:
+    """How well all of the source's f predicts the target's where the target's head does not look."""
+    basis = _span(target.g)
+    others = np.linalg.svd(basis, full_matrices=True)[0][:, basis.shape[1] :]
+    if others.shape[1] == 0:
+        return None
+    unread = target.f @ others
+    return explained(held_out(source.f, unread, folds), unread)
+
+
+def _by_heads(f: Array, other_f: Array, g: Array, other_g: Array) -> float:
+    """R² of the map that two heads predict, in the span of the target's head: nothing was fitted to f."""
+    basis = _span(other_g)
+    return explained(head_map(g, other_g).transform(f) @ basis, other_f @ basis)
+
+
+def _classes(source: Array, target: Array) -> dict[str, float] | None:
+    """Rungs for g, each class by a map fitted to the others; none where others are too few to fit one."""
+    if len(source) < source.shape[1] + 3:
+        return None
+    return ladder(source, target, np.arange(len(source)))
+
+
+def _correlation(x: Array, y: Array) -> float:
+    """Mean canonical correlation; nothing can be said of constants, or of two rows, which always agree."""
+    if len(x) < 3 or min(x.std(0).max(), y.std(0).max()) <= 0:
+        return float("nan")
+    return float(cca(x, y).value)
+
+
+def _shuffled(x: Array, y: Array, seed: int, times: int) -> float:
+    rng = np.random.default_rng([seed, 53])
+    return float(np.mean([_correlation(rng.permutation(x), y) for _ in range(times)]))
+
 
 EXPERIMENT = Experiment(
     name="classes",
     title="Classes: linear identifiability of classifiers",
-    paper=PAPER,
+    paper="Roeder, Metz and Kingma, On linear identifiability of learned representations, ICML 2021, section 5.1 and "
+    "Figure 2",
     scales=SCALES,
     plan=plan,
     run=run_unit,

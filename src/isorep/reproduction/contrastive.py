@@ -1,21 +1,13 @@
-"""Contrastive (section 5.2 of Roeder et al. 2021): two trainings agree up to a linear map, the more the better trained.
+"""Contrastive predictive coding (section 5.2 of Roeder, Metz and Kingma 2021): alignment of two trainings.
 
-Contrastive predictive coding of image patches: f of the upper half, g of the lower, against steps, images and width.
-
-Images as upper and lower halves, and the patches that are taken from them.
-
-What is measured of two representations of the same patches: canonical correlations, the ladder, dimensions.
-
-How large each scale is: all that the text leaves open is a setting.
-
-What the paper says about this experiment, and what its text leaves open.
-
-The units of work: one pair of models of one setting, compared at the steps that are asked for.
+f sees a patch of the upper half of an image, g one of the lower half. Each unit trains one pair of models of one
+setting and compares them at the steps that are asked for: canonical correlations, held-out R² of groups of maps, and
+effective dimensions, against training steps, images and width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -32,211 +24,14 @@ from ..files import replacing
 from ..representation import Array
 from ..similarity import cca, svcca
 from .experiment import Experiment, Outcome, Plan, Run, Unit
+from .outcomes import adam_recipe, seeds_from
 
 SOURCES = {"cifar10": "CIFAR-10", "rooms": "rendered rooms"}
 _COMPONENT_ROWS = 5000  # training patches that principal components are fitted to
 _BINARY = ("cifar-10-batches-bin/data_batch_1.bin", "data_batch_1.bin", digits_and_photos.ARCHIVE)
-
-
-@dataclass(frozen=True, eq=False)
-class Material:
-    """Halves of images, and what everything is measured on.
-
-    Attributes
-    ----------
-    halves : tuple of two arrays
-        Upper and lower halves of the training images as bytes, (images, columns, height x channels).
-    centre, scale : arrays
-        Means by half, height and channel, and the standard deviation around them.
-    test : tuple of two arrays
-        Patches of other images, flat, at places drawn once.
-    components : tuple of two arrays
-        The same patches in as many principal components of training patches as the models have outputs.
-    note : str
-        What a reader should know about the images.
-    """
-
-    halves: tuple[Array, Array]
-    centre: tuple[Array, Array]
-    scale: float
-    test: tuple[Array, Array]
-    components: tuple[Array, Array]
-    note: str
-
-
-def source_of(preset: Preset, data: Path | None) -> str:
-    """The images that are taken: rendered ones where CIFAR-10 is asked for and not there."""
-    if preset.source not in SOURCES:
-        raise InputError(f"source is {preset.source!r}; known are {', '.join(SOURCES)}")
-    return preset.source if preset.source == "rooms" or _file(data) is not None else "rooms"
-
-
-def files_of(preset: Preset, data: Path | None) -> tuple[tuple[Path, ...], tuple[str, ...]]:
-    """The files that decide which images are read, and a sentence for what is missing."""
-    if source_of(preset, data) == preset.source:
-        path = _file(data) if preset.source == "cifar10" else None
-        return ((path,) if path is not None else ()), ()
-    where = f"name a folder with --data or {VARIABLE}" if data is None else f"{data} does not hold its files"
-    return (), (
-        f"CIFAR-10 was left out, and rendered rooms stand for it: {where} "
-        f"({digits_and_photos.ARCHIVE} or what it holds, or {digits_and_photos.JPEGS})",
-    )
-
-
-def material(preset: Preset, data: Path | None, seed: int) -> Material:
-    """Read or render everything once."""
-    shape = (source_of(preset, data), data, preset.scene, preset.scenes, preset.test_images)
-    return _material(*shape, preset.patch, preset.outputs, seed)
-
-
-def patches(halves: Any, starts: Any, columns: int) -> Any:
-    """Columns from each row's own start on, flat; arrays or tensors."""
-    places = np.arange if isinstance(halves, np.ndarray) else _arange(halves.device)
-    rows = places(len(halves))[:, None]
-    return halves[rows, starts[:, None] + places(columns)].reshape(len(halves), columns, -1)
-
-
-@lru_cache(maxsize=1)
-def _material(
-    source: str, data: Path | None, scene: int, scenes: int, test_images: int, patch: int, outputs: int, seed: int
-) -> Material:
-    train, test, note = _images(source, data, scene, scenes, test_images, seed)
-    halves, others = _halves(train), _halves(test)
-    columns = patch or halves[0].shape[1]
-    if not 1 <= columns <= halves[0].shape[1]:
-        raise InputError(f"patch is {patch}: halves have {halves[0].shape[1]} columns")
-    centre = tuple(half.mean((0, 1), dtype=np.float64).astype(np.float32) for half in halves)
-    spread = [float(((half[:_COMPONENT_ROWS] - mean) ** 2).mean()) for half, mean in zip(halves, centre, strict=True)]
-    scale = float(np.sqrt(np.mean(spread))) or 1.0
-    rng = np.random.default_rng([seed, 41])
-
-    def flat(half: Array, mean: Array) -> Array:
-        starts = rng.integers(0, half.shape[1] - columns + 1, len(half))
-        return np.asarray(((patches(half, starts, columns) - mean) / np.float32(scale)).reshape(len(half), -1))
-
-    placed = [flat(half, mean) for half, mean in zip(others, centre, strict=True)]
-    seen = [flat(half[:_COMPONENT_ROWS], mean) for half, mean in zip(halves, centre, strict=True)]
-    components = [_components(given, patch, outputs) for given, patch in zip(seen, placed, strict=True)]
-    return Material(
-        (halves[0], halves[1]),
-        (centre[0], centre[1]),
-        scale,
-        (placed[0], placed[1]),
-        (components[0], components[1]),
-        note,
-    )
-
-
-def _images(
-    source: str, data: Path | None, scene: int, scenes: int, test_images: int, seed: int
-) -> tuple[Array, Array, str]:
-    """Training images in random order, test images, and a note; bytes (n, height, width, channels)."""
-    if source == "rooms":
-        drawn = Rooms(size=scene, antialias=1).draw(scenes + test_images, seed=seed).images()
-        return drawn[:scenes], drawn[scenes:], ""
-    name = "cifar10" if data is not None and _binary(data) is not None else "cifar10_jpeg"
-    train, test = (load(name, data, part=part) for part in ("train", "test"))
-    rng = np.random.default_rng([seed, 43])
-    order, chosen = rng.permutation(len(train)), rng.permutation(len(test))[:test_images]
-    return train.images(order), test.images(np.sort(chosen)), train.note
-
-
-def _file(data: Path | None) -> Path | None:
-    return None if data is None else _binary(data) or find_file(data, "cifar10_jpeg", digits_and_photos.JPEGS)
-
-
-def _binary(data: Path) -> Path | None:
-    return next((path for file in _BINARY if (path := find_file(data, "cifar10", file)) is not None), None)
-
-
-def _halves(images: Array) -> tuple[Array, Array]:
-    middle = images.shape[1] // 2
-    upper, lower = (np.moveaxis(part, 2, 1) for part in (images[:, :middle], images[:, middle : 2 * middle]))
-    return tuple(np.ascontiguousarray(part).reshape(*part.shape[:2], -1) for part in (upper, lower))  # type: ignore[return-value]
-
-
-def _components(seen: Array, other: Array, count: int) -> Array:
-    mean = seen.mean(0)
-    directions = np.linalg.eigh(np.cov(seen.T.astype(np.float64)))[1][:, ::-1][:, :count]
-    return np.asarray((other - mean) @ directions)
-
-
-def _arange(device: Any) -> Any:
-    import torch
-
-    return lambda count: torch.arange(count, device=device)
-
-
 RUNGS = ("signed_permutation", "rigid", "linear")
-
-
-def measure(first: Array, second: Array, preset: Preset, seed: int, ladder: bool = False) -> dict[str, Any]:
-    """Two runs on images that neither was trained on.
-
-    Mean CCA is fitted and read on the same images, as published; ``chance`` is the same with images shuffled. Shares
-    of variance are held out: maps are fitted without the fold that they are scored on, mean of both directions. With
-    ``ladder``, errors in diameters with interval and null, too.
-    """
-    correlated = cca(first, second, permutations=preset.null, random_state=seed)
-    leading = svcca(first, second)
-    maps = compare(
-        first,
-        second,
-        rungs=RUNGS,
-        n_null=preset.null if ladder else 0,
-        n_boot=preset.draws if ladder else 0,
-        diameter="bound",
-        worst_case=False,
-        random_state=seed,
-    )
-    radii = (maps.target.rms_radius, maps.source.rms_radius)
-    directions = (maps.forward, maps.reverse)
-    found = {
-        "cca": correlated.value,
-        "chance": None if correlated.null is None else correlated.null.mean,
-        "svcca": leading.value,
-        "kept": float(np.mean(leading.details["kept"])),
-        "dimension": float(np.mean([effective_dimension(side) for side in (first, second)])),
-        "r2": {
-            rung: float(np.mean([_share(each, rung, radius) for each, radius in zip(directions, radii, strict=True)]))
-            for rung in RUNGS
-        },
-    }
-    return found | ({"ladder": {rung: _rung(maps.forward, rung) for rung in RUNGS}} if ladder else {})
-
-
-def against(values: Array, reference: Array, share: bool = False) -> dict[str, float]:
-    """Mean CCA with a fixed reference; and the share of the variance that a linear map of it explains, held out."""
-    found = {"cca": cca(values, reference).value}
-    if share:
-        maps = compare(values, reference, rungs=("linear",), n_null=0, n_boot=0, diameter="bound", worst_case=False)
-        found["r2"] = _share(maps.reverse, "linear", maps.source.rms_radius)
-    return found
-
-
-def effective_dimension(values: Array) -> float:
-    r"""The participation ratio :math:`(\sum\lambda)^2/\sum\lambda^2` of the eigenvalues of the covariance."""
-    centred = values.astype(np.float64) - values.mean(0, dtype=np.float64)
-    covariance = centred.T @ centred
-    squares = float((covariance**2).sum())
-    return float(np.trace(covariance)) ** 2 / squares if squares > 0 else 0.0
-
-
-def _share(direction: Direction, rung: str, radius: float) -> float:
-    """R², the variance of the target being the square of its radius."""
-    found = direction.rungs[rung]
-    return 1 - (found.held_out.rms * found.unit / radius) ** 2 if radius > 0 else 0.0
-
-
-def _rung(direction: Direction, name: str) -> dict[str, Any]:
-    found = direction.rungs[name].in_diameters
-    return {
-        "error": found.held_out.mean,
-        "low": None if found.interval is None else found.interval.low,
-        "high": None if found.interval is None else found.interval.high,
-        "null": None if found.null is None else found.null.mean,
-        "below_null": direction.rungs[name].below_null,
-    }
+SIDES = ("f", "g")
+_CHECKPOINT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -337,21 +132,6 @@ SCALES = {
     ),
 }
 
-PAPER = (
-    "Roeder, Metz and Kingma, On linear identifiability of learned representations, ICML 2021, section 5.2 and Figure 3"
-)
-
-LEFT_OPEN = (
-    "The text at hand gives no numbers for Figure 3 and leaves out the size of a patch, the batch, the optimiser, the "
-    "number of steps, the sizes of the data and whether two or three of the layers are hidden: all are settings of the "
-    "preset. Published are the task (two patches at random, one of the upper and one of the lower half; distractors "
-    "from the batch), f and g of three layers with 256 units and 64 outputs, widths from 64 to 8192, five pairs of "
-    "models, and that mean CCA grows with training, data and width."
-)
-
-SIDES = ("f", "g")
-_CHECKPOINT_SECONDS = 60.0
-
 
 def plan(preset: Preset, data: Path | None) -> Plan:
     """The base setting, the sweeps over images and width, and random projections of the pixels; a unit for a pair."""
@@ -388,7 +168,7 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
     rows = _rows(given, wanted["images"], run.seed, pair)
     steps = sorted({0, preset.steps, *(preset.checkpoints if wanted["sweep"] == "base" else ())})
     steps = [step for step in steps if step <= preset.steps]
-    seeds = [int(seed) for seed in np.random.SeedSequence([run.seed, 31, pair]).generate_state(2)]
+    seeds = seeds_from(run.seed, 31, pair, count=2)
     models = [_Model(seed, wanted["width"], given, rows, steps, run, place) for place, seed in enumerate(seeds)]
     return {
         **wanted,
@@ -414,35 +194,28 @@ class _Model:
     def __init__(
         self, seed: int, width: int, given: Material, rows: Array, steps: list[int], run: Run, place: int
     ) -> None:
-        from ..models import ContrastivePair, Group, Recipe, Schedule, contrastive_loss, train
+        from ..models import ContrastivePair, contrastive_loss, train
 
         preset: Preset = run.preset
+        if run.scratch is None:
+            raise ValueError("a unit keeps its representations in a scratch folder, and there is none")
         self._seed, self._folder = seed, run.scratch
-        self._kept: dict[int, Array] = {}
-        inputs = given.test[0].shape[1]
-        hidden = (width,) * (preset.layers - 1)
         trained = train(
             lambda _: ContrastivePair(
-                inputs,
-                hidden=hidden,
+                given.test[0].shape[1],
+                hidden=(width,) * (preset.layers - 1),
                 outputs=preset.outputs,
                 normalise=preset.normalise,
                 temperature=preset.temperature,
             ),
             tuple(half[rows] for half in given.halves),
             contrastive_loss,
-            Recipe(
-                steps=preset.steps,
-                batch=preset.batch,
-                groups=Group("adam", preset.learning_rate),
-                schedule=Schedule(preset.schedule),
-                record_every=max(preset.steps // 20, 1),
-            ),
+            adam_recipe(preset, preset.steps),
             seed=seed,
             prepare=_placing(given, preset),
             evaluate=lambda module, step: self._evaluate(module, step, given, preset),
             evaluate_every=lambda step: step in steps,
-            checkpoint=None if run.scratch is None else run.scratch / f"training-{seed}.safetensors",
+            checkpoint=run.scratch / f"training-{seed}.safetensors",
             checkpoint_seconds=_CHECKPOINT_SECONDS,
             device=preset.device,
             progress=lambda stage, done, total: run.progress(stage, place * total + done, 2 * total),
@@ -452,8 +225,6 @@ class _Model:
 
     def embedded(self, step: int) -> Array:
         """What f and g give on the test patches after so many steps, (2, patches, outputs)."""
-        if self._folder is None:
-            return self._kept[step]
         return np.asarray(np.load(self._file(step), allow_pickle=False))
 
     def _evaluate(self, module: Any, step: int, given: Material, preset: Preset) -> dict[str, float]:
@@ -464,19 +235,14 @@ class _Model:
 
         views = [torch.from_numpy(part).to(preset.device) for part in given.test]
         found = np.stack([part.cpu().numpy() for part in module.embed(*views)])
-        if self._folder is None:
-            self._kept[step] = found
-        else:
-            with replacing(self._file(step)) as temporary, temporary.open("wb") as file:
-                np.save(file, found)
+        with replacing(self._file(step)) as temporary, temporary.open("wb") as file:
+            np.save(file, found)
         batch = min(preset.batch, len(views[0]))
         starts = range(0, len(views[0]) - batch + 1, batch)
         losses = [contrastive_loss(module, [view[start : start + batch] for view in views]) for start in starts]
         return {"loss": float(torch.stack(losses).mean())}
 
     def _file(self, step: int) -> Path:
-        if self._folder is None:
-            raise ValueError("representations are kept in memory")
         return self._folder / f"representations-{self._seed}-{step}.npy"
 
 
@@ -529,12 +295,202 @@ def _placing(given: Material, preset: Preset) -> Callable[[Any, Any], Any]:
     return prepare
 
 
-__all__ = ["EXPERIMENT"]
+@dataclass(frozen=True, eq=False)
+class Material:
+    """Halves of images, and what everything is measured on.
+
+    Attributes
+    ----------
+    halves : two arrays
+        Upper and lower halves of the training images as bytes, (images, columns, height x channels).
+    centre, scale : two arrays and a number
+        Means by half, height and channel, and the standard deviation around them.
+    test : two arrays
+        Patches of other images, flat, at places drawn once.
+    components : two arrays
+        The same patches in as many principal components of training patches as the models have outputs.
+    note : str
+        What a reader should know about the images.
+    """
+
+    halves: Sequence[Array]
+    centre: Sequence[Array]
+    scale: float
+    test: Sequence[Array]
+    components: Sequence[Array]
+    note: str
+
+
+def source_of(preset: Preset, data: Path | None) -> str:
+    """The images that are taken: rendered ones where CIFAR-10 is asked for and not there."""
+    if preset.source not in SOURCES:
+        raise InputError(f"source is {preset.source!r}; known are {', '.join(SOURCES)}")
+    return preset.source if preset.source == "rooms" or _file(data) is not None else "rooms"
+
+
+def files_of(preset: Preset, data: Path | None) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+    """The files that decide which images are read, and a sentence for what is missing."""
+    if source_of(preset, data) == preset.source:
+        path = _file(data) if preset.source == "cifar10" else None
+        return ((path,) if path is not None else ()), ()
+    where = f"name a folder with --data or {VARIABLE}" if data is None else f"{data} does not hold its files"
+    return (), (
+        f"CIFAR-10 was left out, and rendered rooms stand for it: {where} "
+        f"({digits_and_photos.ARCHIVE} or what it holds, or {digits_and_photos.JPEGS})",
+    )
+
+
+def material(preset: Preset, data: Path | None, seed: int) -> Material:
+    """Read or render everything once."""
+    shape = (source_of(preset, data), data, preset.scene, preset.scenes, preset.test_images)
+    return _material(*shape, preset.patch, preset.outputs, seed)
+
+
+def patches(halves: Any, starts: Any, columns: int) -> Any:
+    """Columns from each row's own start on, flat; arrays or tensors."""
+    places = np.arange if isinstance(halves, np.ndarray) else _arange(halves.device)
+    rows = places(len(halves))[:, None]
+    return halves[rows, starts[:, None] + places(columns)].reshape(len(halves), columns, -1)
+
+
+@lru_cache(maxsize=1)
+def _material(
+    source: str, data: Path | None, scene: int, scenes: int, test_images: int, patch: int, outputs: int, seed: int
+) -> Material:
+    train, test, note = _images(source, data, scene, scenes, test_images, seed)
+    halves, others = _halves(train), _halves(test)
+    columns = patch or halves[0].shape[1]
+    if not 1 <= columns <= halves[0].shape[1]:
+        raise InputError(f"patch is {patch}: halves have {halves[0].shape[1]} columns")
+    centre = [half.mean((0, 1), dtype=np.float64).astype(np.float32) for half in halves]
+    spread = [float(((half[:_COMPONENT_ROWS] - mean) ** 2).mean()) for half, mean in zip(halves, centre, strict=True)]
+    scale = float(np.sqrt(np.mean(spread))) or 1.0
+    rng = np.random.default_rng([seed, 41])
+
+    def flat(half: Array, mean: Array) -> Array:
+        starts = rng.integers(0, half.shape[1] - columns + 1, len(half))
+        return np.asarray(((patches(half, starts, columns) - mean) / np.float32(scale)).reshape(len(half), -1))
+
+    placed = list(map(flat, others, centre))
+    seen = [flat(half[:_COMPONENT_ROWS], mean) for half, mean in zip(halves, centre, strict=True)]
+    components = [_components(part, others, outputs) for part, others in zip(seen, placed, strict=True)]
+    return Material(halves, centre, scale, placed, components, note)
+
+
+def _images(
+    source: str, data: Path | None, scene: int, scenes: int, test_images: int, seed: int
+) -> tuple[Array, Array, str]:
+    """Training images in random order, test images, and a note; bytes (n, height, width, channels)."""
+    if source == "rooms":
+        drawn = Rooms(size=scene, antialias=1).draw(scenes + test_images, seed=seed).images()
+        return drawn[:scenes], drawn[scenes:], ""
+    name = "cifar10" if data is not None and _binary(data) is not None else "cifar10_jpeg"
+    train, test = (load(name, data, part=part) for part in ("train", "test"))
+    rng = np.random.default_rng([seed, 43])
+    order, chosen = rng.permutation(len(train)), rng.permutation(len(test))[:test_images]
+    return train.images(order), test.images(np.sort(chosen)), train.note
+
+
+def _file(data: Path | None) -> Path | None:
+    return None if data is None else _binary(data) or find_file(data, "cifar10_jpeg", digits_and_photos.JPEGS)
+
+
+def _binary(data: Path) -> Path | None:
+    return next((path for file in _BINARY if (path := find_file(data, "cifar10", file)) is not None), None)
+
+
+def _halves(images: Array) -> list[Array]:
+    middle = images.shape[1] // 2
+    upper, lower = (np.moveaxis(part, 2, 1) for part in (images[:, :middle], images[:, middle : 2 * middle]))
+    return [np.ascontiguousarray(part).reshape(*part.shape[:2], -1) for part in (upper, lower)]
+
+
+def _components(seen: Array, other: Array, count: int) -> Array:
+    mean = seen.mean(0)
+    directions = np.linalg.eigh(np.cov(seen.T.astype(np.float64)))[1][:, ::-1][:, :count]
+    return np.asarray((other - mean) @ directions)
+
+
+def _arange(device: Any) -> Any:
+    import torch
+
+    return lambda count: torch.arange(count, device=device)
+
+
+def measure(first: Array, second: Array, preset: Preset, seed: int, ladder: bool = False) -> dict[str, Any]:
+    """Two runs on images that neither was trained on.
+
+    Mean CCA is fitted and read on the same images, as published; ``chance`` is the same with images shuffled. Shares
+    of variance are held out: maps are fitted without the fold that they are scored on, mean of both directions. With
+    ``ladder``, errors in diameters with interval and null, too.
+    """
+    correlated = cca(first, second, permutations=preset.null, random_state=seed)
+    leading = svcca(first, second)
+    maps = compare(
+        first,
+        second,
+        rungs=RUNGS,
+        n_null=preset.null if ladder else 0,
+        n_boot=preset.draws if ladder else 0,
+        diameter="bound",
+        worst_case=False,
+        random_state=seed,
+    )
+    radii = (maps.target.rms_radius, maps.source.rms_radius)
+    directions = (maps.forward, maps.reverse)
+    found = {
+        "cca": correlated.value,
+        "chance": None if correlated.null is None else correlated.null.mean,
+        "svcca": leading.value,
+        "kept": float(np.mean(leading.details["kept"])),
+        "dimension": float(np.mean([effective_dimension(side) for side in (first, second)])),
+        "r2": {
+            rung: float(np.mean([_share(each, rung, radius) for each, radius in zip(directions, radii, strict=True)]))
+            for rung in RUNGS
+        },
+    }
+    return found | ({"ladder": {rung: _rung(maps.forward, rung) for rung in RUNGS}} if ladder else {})
+
+
+def against(values: Array, reference: Array, share: bool = False) -> dict[str, float]:
+    """Mean CCA with a fixed reference; and the share of the variance that a linear map of it explains, held out."""
+    found = {"cca": cca(values, reference).value}
+    if share:
+        maps = compare(values, reference, rungs=("linear",), n_null=0, n_boot=0, diameter="bound", worst_case=False)
+        found["r2"] = _share(maps.reverse, "linear", maps.source.rms_radius)
+    return found
+
+
+def effective_dimension(values: Array) -> float:
+    r"""The participation ratio :math:`(\sum\lambda)^2/\sum\lambda^2` of the eigenvalues of the covariance."""
+    centred = values.astype(np.float64) - values.mean(0, dtype=np.float64)
+    covariance = centred.T @ centred
+    squares = float((covariance**2).sum())
+    return float(np.trace(covariance)) ** 2 / squares if squares > 0 else 0.0
+
+
+def _share(direction: Direction, rung: str, radius: float) -> float:
+    """R², the variance of the target being the square of its radius."""
+    found = direction.rungs[rung]
+    return 1 - (found.held_out.rms * found.unit / radius) ** 2 if radius > 0 else 0.0
+
+
+def _rung(direction: Direction, name: str) -> dict[str, Any]:
+    found = direction.rungs[name].in_diameters
+    return {
+        "error": found.held_out.mean,
+        "low": None if found.interval is None else found.interval.low,
+        "high": None if found.interval is None else found.interval.high,
+        "null": None if found.null is None else found.null.mean,
+        "below_null": direction.rungs[name].below_null,
+    }
+
 
 EXPERIMENT = Experiment(
     name="contrastive",
     title="Contrastive: alignment grows with training, data and width",
-    paper=PAPER,
+    paper="Roeder, Metz and Kingma, On linear identifiability of learned representations, ICML 2021, section 5.2 and "
+    "Figure 3",
     scales=SCALES,
     plan=plan,
     run=run_unit,

@@ -1,254 +1,28 @@
-"""What was found, in sentences made by rule from the numbers.
-
-Outcomes of the units as tables, figures, findings and a verdict.
-"""
+"""Mean CCA, SVCCA and held-out R² of contrastive models along sweeps: tables, Figures 3b to 3d, and claims."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from .contrastive import LEFT_OPEN, RUNGS, SIDES, Preset
-from .contrastive_charts import SWEEPS, Point, Reading, charts, number
-from .experiment import Outcome, Row, Summary, Table
-from .outcomes import Estimate, Trend, estimate
+from ..representation import Array
+from ..resampling import Interval, Value
+from .contrastive import SIDES, Preset
+from .experiment import Chart, Claim, Line, Mark, Outcome, Row, Summary, Table
+from .outcomes import Trend, concluded, conjunction, estimate, exceeds, line, mark, table, taken, trend, with_interval
 
-RUNG_WORDS = {"signed_permutation": "signed permutation", "rigid": "rigid motion", "linear": "linear map"}
-
-
-def verdict(reading: Reading) -> tuple[str, bool | None]:
-    """Whether mean CCA of f and of g grows with training, data and width: all, some, none of the six."""
-    seen = {name: [reading.trend(name, side) for side in SIDES] for name in reading.sweeps}
-    known = {name: [each for each in found if each is not None] for name, found in seen.items()}
-    if not any(known.values()):
-        return "No pair was trained.", None
-    both = [SWEEPS[name] for name, found in known.items() if all(each.grows for each in found)]
-    one = [SWEEPS[name] for name, found in known.items() if any(each.grows for each in found)]
-    every = len(both) == len(SWEEPS)
-    alone = len(reading.base) < 2
-    head = (
-        "Mean CCA of f and of g grows with training, data and width, as published"
-        if every
-        else "One pair has no error bars, so that no trend of mean CCA can be told from chance"
-        if alone
-        else f"Of the three published trends of mean CCA, that with {_and(both)} is seen in both f and g"
-        if len(both) == 1
-        else f"Of the three published trends of mean CCA, those with {_and(both)} are seen in both f and g"
-        if both
-        else "None of the three published trends of mean CCA is seen in both f and g"
-    )
-    said = [
-        f"{SWEEPS[name]}, {point_words(reading.sweeps[name])}: "
-        + ", ".join(f"{side} {change_words(each)}" for side, each in zip(SIDES, found, strict=True))
-        for name, found in known.items()
-        if len(found) == len(SIDES)
-    ]
-    return f"{head}. {_capital('; '.join(said))}.", True if every else None if one or alone else False
-
-
-def findings(reading: Reading) -> tuple[str, ...]:
-    """One sentence or two on each question."""
-    if not reading.base:
-        return (LEFT_OPEN,)
-    said = [_before(reading), _early(reading), _shapes(reading), _others(reading), _width_and_chance(reading)]
-    said += [_ladder_finding(reading), _dimensions(reading), _fit(reading), _overfit(reading), _pairs(reading)]
-    said += [f"The images are {reading.note}."] if reading.note else []
-    return (*(sentence for sentence in said if sentence), LEFT_OPEN)
-
-
-def _before(reading: Reading) -> str:
-    """What is there without training."""
-    first, last = reading.sweeps["training"][0], reading.sweeps["training"][-1]
-    said, nearer, shares = [], [], []
-    for side in SIDES:
-        trained, untrained = last.estimate(side, "cca"), first.estimate(side, "cca")
-        controls = {"one and the principal components of its patch": last.estimate(side, "pixels.cca")}
-        if reading.projections:
-            linear = np.array([number(each[side], "cca") for each in reading.projections])
-            controls["two random projections of the pixels"] = estimate(linear)
-        parts = [f"{words} {spelt(found)}" for words, found in {"two untrained ones": untrained, **controls}.items()]
-        said.append(f"two trained {side} {spelt(trained)}, {', '.join(parts)}, chance {_chance_finding(last, side)}")
-        above = [words for words, found in controls.items() if found.mean >= trained.mean]
-        nearer += [f"two trained {side} are no more alike than {_and(above)}"] if above else []
-        shares.append(f"{(trained.mean - untrained.mean) / trained.mean:.0%}" if trained.mean > 0 else "nothing")
-    tail = f" By this measure {'; '.join(nearer)}." if nearer else ""
-    return (
-        f"Mean CCA: {'; '.join(said)}. Training accounts for {_and(shares)} of the value of f and g; the rest is there "
-        f"before the first step.{tail}"
-    )
-
-
-def _early(reading: Reading) -> str:
-    """How much of the growth is left after the first checkpoint."""
-    points = reading.sweeps["training"]
-    if len(points) < 3:
-        return ""
-    said = []
-    for side in SIDES:
-        later = reading.trend("training", side, since=1)
-        shares = reading.trend("training", side, "r2.linear", since=1)
-        if later is not None and shares is not None:
-            said.append(f"{side} {change_words(later)} in mean CCA and {change_words(shares)} in held-out R²")
-    return f"After {points[1].words}: {'; '.join(said)}."
-
-
-def _shapes(reading: Reading) -> str:
-    """Where a sweep is not steady."""
-    said = []
-    for name, points in reading.sweeps.items():
-        for side in SIDES:
-            found = reading.trend(name, side)
-            if found is not None and not found.steady:
-                said.append(f"{side} with {SWEEPS[name]} (largest at {points[found.largest].words})")
-    return f"Mean CCA does not grow at every place of the sweep: {'; '.join(said)}." if said else ""
-
-
-def _others(reading: Reading) -> str:
-    """The same trends by measures that are not punished by unused directions."""
-    said = []
-    for measure, words in (("r2.linear", "held-out R² of the linear map"), ("svcca", "SVCCA (99 % of the variance)")):
-        parts = []
-        for name in reading.sweeps:
-            found = [reading.trend(name, side, measure) for side in SIDES]
-            parts.append(
-                f"{SWEEPS[name]} "
-                + ", ".join(f"{side} {change_words(each)}" for side, each in zip(SIDES, found, strict=True) if each)
-            )
-        said.append(f"by {words}: {'; '.join(parts)}")
-    return f"The same sweeps {'. '.join(_capital(each) if place else each for place, each in enumerate(said))}."
-
-
-def _width_and_chance(reading: Reading) -> str:
-    """Whether untrained networks grow alike with width, too."""
-    points, before = reading.sweeps.get("width"), reading.untrained("width")
-    if not points:
-        return ""
-    said, words = [], []
-    for side in SIDES:
-        ends = [point.estimate(side, "cca").mean for point in (before[0], before[-1])]
-        gains = [
-            after.values(side, "cca") - untrained.values(side, "cca")
-            for untrained, after in ((before[0], points[0]), (before[-1], points[-1]))
-        ]
-        gain = estimate(gains[1] - gains[0])
-        said.append(
-            f"{side} from {ends[0]:.3f} to {ends[1]:.3f} untrained, and what training adds from "
-            f"{gains[0].mean():.3f} to {gains[1].mean():.3f} (difference {interval_words(gain)})"
-        )
-        words.append(gain.low is not None and gain.low > 0)
-    tail = "grows with width for f and g" if all(words) else "is not shown to grow with width for both"
-    return f"Width without training: {'; '.join(said)}. What training adds {tail}."
-
-
-def _ladder_finding(reading: Reading) -> str:
-    """Up to which group two trainings agree."""
-    last = reading.sweeps["training"][-1]
-    said = []
-    for side in SIDES:
-        shares = ", ".join(f"{RUNG_WORDS[rung]} {spelt(last.estimate(side, f'r2.{rung}'))}" for rung in RUNGS)
-        below = sum(bool(pair[side]["ladder"]["linear"]["below_null"]) for pair in last.pairs)
-        said.append(f"{side}: {shares} (linear map below the null in {below} of {len(last.pairs)} pairs)")
-    return f"Held-out share of the variance of one training that another explains, after {last.value} steps. " + (
-        f"{'; '.join(said)}. Shares weigh directions by their variance, mean CCA counts all {reading.preset.outputs} "
-        "alike."
-    )
-
-
-def _dimensions(reading: Reading) -> str:
-    last = reading.sweeps["training"][-1]
-    said = [
-        f"{side} {last.estimate(side, 'dimension').mean:.1f} ({last.estimate(side, 'kept').mean:.0f} components hold "
-        "99 % of the variance)"
-        for side in SIDES
-    ]
-    along = []
-    for points in reading.sweeps.values():
-        ends = [[point.estimate(side, "dimension").mean for point in (points[0], points[-1])] for side in SIDES]
-        words = ", ".join(f"{side} {first:.1f} to {end:.1f}" for side, (first, end) in zip(SIDES, ends, strict=True))
-        along.append(f"{point_words(points)}: {words}")
-    return (
-        f"Of {reading.preset.outputs} outputs the effective dimension (participation ratio) is {', '.join(said)}; "
-        f"{'; '.join(along)}. Mean CCA is lowered by directions that hold hardly any variance, and may grow because "
-        "more of them are used."
-    )
-
-
-def _fit(reading: Reading) -> str:
-    points = reading.sweeps["training"]
-    losses = [point.estimate("f", "loss").mean for point in points]
-    rows = min(reading.preset.batch, reading.preset.test_images)
-    falls = losses[-1] < losses[-2] - 0.01
-    return (
-        f"The held-out loss among {rows} falls from {losses[0]:.2f} (chance {math.log(rows):.2f}) to {losses[-1]:.2f}; "
-        f"over the last interval, from step {points[-2].value} to {points[-1].value}, it "
-        + (
-            f"still falls by {losses[-2] - losses[-1]:.2f}, so that training has not converged."
-            if falls
-            else f"changes by {losses[-1] - losses[-2]:+.2f}."
-        )
-    )
-
-
-def _overfit(reading: Reading) -> str:
-    points = reading.sweeps.get("images")
-    if not points:
-        return ""
-    parts = [
-        f"{point.value}: {trained:.2f} and {point.estimate('f', 'loss').mean:.2f}"
-        for point, trained in zip(points, reading.training_loss("images"), strict=True)
-    ]
-    return f"Training and held-out loss by number of images: {'; '.join(parts)}."
-
-
-def _pairs(reading: Reading) -> str:
-    count = f"{len(reading.base)} pair{'s' if len(reading.base) > 1 else ''}"
-    return (
-        f"Error bars are over {count} of models, no model in two; a pair has the same seeds in every setting, and its "
-        f"own images where they are limited. Everything is measured on {reading.preset.test_images} images of "
-        f"{reading.source} that no model was trained on; mean CCA is fitted and read on the same of them, as published."
-    )
-
-
-def point_words(points: list[Point]) -> str:
-    """Both ends of a sweep."""
-    return f"{points[0].words} to {points[-1].words}"
-
-
-def change_words(found: Trend | None) -> str:
-    """From, to, and the interval of the difference."""
-    if found is None:
-        return "unknown"
-    word = {True: "grows", False: "falls", None: "is not shown to change"}[found.grows]
-    return f"{word}, {found.first:.3f} to {found.last:.3f} ({interval_words(found.difference)})"
-
-
-def interval_words(found: Estimate) -> str:
-    """A mean with its interval."""
-    if found.low is None or found.high is None:
-        return f"{found.mean:+.3f}, one pair"
-    return f"{found.mean:+.3f}, 95 % interval {found.low:+.3f} to {found.high:+.3f}"
-
-
-def spelt(found: Estimate) -> str:
-    """A mean with its standard error."""
-    return f"{found.mean:.3f}" + ("" if found.error is None else f" ± {found.error:.3f}")
-
-
-def _chance_finding(point: Point, side: str) -> str:
-    known = [pair[side]["chance"] for pair in point.pairs if pair[side]["chance"] is not None]
-    return f"{np.mean(known):.3f}" if known else "not measured"
-
-
-def _and(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else "none"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
+SWEEPS = {
+    "training": ("training", "training steps", "3b"),
+    "images": ("data", "training images", "3c"),
+    "width": ("width", "hidden units", "3d"),
+}
+"""Name of a sweep -> what alignment grows with, its axis, and the published figure."""
+MEASURES = {"cca": "mean CCA", "svcca": "SVCCA", "r2.linear": "held-out R²"}
+RUNGS = {"linear": "linear", "rigid": "rigid", "signed_permutation": "signed permutation"}
+LADDER = {"signed_permutation": "signed permutation", "rigid": "rigid motion", "linear": "linear map"}
 COLUMNS = {
     "cca": "mean CCA",
     "chance": "chance",
@@ -260,119 +34,254 @@ COLUMNS = {
     "dimension": "effective dim.",
     "loss": "loss held out",
 }
-MEASURES = {"cca": "mean CCA", "svcca": "SVCCA", "r2.linear": "held-out R²"}
-_TITLES = {
-    "training": "Alignment against training steps (Figure 3b)",
-    "images": "Alignment against training images (Figure 3c)",
-    "width": "Alignment against hidden units (Figure 3d)",
-}
-_HIGHER = "higher is closer; R² is held out; CCA with the principal components of the pixels is a control"
-Cells = list[tuple[float | None, float | None]]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in a sweep: its value, its words, and the measures of every pair there."""
+
+    value: int
+    words: str
+    pairs: Sequence[Mapping[str, Any]]
+
+    def values(self, side: str, measure: str) -> Array:
+        """One number for each pair, NaN where it was not measured; the loss belongs to both sides."""
+        return np.array([taken(x if measure == "loss" else x[side], measure) for x in self.pairs], dtype=np.float64)
+
+    def mean(self, side: str, measure: str) -> Value:
+        """Mean over pairs, which share no models."""
+        return _mean(self.values(side, measure))
+
+
+Sweeps = dict[str, list[Place]]
 
 
 def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
-    """Everything that is printed and drawn."""
-    reading = Reading(preset, outcomes)
-    sentence, reached = verdict(reading)
-    tables = [_claims(reading), *(_sweep(reading, name) for name in reading.sweeps), _controls_table(reading)]
-    return Summary(
-        verdict=sentence,
-        reached=reached,
-        tables=tuple(table for table in (*tables, _ladder_table(reading)) if table.rows),
-        charts=charts(reading),
-        findings=findings(reading),
-    )
+    """Claims, tables and figures; the base setting is a place in every sweep."""
+    trained = sorted((each for each in outcomes.values() if each["sweep"] != "projections"), key=lambda x: x["pair"])
+    base = [each for each in trained if each["sweep"] == "base"]
+    if not base:
+        return Summary(*concluded(()), ())
+    words = ["untrained" if not each["step"] else f"step {each['step']}" for each in base[0]["steps"]]
+    ends: Sweeps = {
+        "training": [
+            Place(base[0]["steps"][at]["step"], name, [each["steps"][at] for each in base])
+            for at, name in enumerate(words)
+        ]
+    }
+    untrained: Sweeps = {}
+    for name, form in (("images", "{} images"), ("width", "width {}")):
+        chosen = [*base, *(each for each in trained if each["sweep"] == name)]
+        values = sorted({each[name] for each in chosen})
+        for sweeps, at in ((ends, -1), (untrained, 0)):
+            if len(values) > 1:
+                sweeps[name] = [
+                    Place(value, form.format(value), [each["steps"][at] for each in chosen if each[name] == value])
+                    for value in values
+                ]
+    pairs = [each for found in outcomes.values() if found["sweep"] == "projections" for each in found["pairs"]]
+    projections = Place(0, "two random projections of the pixels", pairs)
+    made = claims(ends, untrained, projections)
+    drawn = charts(ends, untrained, projections)
+    return Summary(*concluded(made), tables(ends, untrained, projections, preset), drawn, claims=made)
 
 
-def _claims(reading: Reading) -> Table:
+def claims(ends: Sweeps, untrained: Sweeps, projections: Place) -> tuple[Claim, ...]:
+    """The three published trends, together and one by one, and what is there without training."""
+    trends = {}
+    for name, (word, _, figure) in SWEEPS.items():
+        found = {side: _trend(ends.get(name, []), side, "cca") for side in SIDES}
+        parts = [
+            _above(side if each is None else f"{side} from {each.first:.3f} to {each.last:.3f}, difference", each)
+            for side, each in found.items()
+        ]
+        trends[name] = conjunction(f"mean CCA of f and g grows with {word}", parts, f"a curve, Figure {figure}")
+    seen = sum(each.holds is True for each in trends.values())
+    made = [
+        Claim(
+            "mean CCA of f and g grows with training, data and width",
+            f"{seen} of 3 trends are seen in both",
+            "all 3, the 95 % interval of last minus first above zero",
+            "curves without numbers, Figures 3b to 3d",
+            conjunction("", list(trends.values())).holds,
+        ),
+        *(trends[name] for name in ends),
+    ]
+    if "width" in ends:
+        first, last = (
+            {side: ends["width"][at].values(side, "cca") - untrained["width"][at].values(side, "cca") for side in SIDES}
+            for at in (0, -1)
+        )
+        words = "{} at the largest width above that at the least"
+        parts = [_above(words.format(side), _mean(last[side] - first[side])) for side in SIDES]
+        made.append(conjunction("training adds more to mean CCA in wider networks", parts))
+    end, parts = ends["training"][-1], []
+    for side in SIDES:
+        pixels = _mean(end.values(side, "cca") - end.values(side, "pixels.cca"))
+        parts.append(_above(f"{side} above one and the components of its pixels", pixels))
+        if projections.pairs:
+            apart = end.mean(side, "cca") - projections.mean(side, "cca")
+            parts.append(_above(f"{side} above {projections.words}", apart))
+    return (*made, conjunction("two trainings are more alike by mean CCA than pixels alone are", parts))
+
+
+def tables(ends: Sweeps, untrained: Sweeps, projections: Place, preset: Preset) -> tuple[Table, ...]:
+    """Whether alignment grows, every sweep, the controls and the ladder."""
     rows = []
     for measure, words in MEASURES.items():
-        for name in reading.sweeps:
-            for side in SIDES:
-                found = reading.trend(name, side, measure)
-                if found is None:
-                    continue
-                grows = {True: 1.0, False: -1.0, None: 0.0}[found.grows]
-                difference, rank = found.difference, found.correlation
-                values = (grows, found.first, found.last, difference.mean, difference.low, difference.high)
+        for name, side in ((name, side) for name in ends for side in SIDES):
+            each = _trend(ends[name], side, measure)
+            if each is not None:
+                between = each.difference.interval
+                values = (
+                    {True: 1.0, False: -1.0, None: 0.0}[each.grows],
+                    each.first,
+                    each.last,
+                    each.difference.mean,
+                    *((None, None) if between is None else (between.low, between.high)),
+                    None if each.correlation is None else each.correlation.mean,
+                )
                 published = (1.0, *(None,) * 6) if measure == "cca" else ()
-                row = (*values, None if rank is None else rank.mean)
-                rows.append(Row(f"{words} of {side} with {SWEEPS[name]}", row, (), published))
-    return Table(
-        "claims",
-        "Does alignment grow? 1: the 95 % interval of last minus first over pairs is above zero, -1: below, 0: neither",
-        ("grows", "first", "last", "difference", "low", "high", "rank corr."),
-        tuple(rows),
-        "published without numbers",
-        "section 5.2",
-    )
-
-
-def _sweep(reading: Reading, name: str) -> Table:
-    before = {point.value: point for point in reading.untrained(name)} if name != "training" else {}
-    rows = []
+                rows.append(Row(f"{words} of {side} with {SWEEPS[name][0]}", values, (), published))
+    made = [
+        Table(
+            "claims",
+            "Does alignment grow? 1: the 95 % interval of last minus first over pairs is above zero, -1: below, 0: "
+            "neither",
+            ("grows", "first", "last", "difference", "low", "high", "rank corr."),
+            tuple(rows),
+            "published without numbers",
+            "section 5.2",
+        )
+    ]
+    for name, places in ends.items():
+        before = untrained.get(name, [])
+        swept = {}
+        for side in SIDES:
+            for at, place in enumerate(places):
+                cells = [place.mean(side, measure) for measure in COLUMNS]
+                swept[f"{side}, {place.words}"] = cells + ([before[at].mean(side, "cca")] if before else [])
+        made.append(
+            table(
+                name,
+                f"Alignment against {SWEEPS[name][1]} (Figure {SWEEPS[name][2]}), ± s.e. over pairs",
+                "higher is closer; R² is held out; CCA with the principal components of the pixels is a control",
+                swept,
+                (*COLUMNS.values(), *(("CCA untrained",) if before else ())),
+            )
+        )
+    start, end = ends["training"][0], ends["training"][-1]
+    controls, ladder = {}, {}
     for side in SIDES:
-        for point in reading.sweeps[name]:
-            cells = [_cell(point, side, measure) for measure in COLUMNS]
-            if before:
-                cells.append(_pair(before[point.value].estimate(side, "cca")))
-            rows.append(_row(f"{side}, {point.words}", cells))
-    columns = (*COLUMNS.values(), *(("CCA untrained",) if before else ()))
-    return Table(name, f"{_TITLES[name]}, ± s.e. over pairs", columns, tuple(rows), _HIGHER)
-
-
-def _controls_table(reading: Reading) -> Table:
-    """Pairs that learnt nothing, or know the pixels alone."""
-    if not reading.base:
-        return Table("controls", "", (), (), "")
-    first, last = reading.sweeps["training"][0], reading.sweeps["training"][-1]
-    rows = []
-    for side in SIDES:
-        for words, point in (("trained", last), ("untrained", first)):
-            rows.append(_row(f"{side}, two {words}", [_cell(point, side, each) for each in ("cca", "r2.linear")]))
-            pixels = [_cell(point, side, f"pixels.{each}") for each in ("cca", "r2")]
-            rows.append(_row(f"{side}, {words} and principal components of the pixels", pixels))
-        if reading.projections:
-            cells = [
-                _pair(estimate(np.array([number(each[side], measure) for each in reading.projections])))
-                for measure in ("cca", "r2.linear")
-            ]
-            rows.append(_row(f"{side}, two random projections of the pixels", cells))
-        rows.append(_row(f"{side}, trained, images shuffled", [_cell(last, side, "chance"), (None, None)]))
-    title = f"Controls: what is alike without training, in {reading.preset.outputs} numbers each, ± s.e. over pairs"
-    return Table("controls", title, ("mean CCA", "R² linear"), tuple(rows), "higher is closer; R² is held out")
-
-
-def _ladder_table(reading: Reading) -> Table:
-    if not reading.base:
-        return Table("ladder", "", (), (), "")
-    last = reading.sweeps["training"][-1]
-    rows = []
-    for side in SIDES:
-        for rung in RUNGS:
+        for words, place in (("trained", end), ("untrained", start)):
+            controls[f"{side}, two {words}"] = [place.mean(side, key) for key in ("cca", "r2.linear")]
+            pixels = [place.mean(side, key) for key in ("pixels.cca", "pixels.r2")]
+            controls[f"{side}, {words} and principal components of the pixels"] = pixels
+        if projections.pairs:
+            cells = [projections.mean(side, key) for key in ("cca", "r2.linear")]
+            controls[f"{side}, {projections.words}"] = cells
+        controls[f"{side}, trained, images shuffled"] = [end.mean(side, "chance"), Value(None)]
+        for rung, words in LADDER.items():
             keys = [f"ladder.{rung}.{key}" for key in ("error", "low", "high", "null")]
-            cells = [_cell(last, side, key) for key in (*keys, f"r2.{rung}")]
-            rows.append(_row(f"{side}, {RUNG_WORDS[rung]}", cells))
-    return Table(
-        "ladder",
-        f"The ladder after {last.value} steps: held-out error in diameters with the ends of its 95 % interval over "
-        "images, the error with images shuffled, and R², ± s.e. over pairs",
-        ("error", "low", "high", "shuffled", "R²"),
-        tuple(rows),
-        "a lower error is closer",
+            ladder[f"{side}, {words}"] = [end.mean(side, key) for key in (*keys, f"r2.{rung}")]
+    return (
+        *made,
+        table(
+            "controls",
+            f"Controls: what is alike without training, in {preset.outputs} numbers each, ± s.e. over pairs",
+            "higher is closer; R² is held out",
+            controls,
+            ("mean CCA", "R² linear"),
+        ),
+        table(
+            "ladder",
+            f"The ladder after {end.value} steps: held-out error in diameters with the ends of its 95 % interval over "
+            "images, the error with images shuffled, and R², ± s.e. over pairs",
+            "a lower error is closer",
+            ladder,
+            ("error", "low", "high", "shuffled", "R²"),
+        ),
     )
 
 
-def _cell(point: Point, side: str, measure: str) -> tuple[float | None, float | None]:
-    try:
-        return _pair(point.estimate(side, measure))
-    except TypeError:  # not measured: no null, or no bootstrap
-        return None, None
+def charts(ends: Sweeps, untrained: Sweeps, projections: Place) -> tuple[Chart, ...]:
+    """Two figures for each sweep, and the controls."""
+    drawn = []
+    for name, places in ends.items():
+        _, axis, figure = SWEEPS[name]
+        wanted = [(f"{side}, trained", places, side, "cca") for side in SIDES]
+        if name in untrained:
+            wanted += [(f"{side}, untrained", untrained[name], side, "cca") for side in SIDES]
+        lines = [_line(*each, series) for series, each in enumerate(wanted)]
+        for series, side in enumerate(SIDES, start=4):
+            words = f"{side} with components of the pixels"
+            lines.append(replace(_line(words, places, side, "pixels.cca", series), dotted=True))
+        shares = [(f"{side}, {words}", places, side, f"r2.{rung}") for side in SIDES for rung, words in RUNGS.items()]
+        ticks = tuple((float(at), f"{place.value:,}") for at, place in enumerate(places))
+        drawn += [
+            Chart(
+                f"cca-{name}",
+                f"Mean CCA against {axis} (Figure {figure})",
+                "Mean over pairs with its standard error, on images that no model was trained on. Components of the "
+                f"pixels are as many as outputs, and know nothing of the task. Chance is {_chance(places[-1])}.",
+                (axis, "mean CCA"),
+                lines=tuple(lines),
+                ticks=ticks,
+            ),
+            Chart(
+                f"shares-{name}",
+                f"Held-out R² by group of maps, against {axis}",
+                "Share of the variance of one training that another explains after the best map of the group, mean "
+                "over pairs with its standard error.",
+                (axis, "held-out R²"),
+                lines=tuple(_line(*each, series) for series, each in enumerate(shares)),
+                ticks=ticks,
+            ),
+        ]
+    start, end = ends["training"][0], ends["training"][-1]
+    marks: list[Mark] = []
+    for series, side in enumerate(SIDES):
+        marks += mark(f"{side}, two trained", end.mean(side, "cca"), series)
+        marks += mark(f"{side}, two untrained", start.mean(side, "cca"), series)
+        marks += mark(f"{side}, pixel components", end.mean(side, "pixels.cca"), series)
+        marks += mark(f"{side}, random projections", projections.mean(side, "cca"), series)
+    controls = Chart(
+        "controls",
+        "Mean CCA and its controls",
+        f"Mean over pairs with its standard error; after {end.value} steps where trained. Pixel components: one "
+        f"trained against principal components of its patch; random projections are of the pixels. Chance is "
+        f"{_chance(end)}.",
+        ("mean CCA", ""),
+        marks=tuple(marks),
+    )
+    return (*drawn, controls)
 
 
-def _pair(found: Estimate) -> tuple[float | None, float | None]:
-    return found.mean, found.error
+def _mean(values: Array) -> Value:
+    """Unknown where there are no values, or one of them is unknown."""
+    return estimate(values) if len(values) and np.isfinite(values).all() else Value(None)
 
 
-def _row(name: str, cells: Cells) -> Row:
-    return Row(name, tuple(value for value, _ in cells), tuple(error for _, error in cells))
+def _trend(places: list[Place], side: str, measure: str) -> Trend | None:
+    values = np.array([place.values(side, measure) for place in places]).T
+    return trend(values) if np.isfinite(values).all() else None
+
+
+def _above(words: str, found: Value | Trend | None) -> Claim:
+    """A part of a claim, that a difference is above zero; one pair has no error, and decides nothing."""
+    value = found.difference if isinstance(found, Trend) else found or Value(None)
+    judged = value if value.error is not None else replace(value, interval=Interval(-np.inf, np.inf))
+    return exceeds("", with_interval(words, value, ".3f"), judged, form=".3f±" if value.interval is None else ".3f")
+
+
+def _line(words: str, places: list[Place], side: str, measure: str, series: int) -> Line:
+    values = [place.mean(side, measure) for place in places]
+    made = line(words, values, [place.words for place in places], series)
+    errors = [value.error or 0.0 for value in values if value.mean is not None]
+    labels = [f"{label} ± {error:.3f}" for label, error in zip(made.labels, errors, strict=True)]
+    return replace(made, labels=tuple(labels))
+
+
+def _chance(place: Place) -> str:
+    known = [pair[side]["chance"] for pair in place.pairs for side in SIDES if pair[side]["chance"] is not None]
+    return f"{np.mean(known):.3f}" if known else "not measured"

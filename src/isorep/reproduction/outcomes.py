@@ -14,19 +14,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
-from scipy.stats import t as student
 
 from ..alignment import Identity, Linear, Rigid, SignedPermutation
 from ..alignment.base import Aligner
 from ..representation import Array
-from ..resampling import Value
-from .experiment import Claim, Line, Row, Table
+from ..resampling import Value, t_interval
+from .experiment import Claim, Line, Mark, Row, Table
 
 FORMS = ("2L+L2", "L+L2")
 _DRAWS = 2000
@@ -108,19 +107,6 @@ def _centred_ranks(values: Array) -> Array:
     return np.asarray(ranks - ranks.mean(1, keepdims=True))
 
 
-LEVEL = 0.95
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over pairs with its standard error and its 95 % interval (Student's t); no interval for one pair."""
-
-    mean: float
-    error: float | None
-    low: float | None
-    high: float | None
-
-
 @dataclass(frozen=True)
 class Trend:
     """A measure along a sweep.
@@ -129,40 +115,31 @@ class Trend:
     ----------
     first, last : float
         Means at both ends.
-    difference : Estimate
+    difference : Value
         Last minus first, pair by pair.
-    correlation : Estimate or None
+    correlation : Value or None
         Spearman's rank correlation with the place in the sweep, pair by pair; None for fewer than three places.
-    largest : int
-        The place of the largest mean.
-    steady : bool
-        Whether no mean is below the one before.
     """
 
     first: float
     last: float
-    difference: Estimate
-    correlation: Estimate | None
-    largest: int
-    steady: bool
+    difference: Value
+    correlation: Value | None
 
     @property
     def grows(self) -> bool | None:
         """True or False where the interval of the difference lies above or below zero, otherwise None."""
-        low, high = self.difference.low, self.difference.high
-        if low is None or high is None or low <= 0 <= high:
-            return None
-        return low > 0
+        interval = self.difference.interval
+        return None if interval is None or interval.low <= 0 <= interval.high else interval.low > 0
 
 
-def estimate(values: Array) -> Estimate:
-    """Mean and interval of independent values."""
-    mean, count = float(np.mean(values)), len(values)
-    if count < 2:
-        return Estimate(mean, None, None, None)
-    error = float(np.std(values, ddof=1) / np.sqrt(count))
-    reach = float(student.ppf(0.5 + LEVEL / 2, count - 1)) * error
-    return Estimate(mean, error, mean - reach, mean + reach)
+def estimate(values: Iterable[float | None]) -> Value:
+    """Mean of independent values with its standard error and its 95 % interval (Student's t); none for one value."""
+    known = [value for value in values if value is not None]
+    found = mean_of(known)
+    if found.mean is None or found.error is None:
+        return found
+    return replace(found, interval=t_interval(found.mean, found.error, len(known)))
 
 
 def trend(values: Array) -> Trend | None:
@@ -175,8 +152,6 @@ def trend(values: Array) -> Trend | None:
         float(means[-1]),
         estimate(values[:, -1] - values[:, 0]),
         estimate(np.array([_spearman(row) for row in values])) if values.shape[1] > 2 else None,
-        int(np.argmax(means)),
-        bool((np.diff(means) >= 0).all()),
     )
 
 
@@ -391,3 +366,71 @@ def cloud(points: Iterable[Sequence[float]], name: str, series: int, labels: Seq
     """Dots without a line."""
     at = tuple((float(x), float(y)) for x, y in points)
     return Line(name, at, ("",) * len(at) if labels is None else tuple(labels), series, dotted=True)
+
+
+def mean_of(values: Iterable[float | None]) -> Value:
+    """The mean of independent values with its standard error, unknown ones left out; one value gives no error."""
+    known = [float(value) for value in values if value is not None]
+    if not known:
+        return Value(None)
+    return Value(float(np.mean(known)), float(np.std(known, ddof=1) / np.sqrt(len(known))) if len(known) > 1 else None)
+
+
+def with_interval(measure: str, value: Value, form: str = ".2f") -> str:
+    """The words of a claim's measure with the interval that it is judged by, where there is one."""
+    if value.interval is None:
+        return measure
+    low, high = (format(Value(end), form) for end in (value.interval.low, value.interval.high))
+    return f"{measure} (95 % interval {low} to {high})"
+
+
+def mark(name: str, value: Value, series: int = 0, bound: float | None = None) -> tuple[Mark, ...]:
+    """A value that cannot be below 0 with its standard error, in a chart of rows; nothing where it is unknown."""
+    if value.mean is None:
+        return ()
+    ends = (None, None) if value.error is None else (value.mean - value.error, value.mean + value.error)
+    low, high = (None if end is None else max(end, 0.0) for end in ends)
+    return (Mark(name, max(value.mean, 0.0), low, high, bound, series),)
+
+
+def exceeds(
+    text: str, measure: str, value: Value, *, than: float = 0.0, published: str = "", form: str = ".2f±"
+) -> Claim:
+    """A claim that a value, such as a difference, lies above ``than``: with its whole interval, and not at its end."""
+    low, high = value.ends
+    holds = None if low is None or high is None else True if low > than else False if high <= than else None
+    return Claim(
+        text, f"{measure} {format(value, form)}", f"above {format(Value(than), form.rstrip('±'))}", published, holds
+    )
+
+
+def conjunction(text: str, parts: Sequence[Claim], published: str = "") -> Claim:
+    """A claim that holds where all of its parts do, and does not hold where one of them does not."""
+    known = [part.holds for part in parts]
+    holds = False if False in known else None if None in known else True
+    rules = dict.fromkeys(part.rule for part in parts)
+    return Claim(text, ", ".join(part.measure for part in parts), ", ".join(rules), published, holds)
+
+
+def seeds_from(*entropy: int, count: int) -> list[int]:
+    """Seeds of so many trainings, the same for the same numbers."""
+    return [int(seed) for seed in np.random.SeedSequence(entropy).generate_state(count)]
+
+
+def adam_recipe(preset: Any, steps: int) -> Any:
+    """The recipe of a preset with ``batch``, ``learning_rate`` and ``schedule``: Adam, its loss recorded 20 times."""
+    from ..models import Group, Recipe, Schedule
+
+    return Recipe(
+        steps=steps,
+        batch=preset.batch,
+        groups=Group("adam", preset.learning_rate),
+        schedule=Schedule(preset.schedule),
+        record_every=max(steps // 20, 1),
+    )
+
+
+def r2_gain(pair: Mapping[str, Any]) -> float | None:
+    """Held-out R² of f that a linear map explains above the better of no map and shuffled rows; below −1 is −1."""
+    linear, *others = (taken(pair, key) for key in ("f.linear", "f.identity", "f_shuffled"))
+    return None if linear is None or None in others else max(linear, LOWEST) - max(*others, LOWEST)

@@ -1,16 +1,8 @@
-"""Figure 1 of Roeder, Metz and Kingma (2021): two trainings of word embeddings coincide after a linear map.
+"""Word embeddings (Figure 1 of Roeder, Metz and Kingma 2021): two trainings coincide after a linear map.
 
-Log-bilinear models of the prose in Python's standard library, or of the user's own text.
-
-Text as examples: words by frequency, the words before each of them, and blocks of text that are held out.
-
-What is measured of trained word models: rungs for contexts and for words, by frequency, and what theory predicts.
-
-How large each scale is.
-
-What the paper says about this experiment, and what its text leaves open.
-
-The units of work: all seeds of one dimension and estimator, trained as one program.
+Log-bilinear models of the prose in Python's standard library, or of the user's own text. Each unit trains all seeds of
+one dimension and one estimator. It measures rungs of the ladder for contexts and for words, words by frequency, and
+the maps that theory predicts.
 """
 
 from __future__ import annotations
@@ -32,12 +24,167 @@ from ..heads import diversity, head_map
 from ..representation import Array
 from ..similarity import cca
 from .experiment import Experiment, Outcome, Plan, Run, Unit
-from .outcomes import all_pairs, explained, folds_of, held_out, ladder, threads
+from .outcomes import adam_recipe, all_pairs, explained, folds_of, held_out, ladder, seeds_from, threads
 
+ESTIMATORS = {"softmax": "full softmax", "nce": "noise-contrastive"}
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _BLOCK, _EVERY = 500, 10
 LEAST = 1000
 """Examples without which nothing is trained."""
+_FOLDS = 5
+_SHOWN = 300
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The sizes of one scale.
+
+    Attributes
+    ----------
+    text : str
+        A text file or a folder of them; by default the prose of Python's standard library.
+    characters : int or None
+        At most so much of it.
+    vocabulary : int
+        The most frequent words, which are predicted; others are one word of contexts.
+    context : int
+        Words before the predicted one.
+    dimensions : tuple of int
+        The first is drawn.
+    estimators : tuple of str
+        ``softmax`` (the likelihood over the whole vocabulary) or ``nce`` (noise-contrastive, as published). The first
+        is run at all dimensions, others at the first dimension.
+    noise : int
+        Noise words of an example.
+    seeds : int
+        Trainings of every setting; all pairs are compared.
+    steps, batch, learning_rate, schedule
+        Of Adam.
+    contexts : int
+        Held-out contexts to measure on, at most.
+    bands : tuple of int
+        Last ranks of the frequency bands.
+    labelled : int
+        Words that are written into the figures.
+    high : float
+        Held-out R² from which two representations count as nearly coinciding.
+    threads : int
+        Of torch while training; 0 leaves them as they are.
+    """
+
+    text: str = ""
+    characters: int | None = None
+    vocabulary: int = 1000
+    context: int = 3
+    dimensions: tuple[int, ...] = (2, 8, 32)
+    estimators: tuple[str, ...] = ("softmax", "nce")
+    noise: int = 25
+    seeds: int = 4
+    steps: int = 2000
+    batch: int = 512
+    learning_rate: float = 3e-2
+    schedule: str = "cosine"
+    contexts: int = 4000
+    bands: tuple[int, ...] = (50, 150, 400, 1000)
+    labelled: int = 16
+    high: float = 0.9
+    threads: int = 0
+
+
+SCALES = {
+    "smoke": Preset(
+        characters=450_000,
+        vocabulary=300,
+        dimensions=(2, 8),
+        estimators=("softmax",),
+        seeds=3,
+        steps=400,
+        batch=256,
+        learning_rate=2e-2,
+        contexts=1500,
+        bands=(50, 150, 300),
+        high=0.8,
+    ),
+    "laptop": Preset(),
+    "paper": Preset(
+        vocabulary=5000,
+        context=5,
+        dimensions=(2, 8, 32, 128),
+        estimators=("nce", "softmax"),
+        seeds=6,
+        steps=60_000,
+        learning_rate=1e-2,
+        contexts=10_000,
+        bands=(100, 300, 1000, 2500, 5000),
+    ),
+}
+
+
+def plan(preset: Preset, data: Path | None) -> Plan:
+    """The first estimator at all dimensions, the others at the first."""
+    _check(preset)
+    settings = [(preset.estimators[0], dimension) for dimension in preset.dimensions]
+    settings += [(estimator, preset.dimensions[0]) for estimator in preset.estimators[1:]]
+    units = tuple(
+        Unit(
+            f"{estimator}-dimension-{dimension}",
+            f"{ESTIMATORS[estimator]}, {dimension} dimensions",
+            {"estimator": estimator, "dimension": dimension},
+        )
+        for estimator, dimension in settings
+    )
+    path = Path(preset.text).expanduser() if preset.text else None
+    return Plan(units, (path,) if path is not None and path.is_file() else ())
+
+
+def run_unit(unit: Unit, run: Run) -> Outcome:
+    """Train all seeds of a setting, and compare every pair."""
+    preset: Preset = run.preset
+    wanted = unit.arguments
+    given = corpus(preset.text, preset.characters, preset.vocabulary, preset.context)
+    seeds = seeds_from(run.seed, 59, count=preset.seeds)
+    with threads(preset.threads):
+        trained = _trained(wanted["estimator"], wanted["dimension"], given, seeds, run)
+        found: Outcome = {**wanted, "corpus": given.facts, "unigram": given.unigram, "together": trained[0].together}
+        found |= measure(trained, given, preset, run.seed)
+    if wanted["dimension"] == 2:
+        found["picture"] = picture(trained, given, preset, run.seed)
+    return found
+
+
+def _trained(estimator: str, dimension: int, given: Corpus, seeds: list[int], run: Run) -> list[Any]:
+    import torch
+
+    from ..models import LogBilinear, noise_contrastive_loss, noise_words, softmax_loss, train_many
+
+    preset: Preset = run.preset
+    shares = torch.from_numpy(given.shares.astype(np.float32))
+    words = len(given.vocabulary)
+    contrastive = estimator == "nce"
+    return train_many(
+        lambda seed: LogBilinear(words, dimension, preset.context, context_words=words + 2, shares=shares),
+        (given.contexts, given.words),
+        noise_contrastive_loss(shares, preset.noise) if contrastive else softmax_loss,
+        adam_recipe(preset, preset.steps),
+        seeds=seeds,
+        prepare=noise_words(shares, preset.noise) if contrastive else None,
+        checkpoint=None if run.scratch is None else run.scratch / "training.safetensors",
+        progress=run.progress,
+    )
+
+
+def _check(preset: Preset) -> None:
+    unknown = [estimator for estimator in preset.estimators if estimator not in ESTIMATORS]
+    if unknown or not preset.estimators or len(set(preset.estimators)) < len(preset.estimators):
+        raise InputError(f"estimators are {' and '.join(ESTIMATORS)}, each once: not {', '.join(preset.estimators)}")
+    if not preset.dimensions or min(preset.dimensions) < 1 or len(set(preset.dimensions)) < len(preset.dimensions):
+        raise InputError("dimensions are whole numbers of at least 1, each once")
+    if preset.seeds < 2:
+        raise InputError("seeds is at least 2: pairs are compared")
+    if preset.vocabulary < 20 or preset.context < 1 or preset.noise < 1:
+        raise InputError("there are at least 20 words in the vocabulary, 1 in a context, and 1 noise word")
+    if preset.text and not Path(preset.text).expanduser().exists():
+        raise MissingFileError(f"{preset.text} does not exist: name a text file or a folder of text files")
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,10 +280,6 @@ def _windows(texts: list[list[str]], numbers: dict[str, int], context: int) -> t
     return np.concatenate(seen), np.concatenate(following), np.concatenate(blocks)
 
 
-_FOLDS = 5
-_SHOWN = 300
-
-
 @dataclass(frozen=True, eq=False)
 class Side:
     """One trained model: f of held-out contexts, the words' vectors g and biases, and its loss there."""
@@ -145,7 +288,7 @@ class Side:
     g: Array
     bias: Array
     loss: float
-    found: Any
+    trained: Any
 
 
 def measure(trained: list[Any], given: Corpus, preset: Preset, seed: int) -> dict[str, Any]:
@@ -186,13 +329,11 @@ def picture(trained: list[Any], given: Corpus, preset: Preset, seed: int) -> dic
 def bands(preset: Preset) -> list[tuple[int, int]]:
     """Ranks of words, from the most frequent: the first of a band and the one after its last."""
     ends = [end for end in sorted(set(preset.bands)) if 0 < end < preset.vocabulary]
-    edges = [0, *ends, preset.vocabulary]
-    return list(pairwise(edges))
+    return list(pairwise([0, *ends, preset.vocabulary]))
 
 
 def _rows(given: Corpus, preset: Preset, seed: int) -> Array:
-    chosen = np.random.default_rng([seed, 61]).permutation(len(given.test_words))[: preset.contexts]
-    return np.sort(chosen)
+    return np.sort(np.random.default_rng([seed, 61]).permutation(len(given.test_words))[: preset.contexts])
 
 
 def _side(trained: Any, given: Corpus, rows: Array) -> Side:
@@ -213,15 +354,15 @@ def _side(trained: Any, given: Corpus, rows: Array) -> Side:
 
 
 def _model(side: Side, given: Corpus) -> dict[str, Any]:
-    found = diversity(side.g, weights=given.shares)
+    spans = diversity(side.g, weights=given.shares)
     return {
-        "seed": side.found.seed,
+        "seed": side.trained.seed,
         "loss": side.loss,
-        "ended": side.found.ended,
-        "rank": found.classes.rank,
-        "diverse": found.classes.diverse,
-        "condition": found.classes.condition,
-        "weighted_condition": found.weighted_condition,
+        "ended": side.trained.ended,
+        "rank": spans.classes.rank,
+        "diverse": spans.classes.diverse,
+        "condition": spans.classes.condition,
+        "weighted_condition": spans.weighted_condition,
     }
 
 
@@ -270,189 +411,10 @@ def _spread(points: Array, count: int) -> list[int]:
     return chosen
 
 
-@dataclass(frozen=True)
-class Preset:
-    """The sizes of one scale.
-
-    Attributes
-    ----------
-    text : str
-        A text file or a folder of them; by default the prose of Python's standard library.
-    characters : int or None
-        At most so much of it.
-    vocabulary : int
-        The most frequent words, which are predicted; others are one word of contexts.
-    context : int
-        Words before the predicted one.
-    dimensions : tuple of int
-        The first is drawn.
-    estimators : tuple of str
-        ``softmax`` (the likelihood over the whole vocabulary) or ``nce`` (noise-contrastive, as published). The first
-        is run at all dimensions, others at the first dimension.
-    noise : int
-        Noise words of an example.
-    seeds : int
-        Trainings of every setting; all pairs are compared.
-    steps, batch, learning_rate, schedule
-        Of Adam.
-    contexts : int
-        Held-out contexts to measure on, at most.
-    bands : tuple of int
-        Last ranks of the frequency bands.
-    labelled : int
-        Words that are written into the figures.
-    high : float
-        Held-out R² from which two representations count as nearly coinciding.
-    threads : int
-        Of torch while training; 0 leaves them as they are.
-    """
-
-    text: str = ""
-    characters: int | None = None
-    vocabulary: int = 1000
-    context: int = 3
-    dimensions: tuple[int, ...] = (2, 8, 32)
-    estimators: tuple[str, ...] = ("softmax", "nce")
-    noise: int = 25
-    seeds: int = 4
-    steps: int = 2000
-    batch: int = 512
-    learning_rate: float = 3e-2
-    schedule: str = "cosine"
-    contexts: int = 4000
-    bands: tuple[int, ...] = (50, 150, 400, 1000)
-    labelled: int = 16
-    high: float = 0.9
-    threads: int = 0
-
-
-SCALES = {
-    "smoke": Preset(
-        characters=450_000,
-        vocabulary=300,
-        dimensions=(2, 8),
-        estimators=("softmax",),
-        seeds=3,
-        steps=400,
-        batch=256,
-        learning_rate=2e-2,
-        contexts=1500,
-        bands=(50, 150, 300),
-        high=0.8,
-    ),
-    "laptop": Preset(),
-    "paper": Preset(
-        vocabulary=5000,
-        context=5,
-        dimensions=(2, 8, 32, 128),
-        estimators=("nce", "softmax"),
-        seeds=6,
-        steps=60_000,
-        learning_rate=1e-2,
-        contexts=10_000,
-        bands=(100, 300, 1000, 2500, 5000),
-    ),
-}
-
-PAPER = "Roeder, Metz and Kingma, On linear identifiability of learned representations, ICML 2021, Figure 1"
-
-LEFT_OPEN = (
-    "Published is a picture without numbers: log-bilinear embeddings of the Billion Word text in two dimensions, with "
-    "noise-contrastive estimation, differ between two trainings and overlap after a linear map. The text, its size, "
-    "the vocabulary, the context and all numbers of the training are ours, and settings of the preset."
-)
-
-ESTIMATORS = {"softmax": "full softmax", "nce": "noise-contrastive"}
-
-
-def plan(preset: Preset, data: Path | None) -> Plan:
-    """The first estimator at all dimensions, the others at the first."""
-    _check(preset)
-    settings = [(preset.estimators[0], dimension) for dimension in preset.dimensions]
-    settings += [(estimator, preset.dimensions[0]) for estimator in preset.estimators[1:]]
-    units = tuple(
-        Unit(
-            f"{estimator}-dimension-{dimension}",
-            f"{ESTIMATORS[estimator]}, {dimension} dimensions",
-            {"estimator": estimator, "dimension": dimension},
-        )
-        for estimator, dimension in settings
-    )
-    path = Path(preset.text).expanduser() if preset.text else None
-    return Plan(units, (path,) if path is not None and path.is_file() else ())
-
-
-def run_unit(unit: Unit, run: Run) -> Outcome:
-    """Train all seeds of a setting, and compare every pair."""
-    preset: Preset = run.preset
-    wanted = unit.arguments
-    given = corpus(preset.text, preset.characters, preset.vocabulary, preset.context)
-    seeds = [int(seed) for seed in np.random.SeedSequence([run.seed, 59]).generate_state(preset.seeds)]
-    with threads(preset.threads):
-        trained = _trained(wanted["estimator"], wanted["dimension"], given, seeds, run)
-        found: Outcome = {**wanted, "corpus": given.facts, "unigram": given.unigram, "together": trained[0].together}
-        found |= measure(trained, given, preset, run.seed)
-    if wanted["dimension"] == 2:
-        found["picture"] = picture(trained, given, preset, run.seed)
-    return found
-
-
-def _trained(estimator: str, dimension: int, given: Corpus, seeds: list[int], run: Run) -> list[Any]:
-    import torch
-
-    from ..models import (
-        Group,
-        LogBilinear,
-        Recipe,
-        Schedule,
-        noise_contrastive_loss,
-        noise_words,
-        softmax_loss,
-        train_many,
-    )
-
-    preset: Preset = run.preset
-    shares = torch.from_numpy(given.shares.astype(np.float32))
-    words = len(given.vocabulary)
-    contrastive = estimator == "nce"
-    return train_many(
-        lambda seed: LogBilinear(words, dimension, preset.context, context_words=words + 2, shares=shares),
-        (given.contexts, given.words),
-        noise_contrastive_loss(shares, preset.noise) if contrastive else softmax_loss,
-        Recipe(
-            steps=preset.steps,
-            batch=preset.batch,
-            groups=Group("adam", preset.learning_rate),
-            schedule=Schedule(preset.schedule),
-            record_every=max(preset.steps // 20, 1),
-        ),
-        seeds=seeds,
-        prepare=noise_words(shares, preset.noise) if contrastive else None,
-        checkpoint=None if run.scratch is None else run.scratch / "training.safetensors",
-        progress=run.progress,
-    )
-
-
-def _check(preset: Preset) -> None:
-    unknown = [estimator for estimator in preset.estimators if estimator not in ESTIMATORS]
-    if unknown or not preset.estimators or len(set(preset.estimators)) < len(preset.estimators):
-        raise InputError(f"estimators are {' and '.join(ESTIMATORS)}, each once: not {', '.join(preset.estimators)}")
-    if not preset.dimensions or min(preset.dimensions) < 1 or len(set(preset.dimensions)) < len(preset.dimensions):
-        raise InputError("dimensions are whole numbers of at least 1, each once")
-    if preset.seeds < 2:
-        raise InputError("seeds is at least 2: pairs are compared")
-    if preset.vocabulary < 20 or preset.context < 1 or preset.noise < 1:
-        raise InputError("there are at least 20 words in the vocabulary, 1 in a context, and 1 noise word")
-    if preset.text and not Path(preset.text).expanduser().exists():
-        raise MissingFileError(f"{preset.text} does not exist: name a text file or a folder of text files")
-
-
-__all__ = ["EXPERIMENT"]
-
 EXPERIMENT = Experiment(
     name="words",
     title="Words: embeddings from two trainings",
-    paper=PAPER,
+    paper="Roeder, Metz and Kingma, On linear identifiability of learned representations, ICML 2021, Figure 1",
     scales=SCALES,
     plan=plan,
     run=run_unit,
