@@ -26,7 +26,7 @@ from ..alignment import Identity, Linear, Rigid, SignedPermutation
 from ..alignment.base import Aligner
 from ..representation import Array
 from ..resampling import Value
-from .experiment import Claim, Line, Row, Table
+from .experiment import Claim, Line, Mark, Row, Table
 
 FORMS = ("2L+L2", "L+L2")
 _DRAWS = 2000
@@ -391,3 +391,28 @@ def cloud(points: Iterable[Sequence[float]], name: str, series: int, labels: Seq
     """Dots without a line."""
     at = tuple((float(x), float(y)) for x, y in points)
     return Line(name, at, ("",) * len(at) if labels is None else tuple(labels), series, dotted=True)
+
+
+def mean_of(values: Iterable[float | None]) -> Value:
+    """The mean of independent values with its standard error, unknown ones left out; one value gives no error."""
+    known = [float(value) for value in values if value is not None]
+    if not known:
+        return Value(None)
+    return Value(float(np.mean(known)), float(np.std(known, ddof=1) / np.sqrt(len(known))) if len(known) > 1 else None)
+
+
+def with_interval(measure: str, value: Value, form: str = ".2f") -> str:
+    """The words of a claim's measure with the interval that it is judged by, where there is one."""
+    if value.interval is None:
+        return measure
+    low, high = (format(Value(end), form) for end in (value.interval.low, value.interval.high))
+    return f"{measure} (95 % interval {low} to {high})"
+
+
+def mark(name: str, value: Value, series: int = 0, bound: float | None = None) -> tuple[Mark, ...]:
+    """A value that cannot be below 0 with its standard error, in a chart of rows; nothing where it is unknown."""
+    if value.mean is None:
+        return ()
+    ends = (None, None) if value.error is None else (value.mean - value.error, value.mean + value.error)
+    low, high = (None if end is None else max(end, 0.0) for end in ends)
+    return (Mark(name, max(value.mean, 0.0), low, high, bound, series),)
