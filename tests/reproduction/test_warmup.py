@@ -1,4 +1,4 @@
-"""The warm-up experiment: end to end through the command, resumed within a unit, and read by rule."""
+"""The warm-up experiment: end to end through the command, resumed within a unit, its filter and its claims."""
 
 import json
 import os
