@@ -416,3 +416,18 @@ def mark(name: str, value: Value, series: int = 0, bound: float | None = None) -
     ends = (None, None) if value.error is None else (value.mean - value.error, value.mean + value.error)
     low, high = (None if end is None else max(end, 0.0) for end in ends)
     return (Mark(name, max(value.mean, 0.0), low, high, bound, series),)
+
+
+ABOVE_ZERO = math.nextafter(0.0, 1.0)
+"""The least of a claim that asks for more than 0: no difference at all is none."""
+
+
+def over_cases(text: str, cases: Mapping[str, Value], **asked: Any) -> Claim:
+    """A claim about several values by the words of their measures: the one that speaks most against it, judged alone.
+
+    It holds where all do, and does not where one does not. ``asked`` is what :func:`claim` takes.
+    """
+    form = asked.get("form", ".2f±").rstrip("±")
+    ordered = sorted(cases.items(), key=lambda case: math.inf if case[1].mean is None else case[1].mean)
+    made = [claim(text, f"{with_interval(measure, value, form)}:", value, **asked) for measure, value in ordered]
+    return min(made, key=lambda each: (False, None, True).index(each.holds))

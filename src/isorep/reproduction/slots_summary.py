@@ -7,7 +7,7 @@ from typing import Any
 
 from ..resampling import Value
 from .experiment import Chart, Claim, Line, Outcome, Summary, Table
-from .outcomes import claim, concluded, mark, mean_of, table
+from .outcomes import concluded, mark, mean_of, over_cases, table
 from .slots import CONDITIONS, LAWS, Preset
 
 LEAST = 0.05
@@ -70,7 +70,7 @@ def curves_of(every: list[Outcome], slots: int) -> dict[str, list[Outcome]]:
 
 
 def claims_of(preset: Preset, every: list[Outcome]) -> tuple[Claim, ...]:
-    """Each over all settings that it is about, by the lowest of them; of parts that were run."""
+    """Each over all settings that it is about; of parts that were run."""
     if not every:
         return ()
     curves = [curve for slots in _slots(every) for curve in curves_of(every, slots).values()]
@@ -112,14 +112,16 @@ def claims_of(preset: Preset, every: list[Outcome]) -> tuple[Claim, ...]:
             preset.high,
         ),
     }
-    made = []
-    for text, (measure, cases, least) in asked.items():
-        if cases:
-            unknown = next((where for where, value in cases.items() if value.mean is None), None)
-            where = unknown or min(cases, key=lambda each: cases[each].mean or 0.0)
-            published = "" if "past the paper" in text else "no number"
-            made.append(claim(text, f"{measure} ({where}):", cases[where], least=least, published=published))
-    return tuple(made)
+    return tuple(
+        over_cases(
+            text,
+            {f"{measure} ({where})": value for where, value in cases.items()},
+            least=least,
+            published="" if "past the paper" in text else "no number",
+        )
+        for text, (measure, cases, least) in asked.items()
+        if cases
+    )
 
 
 def _by_overlap(every: list[Outcome]) -> list[Table]:
