@@ -120,6 +120,7 @@ def _holds(outcomes):
         (_wells(("base", 0.1, -0.01, 0.2), ("pca_rand", 0.0, 0.0, 0.3)), [None]),
         (_wells(("base", 0.1, 0.01, 0.2), ("pca_rand", 0.2, None, None)), [None]),
         (_wells(("base", 0.1, 0.01, 0.2)), [None]),
+        (_wells(("pca_rand", -0.2, -0.3, -0.1)), [False]),
         ({}, []),
     ],
 )

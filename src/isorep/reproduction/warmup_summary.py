@@ -18,11 +18,11 @@ from .outcomes import (
     concluded,
     fit_curve,
     mean_of,
+    over_cases,
     roots,
     spearman,
     spearman_within,
     table,
-    with_interval,
 )
 from .warmup import DROPPED, NAMES, QUANTILES, Preset, training_of
 
@@ -63,8 +63,8 @@ ERROR = "mean rigid error, % of the diameter"
 TERM = {"2L+L2": "√(2L + L²)", "L+L2": "√(L + L²)"}
 HALF = 0.5
 """Share of the error at the smallest leak that is left at leak 1, at most, where the error is said to fall."""
-ROUNDING = 1e-4
-"""Excess of a local constant over its bound that is put down to single precision."""
+ROUNDING = 1 + 1e-4
+"""Ratio of a local constant to its bound up to which the difference is put down to single precision."""
 _COLOURED = 6
 _POINTS = 80  # more than are drawn as dots
 
@@ -125,6 +125,8 @@ class Part:
 
     def ranks(self, estimator: str = "paper", statistic: str = "mean") -> tuple[Correlation, Correlation]:
         """Rank correlations of error and term: over all kept pairs, and within leaks."""
+        if not self.kept:
+            return (Correlation(None, None, None, 0),) * 2
         within = spearman_within([self.columns(estimator, statistic, leak=leak) for leak in self.leaks])
         return spearman(*self.columns(estimator, statistic)), within
 
@@ -156,49 +158,27 @@ def claims_of(parts: list[Part]) -> tuple[Claim, ...]:
     """The headline's error by leak and by L; then models of one class, and the bounds over all parts."""
     if not parts:
         return ()
-    head = parts[0]
-    over_all, within = map(_ranked, head.ranks() if head.kept else (Correlation(None, None, None, 0),) * 2)
-    converged = [pair for part in parts for pair in part.pairs if _converged(pair)]
-    over = [
-        side["exact"]["max"] > pair["bound_activations"] * (1 + ROUNDING)
-        for pair in converged
-        for side in pair["sides"]
-    ]
-    violated = [pair["bound"]["violated"] for part in parts for pair in part.kept if not pair["bound"]["vacuous"]]
-    return (
-        _falls(head),
-        claim(
-            f"{head.title}: the error grows with {TERM[head.preset.form]}",
-            with_interval("rank correlation over all kept pairs", over_all),
-            over_all,
-            least=ABOVE_ZERO,
-            published="MNIST, Figure 2, no number",
-        ),
-        *[_falls(part) for part in parts if part.by_class and part is not head][:1],
-        claim(
-            "the leak limits the local constants 1 + L of decoders",
-            f"of {len(over)} decoders above α^-(K-1):",
-            Value(sum(over) if over else None),
-            most=0,
-            published="at most α^-K, which is larger",
-            form=".0f",
-        ),
-        claim(
-            "the theorem bounds the RMS error, with a term here for outputs that differ",
-            f"of {len(violated)} kept pairs whose bound is not vacuous, above it:",
-            Value(sum(violated) if violated else None),
-            most=0,
-            published="for equal outputs",
-            form=".0f",
-        ),
-        claim(
-            f"{head.title}: {TERM[head.preset.form]} also tells pairs of one leak apart",
-            with_interval("rank correlation within a leak", within),
-            within,
-            least=ABOVE_ZERO,
-            published="not reported",
-        ),
+    head, term = parts[0], TERM[parts[0].preset.form]
+    ranked = (
+        (f"the error grows with {term}", "rank correlation over all kept pairs", "in MNIST (Figure 2), no number"),
+        (f"{term} also tells pairs of one leak apart", "rank correlation within a leak", "not reported"),
     )
+    grows, tells = (
+        over_cases(f"{head.title}: {text}", {measure: _ranked(rank)}, least=ABOVE_ZERO, published=published)
+        for (text, measure, published), rank in zip(ranked, head.ranks(), strict=True)
+    )
+    ended = [pair for part in parts for pair in part.pairs if _converged(pair)]
+    above = [side["exact"]["max"] / pair["bound_activations"] > ROUNDING for pair in ended for side in pair["sides"]]
+    violated = [pair["bound"]["violated"] for part in parts for pair in part.kept if not pair["bound"]["vacuous"]]
+    counted = {
+        "the leak limits the local constants of decoders": ("decoders above α^-(K-1)", above, "at most α^-K"),
+        "the RMS error is within its bound": ("kept pairs above it, if not vacuous", violated, "for equal outputs"),
+    }
+    within = []
+    for text, (measure, cases, published) in counted.items():
+        value = {f"{measure}, of {len(cases)}": Value(sum(cases) if cases else None)}
+        within.append(over_cases(text, value, most=0, published=published, form=".0f"))
+    return (_falls(head), grows, *[_falls(part) for part in parts[1:] if part.by_class][:1], *within, tells)
 
 
 def _falls(part: Part) -> Claim:
@@ -297,10 +277,8 @@ def charts(parts: list[Part]) -> tuple[Chart, ...]:
 
 def _against_term(part: Part, statistic: str) -> Chart:
     """Figure 2 (or A.6) with the mean over samples, Figure A.4 with the largest."""
-    name, figure, which = (
-        ("error", "2", part.preset.statistic) if statistic == "mean" else ("largest", "A.4", "largest L")
-    )
-    across, term = {"mean": "mean", "max": "largest"}[statistic], TERM[part.preset.form]
+    words = {"mean": ("error", "2", part.preset.statistic, "mean"), "max": ("largest", "A.4", "largest L", "largest")}
+    (name, figure, which, across), term = words[statistic], TERM[part.preset.form]
     x, errors = part.columns("paper", statistic)
     curve = fit_curve(x, errors, part.preset.intercept)
     ends = np.linspace(0.0, float(x.max()), _POINTS)
