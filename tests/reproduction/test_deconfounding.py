@@ -1,6 +1,4 @@
-"""The deconfounding experiment: published numbers, its three parts end to end, and findings made by rule."""
-
-import copy
+"""The deconfounding experiment: published numbers, its three parts end to end, and claims."""
 
 import numpy as np
 import pytest
@@ -51,8 +49,10 @@ def test_a_smoke_run_has_all_parts_beside_the_published_table(smoke):
     # The perturbation shifts one feature by two standard deviations, so no condition may miss it.
     assert smoke.outcomes["rxrx3-SRC"]["conditions"]["base"]["auroc"]["value"] > 0.8
     assert smoke.outcomes["rxrx3-SRC"]["guides"] == ["SRC_guide_1"]
-    for words in ("verdict: In simulated screens", "In BBBC021 with new weeks", "In RxRx3-core with new plates"):
-        assert words in str(smoke)
+    for words in ("RxRx3-core, new plates", "simulated screens, independent factors", "BBBC021, new weeks"):
+        assert any(each.text.startswith(words) for each in smoke.summary.claims)
+    assert smoke.summary.claims[0].text.startswith("RxRx3-core"), "the published effect where its data are at hand"
+    assert len(smoke.summary.claims) == 6
 
 
 def test_parts_without_files_are_named(tmp_path, monkeypatch):
@@ -70,49 +70,84 @@ def test_parts_without_files_are_named(tmp_path, monkeypatch):
     assert len(plan.files) == 3
 
 
-def _made(smoke, gain, turn):
-    """Outcomes of three screens in which PCA + ICA has these gains over Base and PCA + Rand, give or take."""
-    outcomes = {}
-    for kind in ("independent", "gaussian"):
-        for place in range(3):
-            screen = copy.deepcopy(smoke.outcomes["simulated-independent-00"])
-            noise = 0.01 * (place - 1)
-            for name, value in (("base", 0.7), ("pca", 0.72), ("pca_ica", 0.7 + gain), ("pca_rand", 0.7 + gain - turn)):
-                screen["conditions"][name]["auroc"]["value"] = value + (noise if name == "pca_ica" else 0.0)
-            outcomes[f"simulated-{kind}-{place:02}"] = screen
-    return outcomes
+WEEKS = "bbbc021-week-standardised-tenth-all"
 
 
-def test_the_verdict_follows_the_numbers(smoke):
-    summarise = experiment_named("deconfounding").summarise
-    helped = summarise(SCALES["laptop"], _made(smoke, 0.1, 0.05))
-    assert helped.reached is True
-    assert "ICA carries over better" in helped.verdict
-    assert "more than the theory allows for" in helped.findings[1]
-    turned = summarise(SCALES["laptop"], _made(smoke, 0.1, 0.0))
-    assert turned.reached is False
-    assert "ICA does not carry over better" in turned.verdict
-    assert "no axes to find, and ICA does not help" in turned.findings[1]
-    wells = smoke.outcomes["bbbc021-week-standardised-tenth-all"]
-    mixed = summarise(SCALES["smoke"], _made(smoke, 0.1, 0.05) | {"bbbc021-week-standardised-tenth-all": wells})
-    assert mixed.reached is (True if "does, too" in mixed.verdict else None)
+def _conditions(auroc, hoyer=(0.1, 0.2, 0.3, 0.1), share=(0.1, 0.2, 0.3, 0.1)):
+    measures = {"auroc": auroc, "hoyer": hoyer, "share@0.25": share}
+    return {
+        name: {measure: {"value": values[place], "error": None} for measure, values in measures.items()}
+        for place, name in enumerate(CONDITIONS)
+    }
 
 
-def test_mechanisms_are_counted(smoke):
-    outcomes = _made(smoke, 0.1, 0.05)
-    found = {}
-    for place, name in enumerate(("Actin", "Tubulin", "Kinase")):
-        conditions = copy.deepcopy(smoke.outcomes["simulated-independent-00"]["conditions"])
-        for condition, value in zip(CONDITIONS, (0.7, 0.8, 0.75 + 0.02 * place, 0.78), strict=True):
-            conditions[condition]["auroc"]["value"] = value
-        found[name] = conditions
-    outcomes["bbbc021-week-standardised-tenth-each"] = {"tasks": found}
+def _screens(kind, gain, turn, noise=0.01, **more):
+    """Three screens in which PCA + ICA has these gains over Base and PCA + Rand, give or take."""
+    return {
+        f"simulated-{kind}-{place:02}": {
+            "conditions": _conditions((0.7, 0.72, 0.7 + gain + (place - 1) * noise, 0.7 + gain - turn), **more),
+            "ceiling": 0.9,
+        }
+        for place in range(3)
+    }
+
+
+def _wells(*tests):
+    names = ("against", "difference", "low", "high")
+    found = {"conditions": _conditions((0.9,) * 4), "dimensions": dict.fromkeys(CONDITIONS, 53)}
+    return {WEEKS: found | {"tests": [dict(zip(names, test, strict=True)) for test in tests]}}
+
+
+def _holds(outcomes):
     summary = experiment_named("deconfounding").summarise(SCALES["laptop"], outcomes)
-    (said,) = [words for words in summary.findings if "each mechanism" in words]
-    assert "mean AUROC Base 0.700, PCA 0.800, PCA + ICA 0.770, PCA + Rand 0.780." in said
-    assert "above Base in 3 of 3 mechanisms, above PCA in 0 and above PCA + Rand in 1" in said
-    assert summary.charts[-1].name == "bbbc021-mechanisms"
-    assert "BBBC021 by week, Kinase" in [row.name for row in summary.tables[0].rows]
+    holds = [each.holds for each in summary.claims]
+    assert summary.reached is (holds[0] if holds else None)
+    return holds
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "holds"),
+    [
+        (_screens("independent", 0.1, 0.05), [True, True, True]),
+        (_screens("independent", 0.1, -0.05, hoyer=(0.1, 0.3, 0.2, 0.1), share=(0.1, 0.3, 0.2, 0.1)), [False] * 3),
+        (_screens("independent", 0.1, 0.0, share=(None,) * 4), [None, True, None]),
+        (_screens("independent", 0.0, 0.05, noise=0.0), [False, True, True]),  # no difference is none
+        (_screens("gaussian", 0.1, 0.05), [False]),
+        (_screens("gaussian", 0.1, 0.0), [None]),
+        (_screens("gaussian", 0.1, -0.05), [True]),
+        (_wells(("base", 0.1, 0.01, 0.2), ("pca_rand", 0.2, 0.1, 0.3)), [True]),
+        (_wells(("base", 0.1, 0.01, 0.2), ("pca_rand", -0.2, -0.3, -0.1)), [False]),
+        (_wells(("base", 0.1, -0.01, 0.2), ("pca_rand", 0.0, 0.0, 0.3)), [None]),
+        (_wells(("base", 0.1, 0.01, 0.2), ("pca_rand", 0.2, None, None)), [None]),
+        (_wells(("base", 0.1, 0.01, 0.2)), [None]),
+        (_wells(("pca_rand", -0.2, -0.3, -0.1)), [False]),
+        ({}, []),
+    ],
+)
+def test_claims_follow_the_numbers(outcomes, holds):
+    assert _holds(outcomes) == holds
+
+
+def test_genes_are_the_published_effect_where_they_were_run():
+    genes = {
+        f"rxrx3-{gene}": {"conditions": _conditions((0.7, 0.7, 0.65 + 0.001 * place, 0.7))}
+        for place, gene in enumerate(AUROC)
+    }
+    absent = {"rxrx3-SRC": {"absent": True, "gene": "SRC"}}
+    assert _holds(genes | absent | _screens("independent", 0.1, 0.05)) == [False, True, True, True]
+    assert _holds(absent | _screens("independent", 0.1, 0.05)) == [True, True, True]
+
+
+def test_mechanisms_are_rows_and_dots():
+    rows = {name: (0.7, 0.8, 0.75 + 0.02 * place, None) for place, name in enumerate(("Actin", "Kinase"))}
+    each = {"tasks": {name: _conditions(values) for name, values in rows.items()}}
+    summary = experiment_named("deconfounding").summarise(
+        SCALES["laptop"], {"bbbc021-week-standardised-tenth-each": each}
+    )
+    (chart,) = summary.charts
+    assert (chart.name, [line.name for line in chart.lines]) == ("bbbc021-mechanisms", ["Base", "PCA", "PCA + ICA"])
+    assert chart.caption.endswith("1 Actin, 2 Kinase.")
+    assert {row.name: row.values for row in summary.tables[0].rows}["BBBC021 by week, Kinase"] == rows["Kinase"]
 
 
 def test_alignment_is_one_for_an_axis_and_less_for_a_rotation(rng):

@@ -1,6 +1,5 @@
-"""The warm-up experiment: end to end through the command, resumed within a unit, and read by rule."""
+"""The warm-up experiment: end to end through the command, resumed within a unit, its filter and its claims."""
 
-import copy
 import json
 import os
 import subprocess
@@ -13,7 +12,7 @@ import pytest
 from isorep.reproduction import Run, experiment_named, reproduce, runner
 from isorep.reproduction.outcomes import fit_curve, roots, spearman, spearman_within
 from isorep.reproduction.warmup import EXPERIMENT, SCALES, Preset, Training
-from isorep.reproduction.warmup_summary import Part, parts_of
+from isorep.reproduction.warmup_summary import Part
 
 from ..datasets.test_mnist import write_mnist
 
@@ -67,7 +66,13 @@ def test_a_smoke_run_shows_the_published_effect(smoke):
         assert row[0] < row[3] / 5, "errors are far below those of shuffled images"
     constants = {row["name"]: row["values"] for row in found["tables"][1]["rows"]}
     assert constants["leak 1"][2:5] == pytest.approx([1, 1, 1], abs=1e-4)
-    for words in ("published in appendix A.7.1", "11.000", "180.000", "verdict: Digits of scikit-learn", "torch 2"):
+    for words in (
+        "published in appendix A.7.1",
+        "11.000",
+        "180.000",
+        "verdict: The published effect is seen: Digits of",
+        "torch 2",
+    ):
         assert words in out
     html = (folder / "page.html").read_text()
     for name in ("error-digits", "constants-digits", "largest-digits", "reconstruction-digits", "error-digits-class"):
@@ -171,65 +176,83 @@ def test_a_correlation_that_the_leak_makes_vanishes_within_leaks(rng):
     assert spearman_within([(np.zeros(5), np.arange(5.0))]).value is None
 
 
-def _outcomes(errors, reconstructions):
-    """Two pairs for each of three leaks with these errors and reconstruction errors."""
-    pair = {
-        "seeds": [0, 1],
-        "chance": 0.4,
-        "diameter": 1.0,
-        "mismatch": {"rms": 0.1, "max": 0.2},
-        "bound": {
-            "rms": 0.1, "value": 1.0, "vacuous": True, "violated": False, "equal_outputs": 0.5,
-            "equal_outputs_vacuous": False, "equal_outputs_violated": False, "chance": 0.9,
-        },
-    }  # fmt: skip
+def _outcomes(
+    errors,
+    reconstructions=None,
+    leaks=(0.1, 0.5, 1.0),
+    label=None,
+    slope=0.01,
+    above=0.0,
+    violated=False,
+    vacuous=False,
+):
+    """Pairs for each leak with these errors, and reconstruction errors where they are given."""
     found = {}
-    for leak, values, left in zip((0.1, 0.5, 1.0), errors, reconstructions, strict=True):
+    for place, (leak, values) in enumerate(zip(leaks, errors, strict=True)):
         pairs = []
-        for error, mse in zip(values, left, strict=True):
-            made = copy.deepcopy(pair)
-            made["error"] = made["held_out"] = {"mean": error, "rms": error, "sup": error}
-            local = 1 + (1 - leak) + 0.01 * error
+        for seat, error in enumerate(values):
+            mse = reconstructions[place][seat] if reconstructions else 1.0
+            size = 2.1 - leak + slope * error
             constants = {
-                "max": local, "mean": local, "quantiles": [local] * 6,
-                "mean_roots": {form: float(roots(np.array(local - 1), form)) for form in ("2L+L2", "L+L2")},
+                "max": size, "mean": size, "quantiles": [size] * 6,
+                "mean_roots": {form: float(roots(np.array(size - 1), form)) for form in ("2L+L2", "L+L2")},
             }  # fmt: skip
-            made["sides"] = [
-                {
-                    "reconstruction": mse, "reconstruction_unseen": mse, "loss": mse, "steps": 1, "ended": "done",
-                    "defect": 0.0, "exact": constants, "paper": constants,
-                }
-            ] * 2  # fmt: skip
-            pairs.append(made)
-        found[f"digits-leak-{leak:g}"] = {
-            "set": "digits", "leak": leak, "label": None, "images": 10, "test_images": 5, "widths": [4, 3, 2, 1],
-            "bound_layers": leak**-3, "bound_activations": leak**-2, "spectrum_gap": 0.99, "together": True,
+            bound = {
+                "rms": 0.1, "value": 1.0, "vacuous": vacuous, "violated": violated, "equal_outputs": 0.5,
+                "equal_outputs_violated": False,
+            }  # fmt: skip
+            side = {"reconstruction": mse, "ended": "done", "exact": constants | {"max": 1 + above}, "paper": constants}
+            means = dict.fromkeys(("mean", "rms", "sup"), error)
+            pairs.append({"error": means, "held_out": means, "chance": 0.4, "bound": bound, "sides": [side] * 2})
+        found[f"{label}-{leak:g}"] = {
+            "set": "digits", "leak": leak, "label": label, "bound_layers": leak**-3, "bound_activations": leak**-2,
             "pairs": pairs,
         }  # fmt: skip
     return found
 
 
-FLAT = [[1.0] * 4] * 3
+FALLING = [[0.2, 0.21, 0.22, 0.23], [0.1, 0.11, 0.12, 0.13], [0.001, 0.002, 0.003, 0.004]]
+RISING = [[0.01, 0.02, 0.03, 0.04], [0.1, 0.11, 0.12, 0.13], [0.2, 0.21, 0.22, 0.23]]
+NOISY = [[0.1, 0.2, 0.3, 0.1], [0.2] * 4, [0.02, 0.2, 0.1, 0.1]]
+ONE = [[0.2], [0.1], [0.001]]
+SMOKE = SCALES["smoke"]
 
 
 @pytest.mark.parametrize(
-    ("errors", "reached", "words"),
+    ("outcomes", "preset", "holds"),
     [
-        ([[0.2, 0.21, 0.22, 0.23], [0.1, 0.11, 0.12, 0.13], [0.001, 0.002, 0.003, 0.004]], True, "the error falls"),
-        ([[0.1, 0.2, 0.1, 0.2], [0.1, 0.2, 0.1, 0.2], [0.1, 0.2, 0.1, 0.2]], False, "does not fall"),
+        (_outcomes(FALLING), SMOKE, [True, True, True, True, True]),
+        (_outcomes(RISING, slope=-0.01), SMOKE, [False, False, True, True, False]),
+        (_outcomes(NOISY, slope=0, vacuous=True), SMOKE, [None, None, True, None, None]),
+        (_outcomes(ONE), SMOKE, [True, None, True, True, None]),  # too few pairs for the interval of a correlation
+        (_outcomes(FALLING[:2], leaks=(0.1, 0.5)), SMOKE, [None, True, True, True, True]),  # leak 1 was not run
+        (_outcomes(FALLING[2:], leaks=(1.0,)), SMOKE, [None, True, True, True, True]),  # nothing to compare it with
+        (_outcomes(FALLING, above=1000.0, violated=True), SMOKE, [True, True, False, False, True]),
+        (_outcomes(FALLING) | _outcomes(RISING, label=3), SMOKE, [True, True, False, True, True, True]),
+        ({}, SMOKE, []),
     ],
 )
-def test_the_verdict_follows_the_numbers(errors, reached, words):
-    summary = experiment_named("warmup").summarise(SCALES["smoke"], _outcomes(errors, FLAT))
-    assert summary.reached is reached
-    assert words in summary.verdict
-    assert any("hardly unique" in finding for finding in summary.findings)
+def test_claims_follow_the_numbers(outcomes, preset, holds):
+    summary = experiment_named("warmup").summarise(preset, outcomes)
+    assert [each.holds for each in summary.claims] == holds
+    assert summary.reached is (holds[0] if holds else None)
 
 
 def test_the_filter_drops_what_is_above_the_percentile_of_the_reference_leak():
     left = [[0.9, 0.9, 0.9, 2.0], [0.9, 0.9, 0.9, 0.9], [1.0, 1.0, 1.0, 1.5]]
-    part = Part("digits", False, SCALES["smoke"], _outcomes([[0.1] * 4] * 3, left))
+    part = Part("digits", False, SMOKE, _outcomes([[0.1] * 4] * 3, left))
     assert part.limit == pytest.approx(np.percentile([1.0] * 6 + [1.5] * 2, 95))
-    assert (part.dropped, len(part.pairs)) == (1, 12)
-    loose = replace(SCALES["smoke"], reference_leak=0.1, percentile=50)
-    assert parts_of(loose, _outcomes([[0.1] * 4] * 3, left))[0].dropped == 5
+    assert (len(part.kept), len(part.pairs)) == (11, 12)
+    loose = replace(SMOKE, reference_leak=0.1, percentile=50)
+    assert len(Part("digits", False, loose, _outcomes([[0.1] * 4] * 3, left)).kept) == 7
+
+
+def test_a_part_whose_pairs_are_all_dropped_decides_nothing():
+    side = {"reconstruction": 1.0, "ended": "diverged"}
+    outcomes = _outcomes(FALLING)
+    for outcome in outcomes.values():
+        for pair in outcome["pairs"]:
+            pair["sides"] = [pair["sides"][0] | side] * 2
+    summary = experiment_named("warmup").summarise(SMOKE, outcomes)
+    assert [each.holds for each in summary.claims] == [None] * 5
+    assert summary.charts == ()

@@ -1,13 +1,7 @@
 """Deconfounding (section 4.4 of the paper): do independent components carry over to batches never seen?
 
 Three parts: simulated screens, where the right answer is known; wells of BBBC021; and, for those who have the files,
-the published OpenPhenom embeddings of RxRx3-core.
-
-The published numbers: Tables 3 and 4 of the paper, and what its text leaves open.
-
-How much of each part a scale runs.
-
-The units of work: a simulated screen, a way to split and reduce BBBC021, a gene of RxRx3-core.
+the published OpenPhenom embeddings of RxRx3-core. A unit is a screen, a way to split and reduce BBBC021, or a gene.
 """
 
 from __future__ import annotations
@@ -19,9 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets import Embeddings, Wells, load_bbbc021, load_rxrx3, simulate_batches
-from ..datasets import screens as bbbc021_files
-from ..datasets import screens as rxrx3_files
+from ..datasets import load_bbbc021, load_rxrx3, screens, simulate_batches
 from ..datasets.folder import VARIABLE, find_file
 from ..deconfounding import Deconfounding, deconfound
 from ..representation import Array
@@ -58,14 +50,6 @@ CONCENTRATION = (0.163, 0.332, 0.386, 0.287)
 """Table 4, top 25 % of the features."""
 
 GENES = tuple(AUROC)
-
-LEFT_OPEN = (
-    "The text at hand gives no standard errors for Table 3, no formula for the concentration and no number of boosting "
-    "rounds. Here the concentration is (a - b) / (a - 1/2), with a the AUROC of the top quarter of the features and b "
-    "that of the rest: the share of the signal above chance that the rest lacks. A plain difference a - b cannot "
-    "give the published values. Two other readings, a / b - 1 and 2 (a - b), are in metrics.json. Rounds are 100, the "
-    "default of LightGBM."
-)
 
 
 @dataclass(frozen=True)
@@ -146,8 +130,12 @@ SCALES = {
     ),
 }
 
+ORIGINS = {"BBBC021": "bbbc.broadinstitute.org/BBBC021", "RxRx3-core": screens.RXRX3_ORIGIN}
 MEASURES = ("auroc", "hoyer")
 PARTS = ("top", "rest", "share", "ratio", "gini")
+
+
+_bbbc021, _rxrx3 = lru_cache(maxsize=1)(load_bbbc021), lru_cache(maxsize=1)(load_rxrx3)
 
 
 def plan(preset: Preset, data: Path | None) -> Plan:
@@ -161,30 +149,29 @@ def plan(preset: Preset, data: Path | None) -> Plan:
         for kind in ("independent", "gaussian")
         for place in range(preset.screens)
     ]
-    files: list[Path] = []
-    skipped: list[str] = []
-    if data is not None and bbbc021_files.has_bbbc021(data):
-        files += _found(data, bbbc021_files.BBBC021_FOLDER, tuple(bbbc021_files.BBBC021_ORIGIN))
-        units += [
-            Unit(
-                f"bbbc021-{batch}-{features}-{dimensions}-{task}",
-                f"BBBC021, held-out {batch}s, {features} features, {dimensions} dimensions, {task}",
-                {"part": "bbbc021", "batch": batch, "features": features, "dimensions": dimensions, "task": task},
-            )
-            for batch, features, dimensions, task in preset.wells
-        ]
-    else:
-        skipped.append(
-            _missing("BBBC021", ", ".join(bbbc021_files.BBBC021_ORIGIN), "bbbc.broadinstitute.org/BBBC021", data)
+    wells = [
+        Unit(
+            f"bbbc021-{batch}-{features}-{dimensions}-{task}",
+            f"BBBC021, held-out {batch}s, {features} features, {dimensions} dimensions, {task}",
+            {"part": "bbbc021", "batch": batch, "features": features, "dimensions": dimensions, "task": task},
         )
-    if data is not None and rxrx3_files.has_rxrx3(data):
-        files += _found(data, rxrx3_files.RXRX3_FOLDER, (rxrx3_files.EMBEDDINGS, rxrx3_files.METADATA))
-        units += [
-            Unit(f"rxrx3-{gene}", f"RxRx3-core, {gene}", {"part": "rxrx3", "gene": gene}) for gene in preset.genes
-        ]
-    else:
-        names = f"{rxrx3_files.EMBEDDINGS} and {rxrx3_files.METADATA}"
-        skipped.append(_missing("RxRx3-core", names, rxrx3_files.RXRX3_ORIGIN, data))
+        for batch, features, dimensions, task in preset.wells
+    ]
+    genes = [Unit(f"rxrx3-{gene}", f"RxRx3-core, {gene}", {"part": "rxrx3", "gene": gene}) for gene in preset.genes]
+    published = (screens.EMBEDDINGS, screens.METADATA)
+    sources = (
+        ("BBBC021", screens.has_bbbc021, screens.BBBC021_FOLDER, tuple(screens.BBBC021_ORIGIN), wells),
+        ("RxRx3-core", screens.has_rxrx3, screens.RXRX3_FOLDER, published, genes),
+    )
+    files: list[Path] = []
+    skipped = []
+    for part, at_hand, folder, names, more in sources:
+        if data is not None and at_hand(data):
+            files += [path for name in names if (path := find_file(data, folder, name)) is not None]
+            units += more
+        else:
+            where = f"name a folder with --data or {VARIABLE}" if data is None else f"{data} does not hold its files"
+            skipped.append(f"{part} was left out: {where} ({', '.join(names)}, from {ORIGINS[part]})")
     return Plan(tuple(units), tuple(files), tuple(skipped))
 
 
@@ -217,7 +204,7 @@ def _simulated(wanted: Any, run: Run) -> Outcome:
 
 def _wells(wanted: Any, run: Run) -> Outcome:
     """BBBC021; weeks are held out one by one, as a mechanism is found in two or three of them, plates in folds."""
-    wells = _load_wells(run.data or Path())
+    wells = _bbbc021(run.data or Path())
     label = wells.mechanism if wanted["task"] == "each" else np.where(wells.control, "DMSO", "treated")
     values = wells.values
     if wanted["features"] == "standardised":
@@ -240,7 +227,7 @@ def _wells(wanted: Any, run: Run) -> Outcome:
 def _gene(wanted: Any, run: Run) -> Outcome:
     """A gene of RxRx3-core against untreated wells; the transforms see all wells and no label, as published."""
     preset: Preset = run.preset
-    wells = _load_embeddings(run.data or Path())
+    wells = _rxrx3(run.data or Path())
     guides = wells.guides(wanted["gene"])[: preset.guides]
     if not guides:
         return {"absent": True, "gene": wanted["gene"]}
@@ -322,25 +309,6 @@ def _single_rows(components: Array) -> float:
 
 def _sample(rows: Array, most: int | None, rng: np.random.Generator) -> Array:
     return rows if most is None or len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
-
-
-@lru_cache(maxsize=1)
-def _load_wells(data: Path) -> Wells:
-    return load_bbbc021(data)
-
-
-@lru_cache(maxsize=1)
-def _load_embeddings(data: Path) -> Embeddings:
-    return load_rxrx3(data)
-
-
-def _found(data: Path, subfolder: str, names: tuple[str, ...]) -> list[Path]:
-    return [path for path in (find_file(data, subfolder, name) for name in names) if path is not None]
-
-
-def _missing(part: str, names: str, origin: str, data: Path | None) -> str:
-    where = f"name a folder with --data or {VARIABLE}" if data is None else f"{data} does not hold its files"
-    return f"{part} was left out: {where} ({names}, from {origin})"
 
 
 __all__ = ["EXPERIMENT"]

@@ -434,3 +434,18 @@ def r2_gain(pair: Mapping[str, Any]) -> float | None:
     """Held-out R² of f that a linear map explains above the better of no map and shuffled rows; below −1 is −1."""
     linear, *others = (taken(pair, key) for key in ("f.linear", "f.identity", "f_shuffled"))
     return None if linear is None or None in others else max(linear, LOWEST) - max(*others, LOWEST)
+
+
+ABOVE_ZERO = math.nextafter(0.0, 1.0)
+"""The least of a claim that asks for more than 0: no difference at all is none."""
+
+
+def over_cases(text: str, cases: Mapping[str, Value], **asked: Any) -> Claim:
+    """A claim about several values by the words of their measures: the one that speaks most against it, judged alone.
+
+    It holds where all do, and does not where one does not. ``asked`` is what :func:`claim` takes.
+    """
+    form = asked.get("form", ".2f±").rstrip("±")
+    ordered = sorted(cases.items(), key=lambda case: math.inf if case[1].mean is None else case[1].mean)
+    made = [claim(text, f"{with_interval(measure, value, form)}:", value, **asked) for measure, value in ordered]
+    return min(made, key=lambda each: (False, None, True).index(each.holds))

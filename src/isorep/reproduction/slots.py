@@ -1,16 +1,7 @@
 """Slots (experiments of mechanistic independence): is each true slot found as one, and up to what overlap?
 
-Autoencoders of outputs that several slots write, trained with and without a penalty on shared outputs.
-
-What a slot autoencoder is trained with: one loss beside the reconstruction, or two in a row.
-
-What is measured of a trained autoencoder: SIS, how its latents move with the true ones, and what ICA adds.
-
-How large each scale is: all that the text leaves open is a setting.
-
-What the paper says about this experiment, and what its text leaves open.
-
-The units of work: all seeds of one setting, trained as one program.
+Autoencoders of outputs that several slots write, trained with and without a penalty on shared outputs. A unit is all
+seeds of one setting, trained as one program. All that the text leaves open is a setting.
 """
 
 from __future__ import annotations
@@ -109,32 +100,27 @@ def loss_of(kind: str, strength: float, blocks: Sequence[Sequence[int]]) -> Call
     def plain(module: Any, batch: Any) -> Any:
         return mse_loss(module(batch), batch)
 
-    def hessian(module: Any, batch: Any) -> Any:
+    def penalised(module: Any, batch: Any) -> Any:
         latents = module.encoder(batch)
-        lost = mse_loss(module.decoder(latents), batch)
-        added = losses.cross_hessian_penalty(module.decoder, latents, blocks, probes=None)
-        return {"loss": lost + strength * added, "reconstruction": lost, "penalty": added}
-
-    def through_jacobian(module: Any, batch: Any) -> Any:
-        latents = module.encoder(batch)
-        outputs, jacobian = module.decoder.with_jacobian(latents)
-        lost = mse_loss(outputs, batch)
-        if kind == "sparsity":
-            added = losses.jacobian_sparsity(module.decoder, latents, jacobian=jacobian)
-        elif kind == "orthogonal":
-            added = losses.ima_contrast(module.decoder, latents, jacobian=jacobian)
+        if kind == "hessian":
+            outputs = module.decoder(latents)
+            added = losses.cross_hessian_penalty(module.decoder, latents, blocks, probes=None)
         else:
+            outputs, jacobian = module.decoder.with_jacobian(latents)
             if kind == "unit":  # latents that grow would shrink the contrast, and leave slots as mixed as they are
                 jacobian = jacobian * latents.std(0)
-            weighting = "image" if kind == "scaled" else None
-            added = losses.compositional_contrast(
-                module.decoder, latents, blocks, weighting=weighting, jacobian=jacobian
-            )
+            if kind in ("sparsity", "orthogonal"):
+                penalty = losses.jacobian_sparsity if kind == "sparsity" else losses.ima_contrast
+                added = penalty(module.decoder, latents, jacobian=jacobian)
+            else:
+                weighting = "image" if kind == "scaled" else None
+                added = losses.compositional_contrast(
+                    module.decoder, latents, blocks, weighting=weighting, jacobian=jacobian
+                )
+        lost = mse_loss(outputs, batch)
         return {"loss": lost + strength * added, "reconstruction": lost, "penalty": added}
 
-    if not kind or strength == 0:
-        return plain
-    return hessian if kind == "hessian" else through_jacobian
+    return penalised if kind and strength else plain
 
 
 _JACOBIANS = 256  # examples at which derivatives are taken
@@ -389,13 +375,6 @@ PAPER = (
     "the set-up of Brady et al., Provably learning object-centric representations, ICML 2023"
 )
 
-LEFT_OPEN = (
-    "The text at hand gives no numbers. Published are the sizes (2, 3 and 5 slots, λ of 0.01 and 1, five seeds), that "
-    "SIS is high where slots share few outputs, that it falls as they share more, through bad local minima, and that "
-    "only 0 % is of Type D. How slots overlap is not told: here windows of neighbours on a line share outputs, in "
-    "which contributions add."
-)
-
 UNIT = ("unit", "regrouped")
 LAWS = {"normal": "normal latents", "dependent": "dependent latents", "uniform": "uniform latents"}
 
@@ -405,20 +384,22 @@ def plan(preset: Preset, data: Path | None) -> Plan:
     unknown = [law for law in preset.laws if law not in LAWS]
     if unknown or "normal" not in preset.laws:
         raise InputError(f"laws are {', '.join(LAWS)}, and normal is one of them: not {', '.join(preset.laws)}")
+
+    def swept(slots: int, overlap: int, law: str, strengths: tuple[float, ...]) -> list[Unit]:
+        penalised = [("contrast", strength) for strength in strengths]
+        penalised += [(name, strength) for name in UNIT for strength in preset.unit_strengths]
+        return [_unit(slots, overlap, law, *each) for each in [("plain", 0.0), *penalised]]
+
     units = []
     for slots in preset.slots:
         for overlap in (*preset.overlaps, *(preset.failing if slots == 2 else ())):
-            units.append(_unit(slots, overlap, "normal", "plain", 0.0))
-            units += [_unit(slots, overlap, "normal", "contrast", strength) for strength in preset.strengths]
-            units += [_unit(slots, overlap, "normal", name, each) for name in UNIT for each in preset.unit_strengths]
+            units += swept(slots, overlap, "normal", preset.strengths)
             if overlap in preset.additive_overlaps:
                 units.append(_unit(slots, overlap, "normal", "additive", 0.0))
     for law in preset.laws:
         for slots in preset.law_slots if law != "normal" else ():
             for overlap in preset.law_overlaps:
-                units.append(_unit(slots, overlap, law, "plain", 0.0))
-                units += [_unit(slots, overlap, law, "contrast", strength) for strength in preset.law_strengths]
-                units += [_unit(slots, overlap, law, name, each) for name in UNIT for each in preset.unit_strengths]
+                units += swept(slots, overlap, law, preset.law_strengths)
     for slots in preset.beyond_slots:
         for overlap in preset.beyond_overlaps:
             units += [_unit(slots, overlap, "normal", *parsed(text)) for text in preset.beyond]

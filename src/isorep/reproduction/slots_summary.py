@@ -1,379 +1,331 @@
-"""What was found, in sentences made by rule from the numbers.
-
-Outcomes of the units as tables, figures, findings and a verdict.
-"""
+"""Slot identifiability score (SIS) against the overlap of slots: tables, charts and claims."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-import numpy as np
-
-from .experiment import Outcome, Row, Summary, Table
-from .slots import LAWS, LEFT_OPEN, Preset
-from .slots_charts import Number, Reading, Setting, charts, curves_of, falls, setting_words
+from ..resampling import Value
+from .experiment import Chart, Claim, Line, Outcome, Summary, Table
+from .outcomes import concluded, mark, mean_of, over_cases, table
+from .slots import CONDITIONS, LAWS, Preset
 
 LEAST = 0.05
 """Difference in SIS below which nothing is said to differ, however small its error."""
-
-
-def verdict(reading: Reading) -> tuple[str, bool | None]:
-    """Whether SIS is high at the least overlap and falls, for the contrast as published: all, some, none."""
-    said, seen = [], []
-    for slots in reading.slots:
-        for strength in reading.strengths(slots):
-            curve = reading.curve(slots, "contrast", strength)
-            high, lower = falls(curve, reading.preset.high)
-            seen.append((high, lower))
-            words = "high" if high else "not high"
-            said.append(f"{slots} slots, λ = {strength:g}: {_range(curve)}, {words}{' and falling' if lower else ''}")
-    if not seen:
-        return "The contrast was not run.", None
-    every, some = all(high and lower for high, lower in seen), any(high for high, _ in seen)
-    head = (
-        "SIS with the published contrast is high at small overlap and falls as it grows"
-        if every
-        else "The published shape, high SIS at small overlap that falls as it grows, is seen in part"
-        if some
-        else f"SIS with the published contrast does not reach {reading.preset.high:g} at the least overlap"
-    )
-    told = f"{head}. From the least to the largest overlap: {'; '.join(said)}."
-    ours = [
-        f"{slots} slots {_range(reading.curve(slots, 'regrouped', strength))}"
-        for slots in reading.slots
-        for strength in reading.strengths(slots, "regrouped")
-    ]
-    if ours:
-        told += f" At unit spread and with slots regrouped, past the paper: {'; '.join(ours)}."
-    return told, True if every else None if some else False
-
-
-def findings(reading: Reading) -> tuple[str, ...]:
-    """One sentence or two on each question."""
-    said = [sentence for slots in reading.slots for sentence in (_against_none(reading, slots), _unit(reading, slots))]
-    said += [_regrouped(reading, slots) for slots in reading.slots]
-    said += [_additive(reading, slots) for slots in reading.slots]
-    said += [*_laws_finding(reading), *_beyond_finding(reading), _minima(reading), _criteria_finding(reading)]
-    return (*(sentence for sentence in said if sentence), LEFT_OPEN)
-
-
-def _against_none(reading: Reading, slots: int) -> str:
-    parts = []
-    for strength in reading.strengths(slots):
-        gains = [
-            _gain(each, reading.at(slots, each.overlap, "plain")) for each in reading.curve(slots, "contrast", strength)
-        ]
-        known = [gain for gain in gains if gain is not None]
-        if known:
-            higher = sum(gain > LEAST for gain in known)
-            parts.append(
-                f"λ = {strength:g} adds {np.mean(known):+.2f} on average, more than {LEAST:g} at {higher} of "
-                f"{len(known)} overlaps"
-            )
-    plain = reading.curve(slots, "plain")
-    return f"{slots} slots: without the contrast SIS is {_range(plain)}; {'; '.join(parts)}." if parts else ""
-
-
-def _unit(reading: Reading, slots: int) -> str:
-    strengths = reading.strengths(slots, "unit")
-    if not strengths or not reading.strengths(slots):
-        return ""
-    strength = strengths[-1]
-    curve = reading.curve(slots, "unit", strength)
-    sizes = [
-        (each.mean("size")[0], of.mean("size")[0])
-        for each in reading.curve(slots, "contrast", reading.strengths(slots)[-1])
-        if (of := reading.at(slots, each.overlap, "plain")) is not None
-    ]
-    known = [(a, b) for a, b in sizes if a is not None and b is not None]
-    grown = ""
-    if known:
-        grown = (
-            f" With the published contrast at λ = {reading.strengths(slots)[-1]:g} latents are "
-            f"{np.mean([a / b for a, b in known]):.1f} times as large as without: that alone shrinks the contrast, by "
-            "the square, and leaves slots mixed."
-        )
-    high, lower = falls(curve, reading.preset.high)
-    shape = "high at the least overlap" if high else "not high at the least overlap"
-    return (
-        f"{slots} slots: with the contrast at unit spread of the latents, λ = {strength:g}, SIS is {_range(curve)}: "
-        f"{shape}{', and falls' if lower else ', and does not fall beyond its error'}.{grown}"
-    )
-
-
-def _regrouped(reading: Reading, slots: int) -> str:
-    strengths = reading.strengths(slots, "regrouped")
-    if not strengths:
-        return ""
-    curve = reading.curve(slots, "regrouped", strengths[-1])
-    values = ", ".join(f"{_spelt(*each.mean())} at {100 * each.found['share']:g} %" for each in curve)
-    runs = [run for each in curve for run in each.found["runs"] if run["sis"] is not None]
-    moved = sum(run["exchanges"] > 0 for run in runs)
-    return (
-        f"{slots} slots: where slots may exchange directions between stages if that lowers the contrast, SIS is "
-        f"{values}; {moved} of {len(runs)} trainings did, and had latents in the wrong slot."
-    )
-
-
-def _additive(reading: Reading, slots: int) -> str:
-    curve = reading.curve(slots, "additive")
-    if not curve:
-        return ""
-    values = ", ".join(f"{_number(each.mean()[0])} at {100 * each.found['share']:g} %" for each in curve)
-    own = ", ".join(_number(each.mean("own")[0]) for each in curve)
-    return (
-        f"{slots} slots: an additive decoder without any penalty gives SIS {values} (share of derivatives {own}). The "
-        "generator is additive at every overlap, so this is Type H₂ by construction."
-    )
-
-
-def _laws_finding(reading: Reading) -> list[str]:
-    said = []
-    for slots, overlap in sorted(
-        {(each.slots, each.overlap) for each in reading.settings if each.found["law"] != "normal"}
-    ):
-        parts = []
-        for law in reading.preset.laws:
-            plain = reading.at(slots, overlap, "plain", law=law)
-            if plain is None:
-                continue
-            learnt = [
-                (words, reading.at(slots, overlap, condition, strength, law))
-                for condition, words in (
-                    ("contrast", "the contrast"),
-                    ("unit", "the contrast at unit spread"),
-                    ("regrouped", "that with slots regrouped"),
-                )
-                for strength in reading.strengths(slots, condition, law)
-            ]
-            known = [(each.mean()[0] or 0.0, words, each) for words, each in learnt if each is not None]
-            if not known:
-                continue
-            value, words, best = max(known, key=lambda each: each[0])
-            parts.append(
-                f"{law} (truth {plain.found['ceiling']:.2f}): AE {_number(plain.mean()[0])}, AE + ICA grouped by the "
-                f"truth {_number(plain.mean('ica')[0])}, {words} {value:.2f} (share of derivatives "
-                f"{_number(best.mean('own')[0])})"
-            )
-        if parts:
-            said.append(f"{slots} slots, overlap {100 * overlap / reading.preset.window:g} %: SIS {'; '.join(parts)}.")
-    return said
-
-
-def _beyond_finding(reading: Reading) -> list[str]:
-    said = []
-    for slots, overlap in sorted({(each.slots, each.overlap) for each in reading.beyond}):
-        base = [reading.at(slots, overlap, "contrast", strength) for strength in reading.strengths(slots)]
-        known = [each for each in base if each is not None and each.mean()[0] is not None]
-        if not known:
-            continue
-        best = max(known, key=lambda each: each.mean()[0] or 0.0)
-        others = [each for each in reading.beyond if (each.slots, each.overlap) == (slots, overlap)]
-        others += [
-            found
-            for name in ("regrouped", "unit")
-            for strength in reading.strengths(slots, name)
-            if (found := reading.at(slots, overlap, name, strength)) is not None
-        ]
-        better = [each for each in others if _above(each, best)]
-        words = "; ".join(f"{setting_words(each)} {_spelt(*each.mean())}" for each in better)
-        said.append(
-            f"{slots} slots, overlap {100 * overlap / reading.preset.window:g} %: the best published contrast (λ = "
-            f"{best.strength:g}) gives SIS {_spelt(*best.mean())}. "
-            + (
-                f"Better by two standard errors: {words}."
-                if better
-                else "Nothing tried is better by two standard errors."
-            )
-        )
-    return said
-
-
-def _minima(reading: Reading) -> str:
-    """Whether the training loss tells good trainings from bad ones of the same setting."""
-    setting = next((each for each in reading.beyond if each.found["condition"] == "restarts"), None)
-    if setting is None:
-        return ""
-    runs = [run for run in setting.found["runs"] if run["sis"] is not None]
-    count = reading.preset.restarts
-    found = sum(run["sis"] >= reading.preset.high for run in runs)
-    return (
-        f"Restarts ({setting.slots} slots, {100 * setting.found['share']:g} %, at unit spread): {found} of {len(runs)} "
-        f"trainings reach SIS {reading.preset.high:g}, the mean is {_spelt(*setting.mean())}; the training with the "
-        f"lowest loss of {count} has {_spelt(*setting.chosen(count))}, chosen without knowing the truth."
-    )
-
-
-def _criteria_finding(reading: Reading) -> str:
-    """Whether SIS falls before the criteria do."""
-    parts = []
-    for slots in reading.slots:
-        for condition in ("contrast", "unit", "regrouped"):
-            for strength in reading.strengths(slots, condition):
-                lost = [
-                    each
-                    for each in reading.curve(slots, condition, strength)
-                    if each.truth["type_s"] and (value := each.mean()[0]) is not None and value < reading.preset.high
-                ]
-                if lost:
-                    name = f"{condition.replace('unit', 'at unit spread')}, λ = {strength:g}"
-                    parts.append(f"{slots} slots, {name}: from {100 * lost[0].found['share']:g} %")
-    if not parts:
-        return ""
-    return (
-        f"SIS is below {reading.preset.high:g} although the generator is of Type S ({'; '.join(parts)}): there the "
-        "optimisation fails, or the loss is no proxy for the criterion, not the criterion."
-    )
-
-
-def _above(one: Setting, other: Setting) -> bool:
-    (high, high_error), (low, low_error) = one.mean(), other.mean()
-    if high is None or low is None:
-        return False
-    return high - low > max(2 * float(np.hypot(high_error or 0.0, low_error or 0.0)), LEAST)
-
-
-def _gain(one: Setting, other: Setting | None) -> float | None:
-    values = (one.mean()[0], None if other is None else other.mean()[0])
-    return None if values[0] is None or values[1] is None else values[0] - values[1]
-
-
-def _range(curve: list[Setting]) -> str:
-    return " to ".join(_spelt(*each.mean()) for each in (curve[0], curve[-1])) if curve else "unknown"
-
-
-def _spelt(value: Number, error: Number = None) -> str:
-    return _number(value) + ("" if error is None else f" ± {error:.2f}")
-
-
-def _number(value: Number) -> str:
-    return "unknown" if value is None else f"{value:.2f}"
-
-
+CURVES = {
+    "plain": "λ = 0",
+    "contrast": "contrast",
+    "unit": "at unit spread",
+    "regrouped": "at unit spread, regrouped",
+    "additive": "additive decoder",
+}
 SIS = "SIS, 1: every inferred slot is one true slot"
+BY_OVERLAP = {
+    "sis": ("SIS by overlap ± s.e. over seeds, normal latents", f"higher is better; {SIS}"),
+    "own": (
+        "Share of an inferred slot's derivatives by one true slot, by overlap",
+        "1: a function of one true slot; 1/K: nothing is told apart",
+    ),
+}
+CRITERIA = {"type_d": "D", "type_m": "M", "type_s": "S", "h2_swaps": "H₂"}
+LEARNT = ("contrast", "unit", "regrouped")
+AXIS = "slot identifiability score (SIS)"
 
 
 def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     """Everything that is printed and drawn."""
-    reading = Reading(preset, outcomes)
-    sentence, reached = verdict(reading)
-    tables = (_sweep_table(reading), _own(reading), _truth(reading), _laws_table(reading), _beyond_table(reading))
-    return Summary(
-        verdict=sentence,
-        reached=reached,
-        tables=tuple(table for table in tables if table.rows),
-        charts=charts(reading),
-        findings=findings(reading),
+    every = list(outcomes.values())
+    claims = claims_of(preset, every)
+    made = (*_by_overlap(every), _truth(every), _laws(preset, every), _beyond(preset, every))
+    return Summary(*concluded(claims), tuple(each for each in made if each.rows), charts(preset, every), (), claims)
+
+
+def over_seeds(found: Outcome | None, measure: str = "sis") -> Value:
+    """Mean over the seeds of a setting whose training stayed finite."""
+    return Value(None) if found is None else mean_of(run.get(measure) for run in found["runs"])
+
+
+def least_loss(found: Outcome | None, restarts: int) -> Value:
+    """SIS of the training with the lowest loss among each group of so many in turn: chosen without the truth."""
+    runs = [run for run in found["runs"] if run["sis"] is not None] if found else []
+    groups = [runs[start : start + restarts] for start in range(0, len(runs) - restarts + 1, restarts)]
+    return mean_of(min(group, key=lambda run: run["loss"])["sis"] for group in groups)
+
+
+def matching(every: list[Outcome], **wanted: Any) -> list[Outcome]:
+    """Settings that are what is wanted, in their order."""
+    return [each for each in every if all(each[key] == value for key, value in wanted.items())]
+
+
+def curves_of(every: list[Outcome], slots: int) -> dict[str, list[Outcome]]:
+    """Settings of a number of slots over the overlap: by condition, and by λ where there are several."""
+    found: dict[str, list[Outcome]] = {}
+    for condition, words in CURVES.items():
+        curve = matching(every, slots=slots, condition=condition, law="normal")
+        for each in sorted(curve, key=lambda each: (each["strength"], each["overlap"])):
+            found.setdefault(_with_strength(words, each), []).append(each)
+    return found
+
+
+def claims_of(preset: Preset, every: list[Outcome]) -> tuple[Claim, ...]:
+    """Each over all settings that it is about; of parts that were run."""
+    if not every:
+        return ()
+    curves = [curve for slots in _slots(every) for curve in curves_of(every, slots).values()]
+    contrast = [curve for curve in curves if curve[0]["condition"] == "contrast"]
+    first = [curve[0] for curve in contrast]
+    apart = [each for each in first if each["truth"]["type_d"]]
+    dependent = matching(every, law="dependent", condition="contrast")
+    identified = [each for each in matching(every, law="normal") if each["truth"]["type_s"]]
+    restarts, regrouped = (matching(identified, condition=name) for name in ("restarts", "regrouped"))
+    asked = {
+        "SIS is high where slots share no outputs": (
+            "SIS with the contrast",
+            {_where(each): over_seeds(each) for each in apart} or {"not run": Value(None)},
+            preset.high,
+        ),
+        "SIS falls as slots share more outputs": (
+            "SIS with the contrast at the least overlap less that at the largest",
+            {_where(curve[-1]): over_seeds(curve[0]) - over_seeds(curve[-1]) for curve in contrast if len(curve) > 1},
+            LEAST,
+        ),
+        "the contrast finds slots better than reconstruction alone, at the least overlap": (
+            "SIS with the contrast less that without",
+            {_where(each): over_seeds(each) - over_seeds(_plain(every, each)) for each in first},
+            LEAST,
+        ),
+        "where latents are dependent the contrast finds slots better than ICA": (
+            "SIS with the contrast less that of AE + ICA grouped by the truth",
+            {_where(each): over_seeds(each) - over_seeds(_plain(every, each), "ica") for each in dependent},
+            LEAST,
+        ),
+        "the lowest loss of several trainings finds the slots, past bad local minima": (
+            f"SIS at unit spread, least loss of {preset.restarts}",
+            {_where(each): least_loss(each, preset.restarts) for each in restarts},
+            preset.high,
+        ),
+        "slots of Type S are found once they may exchange directions, past the paper": (
+            "SIS at unit spread, regrouped",
+            {_where(each): over_seeds(each) for each in regrouped},
+            preset.high,
+        ),
+    }
+    return tuple(
+        over_cases(
+            text,
+            {f"{measure} ({where})": value for where, value in cases.items()},
+            least=least,
+            published="" if "past the paper" in text else "no number",
+        )
+        for text, (measure, cases, least) in asked.items()
+        if cases
     )
 
 
-def _sweep_table(reading: Reading) -> Table:
-    return _by_overlap(
-        reading, "sis", "SIS by overlap ± s.e. over seeds, normal latents", "sis", f"higher is better; {SIS}"
-    )
+def _by_overlap(every: list[Outcome]) -> list[Table]:
+    curves = {
+        f"{slots} slots, {name}": {each["share"]: each for each in curve}
+        for slots in _slots(every)
+        for name, curve in curves_of(every, slots).items()
+    }
+    shares = sorted({each["share"] for each in matching(every, condition="plain", law="normal")})
+    return [
+        table(
+            measure,
+            title,
+            direction,
+            {name: [over_seeds(curve.get(share), measure) for share in shares] for name, curve in curves.items()},
+            [_percent(share) for share in shares],
+        )
+        for measure, (title, direction) in BY_OVERLAP.items()
+    ]
 
 
-def _own(reading: Reading) -> Table:
-    title = "Share of an inferred slot's derivatives by one true slot, by overlap"
-    return _by_overlap(reading, "own", title, "own", "1: a function of one true slot; 1/K: nothing is told apart")
-
-
-def _by_overlap(reading: Reading, name: str, title: str, measure: str, direction: str) -> Table:
-    overlaps = sorted({each.overlap for slots in reading.slots for each in reading.curve(slots, "plain")})
-    rows = []
-    for slots in reading.slots:
-        for words, curve in curves_of(reading, slots):
-            found = {each.overlap: each.mean(measure) for each in curve}
-            cells = [found.get(overlap, (None, None)) for overlap in overlaps]
-            rows.append(Row(f"{slots} slots, {words}", *_columns(cells)))
-    return Table(name, title, tuple(_percent_table(reading, overlap) for overlap in overlaps), tuple(rows), direction)
-
-
-def _truth(reading: Reading) -> Table:
-    rows = []
-    for slots in reading.slots:
-        for each in reading.curve(slots, "plain"):
-            truth = each.truth
-            keys = ("type_d", "type_m", "type_s", "h2_swaps", "margin", "gap")
-            values = tuple(None if truth[key] is None else float(truth[key]) for key in keys)
-            rows.append(
-                Row(f"{slots} slots, {_percent_table(reading, each.overlap)}", (*values, float(each.found["ceiling"])))
-            )
-    return Table(
+def _truth(every: list[Outcome]) -> Table:
+    rows = {}
+    for each in sorted(matching(every, condition="plain", law="normal"), key=_place):
+        found = [*(each["truth"][key] for key in (*CRITERIA, "margin", "gap")), each["ceiling"]]
+        rows[_where(each)] = [Value(None if value is None else float(value)) for value in found]
+    return table(
         "truth",
         "The generator: which criteria hold (1) or fail (0), with Type M's margin and Type S's gap in outputs",
-        ("D", "M", "S", "H₂", "margin", "gap", "SIS of the truth"),
-        tuple(rows),
         "a gap above 0 is Type S; SIS of the true latents is what can be reached",
+        rows,
+        (*CRITERIA.values(), "margin", "gap", "SIS of the truth"),
     )
 
 
-def _laws_table(reading: Reading) -> Table:
+def _laws(preset: Preset, every: list[Outcome]) -> Table:
     """Each law at every place where laws other than normal were run."""
-    rows = []
-    places = sorted({(each.slots, each.overlap) for each in reading.settings if each.found["law"] != "normal"})
-    for slots, overlap in places:
-        for law in LAWS:
-            plain = reading.at(slots, overlap, "plain", law=law)
-            if plain is None:
-                continue
-            unit = reading.preset.unit_strengths[-1] if reading.preset.unit_strengths else 0.0
-            learnt = [
-                reading.at(slots, overlap, condition, strength, law)
-                for condition, strength in (
-                    ("contrast", reading.preset.law_strengths[-1]),
-                    ("unit", unit),
-                    ("regrouped", unit),
-                )
-            ]
-            cells = [plain.mean(key) for key in ("sis", "grouped", "rotated", "ica")]
-            cells += [(None, None) if each is None else each.mean() for each in learnt]
-            cells += [(None, None) if each is None else each.chosen(reading.preset.restarts) for each in learnt[-1:]]
-            cells += [(float(plain.found["ceiling"]), None), plain.mean("own")]
-            cells += [(None, None) if each is None else each.mean("own") for each in learnt[-1:]]
-            rows.append(Row(f"{slots} slots, {_percent_table(reading, overlap)}, {LAWS[law]}", *_columns(cells)))
+    rows = {}
+    for plain, learnt in _by_law(every):
+        last = learnt["regrouped"]
+        rows[f"{plain['slots']} slots, {_percent(plain['share'])}, {LAWS[plain['law']]}"] = [
+            *(over_seeds(plain, key) for key in ("sis", "grouped", "rotated", "ica")),
+            *map(over_seeds, learnt.values()),
+            least_loss(last, preset.restarts),
+            Value(float(plain["ceiling"])),
+            over_seeds(plain, "own"),
+            over_seeds(last, "own"),
+        ]
     columns = ("AE", "AE, grouped", "rotated", "AE + ICA", "contrast", "at unit spread", "regrouped")
-    return Table(
+    return table(
         "laws",
         "SIS where latents are independent and where they are not, ± s.e.; grouping knows the truth",
-        (*columns, "regrouped, chosen", "truth", "own, AE", "own, regrouped"),
-        tuple(rows),
         f"higher is better; {SIS}; own is the share of derivatives",
+        rows,
+        (*columns, "regrouped, chosen", "truth", "own, AE", "own, regrouped"),
     )
 
 
-def _beyond_table(reading: Reading) -> Table:
-    rows = []
-    for slots, overlap in sorted({(each.slots, each.overlap) for each in reading.beyond}):
-        where = f"{slots} slots, {_percent_table(reading, overlap)}"
-        others = [reading.at(slots, overlap, "plain")]
-        others += [reading.at(slots, overlap, "contrast", each) for each in reading.strengths(slots)]
-        for name in ("unit", "regrouped"):
-            others += [reading.at(slots, overlap, name, each) for each in reading.strengths(slots, name)]
-        others += [reading.at(slots, overlap, "additive")]
-        others += [each for each in reading.beyond if (each.slots, each.overlap) == (slots, overlap)]
-        for each in others:
-            if each is not None:
-                cells = [
-                    each.mean(),
-                    each.chosen(reading.preset.restarts),
-                    each.mean("own"),
-                    each.mean("error"),
-                    each.mean("size"),
-                ]
-                rows.append(Row(f"{where}: {setting_words(each)}", *_columns(cells)))
-    return Table(
+def _beyond(preset: Preset, every: list[Outcome]) -> Table:
+    rows = {}
+    for (slots, _), settings in _compared(every).items():
+        for each in settings:
+            words = _with_strength(CONDITIONS[each["condition"]].words, each)
+            own, error, size = (over_seeds(each, key) for key in ("own", "error", "size"))
+            rows[f"{slots} slots, {_percent(each['share'])}: {words}"] = [
+                over_seeds(each),
+                least_loss(each, preset.restarts),
+                own,
+                error,
+                size,
+            ]
+    return table(
         "beyond",
-        f"Past the paper: losses, schedules and restarts, ± s.e.; chosen: least loss of {reading.preset.restarts}",
-        ("SIS", "SIS, chosen", "own", "error / variance", "size of latents"),
-        tuple(rows),
+        f"Past the paper: losses, schedules and restarts, ± s.e.; chosen: least loss of {preset.restarts}",
         f"higher SIS is better; {SIS}",
+        rows,
+        ("SIS", "SIS, chosen", "own", "error / variance", "size of latents"),
     )
 
 
-def _columns(cells: list[tuple[Number, Number]]) -> tuple[tuple[Number, ...], tuple[Number, ...]]:
-    return tuple(value for value, _ in cells), tuple(error for _, error in cells)
+def charts(preset: Preset, every: list[Outcome]) -> tuple[Chart, ...]:
+    """All figures that there are settings for."""
+    drawn = [_sweep(every, slots) for slots in _slots(every)]
+    laws: dict[tuple[int, int], list[Any]] = {}
+    for plain, learnt in _by_law(every):
+        law, best, marks = plain["law"], float(plain["ceiling"]), laws.setdefault(_place(plain), [])
+        marks += mark(f"{law}: AE", over_seeds(plain), 0, best)
+        marks += mark(f"{law}: AE + ICA", over_seeds(plain, "ica"), 1, best)
+        for colour, (name, each) in enumerate(learnt.items(), start=2):
+            marks += mark(f"{law}: {CONDITIONS[name].short}", over_seeds(each), colour, best)
+    beyond: dict[tuple[int, int], list[Any]] = {}
+    for place, settings in _compared(every).items():
+        marks = beyond.setdefault(place, [])
+        for each in settings:
+            condition, best = each["condition"], float(each["ceiling"])
+            label = f", λ = {each['strength']:g}" if condition == "contrast" else ""
+            series = 2 if condition in CURVES else 3
+            marks += mark(CONDITIONS[condition].short + label, over_seeds(each), series, best)
+            if condition == "restarts":
+                marks += mark(f"least loss of {preset.restarts}", least_loss(each, preset.restarts), series, best)
+    captions = {
+        "laws": (
+            "Independent and dependent latents",
+            "SIS, mean over seeds; the tick is SIS of the true latents, which tell of each other where they are "
+            "dependent. Components of ICA are put to the true slots that explain them best.",
+            laws,
+        ),
+        "beyond": (
+            "Past the paper",
+            "SIS, mean over seeds; the tick is SIS of the true latents. The least loss is at unit spread, too.",
+            beyond,
+        ),
+    }
+    drawn += [
+        Chart(
+            f"{name}-{slots}-{overlap}",
+            f"{title}: {slots} slots, overlap {_percent(overlap / preset.window)}",
+            caption,
+            (AXIS, ""),
+            marks=tuple(marks),
+            bound="true latents",
+        )
+        for name, (title, caption, places) in captions.items()
+        for (slots, overlap), marks in places.items()
+        if marks
+    ]
+    return tuple(drawn)
 
 
-def _percent_table(reading: Reading, overlap: int) -> str:
-    return f"{100 * overlap / reading.preset.window:g} %"
+def _sweep(every: list[Outcome], slots: int) -> Chart:
+    lines = []
+    curves = curves_of(every, slots)
+    for place, (name, curve) in enumerate(list(curves.items())[:7]):
+        found = [(100 * each["share"], over_seeds(each)) for each in curve]
+        known = [(at, value.mean, value.error or 0.0) for at, value in found if value.mean is not None]
+        labels = tuple(f"{name}, {at:g} %: {mean:.3f} ± {error:.3f}" for at, mean, error in known)
+        spans = tuple((mean - error, mean + error) for _, mean, error in known)
+        lines.append(Line(name, tuple((at, mean) for at, mean, _ in known), labels, place, spans=spans))
+    truth = curves[CURVES["plain"]]
+    best = tuple((100 * each["share"], float(each["ceiling"])) for each in truth)
+    lines.append(Line("true latents", best, tuple(f"true latents: {y:.3f}" for _, y in best), 6, dotted=True))
+    said = []
+    for key, name in CRITERIA.items():
+        holds = [f"{100 * each['share']:g}" for each in truth if each["truth"][key]]
+        where = "everywhere" if len(holds) == len(truth) else f"at {', '.join(holds)} %" if holds else "nowhere"
+        said.append(f"{name} {where}")
+    return Chart(
+        f"sis-{slots}",
+        f"{slots} slots: SIS against the overlap",
+        f"Mean over seeds with its standard error; normal latents. The generator is of Type {'; '.join(said)}. SIS of "
+        "the true latents is what can be reached.",
+        ("outputs shared with the next slot, % of a slot's", AXIS),
+        lines=tuple(line for line in lines if line.points),
+    )
+
+
+def _by_law(every: list[Outcome]) -> list[tuple[Outcome, dict[str, Outcome | None]]]:
+    """Reconstruction alone under each law, and the largest λ of each penalty beside it, where laws were compared."""
+    places = {_place(each) for each in every if each["law"] != "normal"}
+    plains = sorted(matching(every, condition="plain"), key=lambda each: (_place(each), list(LAWS).index(each["law"])))
+    found = []
+    for plain in (each for each in plains if _place(each) in places):
+        here = sorted(_here(every, plain), key=lambda each: -each["strength"])
+        found.append((plain, {name: _first(matching(here, condition=name)) for name in LEARNT}))
+    return found
+
+
+def _compared(every: list[Outcome]) -> dict[tuple[int, int], list[Outcome]]:
+    """By place where more was tried than in the sweep: what was, after the conditions of the sweep."""
+    beyond = sorted((each for each in every if each["condition"] not in CURVES), key=_place)
+    found: dict[tuple[int, int], list[Outcome]] = {}
+    for each in beyond:
+        if _place(each) not in found:
+            here = sorted(_here(every, each), key=lambda each: each["strength"])
+            found[_place(each)] = [known for name in CURVES for known in matching(here, condition=name)]
+        found[_place(each)].append(each)
+    return found
+
+
+def _here(every: list[Outcome], one: Outcome) -> list[Outcome]:
+    return matching(every, **{key: one[key] for key in ("slots", "overlap", "law")})
+
+
+def _plain(every: list[Outcome], one: Outcome) -> Outcome | None:
+    return _first(matching(_here(every, one), condition="plain"))
+
+
+def _first(found: list[Outcome]) -> Outcome | None:
+    return found[0] if found else None
+
+
+def _slots(every: list[Outcome]) -> list[int]:
+    return sorted({each["slots"] for each in matching(every, condition="plain", law="normal")})
+
+
+def _place(found: Outcome) -> tuple[int, int]:
+    return found["slots"], found["overlap"]
+
+
+def _where(found: Outcome) -> str:
+    return _with_strength(f"{found['slots']} slots, {_percent(found['share'])}", found)
+
+
+def _with_strength(words: str, found: Outcome) -> str:
+    return f"{words}, λ = {found['strength']:g}" if found["strength"] else words
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:g} %"
