@@ -33,6 +33,7 @@ _ROUNDS = 12
 _EXCHANGED = 256
 _NEW_WEIGHT = 0.1
 _MOST_STEPS = 150
+_MOST_POWER = 8.0  # of residuals, by which weights are multiplied
 _ANCHORS = 128
 _KEPT_PAIRS = 256
 _BUDGET = 2e11  # floating-point operations for the weighted fits: seconds
@@ -242,24 +243,32 @@ def _lawson(x: Array, y: Array, weights: Array, scale: bool, steps: int) -> _Wei
 
 
 def _lawson_steps(x: Array, y: Array, weights: Array, scale: bool, steps: int) -> _Weighted:
+    """Weights times a power of the residuals, over and over; the power grows while the lower bound does.
+
+    Lawson's power is 1, which is safe and slow: the bound then rises with every step. A larger one that overshoots is
+    taken back and halved.
+    """
     low, high = 0.0, np.inf
     best: AffineMap | None = None
-    best_weights = weights
+    best_weights, best_norms, power = weights, np.ones(len(weights)), 2.0
     for _ in range(steps):
         moments = _weighted_moments(x, y, weights)
         fitted = Rigid(scale).fit_moments(moments).map_
         norms = fitted.residual_norms(x, y)
-        # The fit is the minimum up to rounding, which is relative to the squares of the rows and not to the error.
-        square = float(weights @ norms**2) - _ROUNDING * float(np.trace(moments.xx) + np.trace(moments.yy))
-        low = max(low, float(np.sqrt(max(square, 0.0))))
         if best is None or norms.max() < high:
             high, best = float(norms.max()), fitted
-        best_weights = weights
-        weights = weights * (norms + 1e-15 * (high or 1.0))
-        total = weights.sum()
-        if total <= 0 or high <= low * (1 + CLOSE):
+        # The fit is the minimum up to rounding, which is relative to the squares of the rows and not to the error.
+        square = float(weights @ norms**2) - _ROUNDING * float(np.trace(moments.xx) + np.trace(moments.yy))
+        reached = float(np.sqrt(max(square, 0.0)))
+        if reached >= low or power == 1.0:
+            best_weights, best_norms, power = weights, norms, min(1.3 * power, _MOST_POWER)
+        else:
+            power = max(power / 2, 1.0)
+        low = max(low, reached)
+        if high <= low * (1 + CLOSE):
             break
-        weights = weights / total
+        weights = best_weights * (best_norms / (high or 1.0) + 1e-15) ** power
+        weights = weights / weights.sum()
     if best is None:
         raise ValueError("Lawson's iteration needs at least one step")
     return _Weighted(low, high, best, best_weights)
