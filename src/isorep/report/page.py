@@ -47,7 +47,6 @@ ASSEMBLERS = {
     "isorep.deconfound/1": "deconfounding.page:assemble",
     "isorep.disentangle/1": "disentangling.page:assemble",
     "isorep.extract/1": "extraction.page:assemble",
-    "isorep.structure/1": "structure.page:assemble",
     "isorep.decoder/1": "decoder.page:assemble",
     "isorep.decoder_pair/1": "decoder.pair_page:assemble",
     "isorep.decoder_layers/1": "decoder.layers_page:assemble",

@@ -3,13 +3,14 @@ r"""Disentanglement, completeness and informativeness (Eastwood and Williams 201
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
+from ..results import Record
 from .boosting import Boosted
 from .columns import Column, Pair
 from .mutual_information import moments_of
@@ -20,7 +21,7 @@ _TINY = 1e-11  # what public code adds before it takes logarithms
 
 
 @dataclass(frozen=True, eq=False)
-class DCI:
+class DCI(Record):
     """The result of :func:`dci`; higher is better, 1 is best.
 
     ``importances`` is latents by factors, each column summing to 1; ``informativeness`` is on rows that models have not
@@ -34,10 +35,6 @@ class DCI:
     importances: Array
     factors: tuple[str, ...]
     latents: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self) | {"importances": self.importances.tolist()}
 
 
 def dci(

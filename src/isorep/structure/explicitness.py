@@ -5,7 +5,7 @@ Multinomial logistic regression by L-BFGS: without a penalty as InfoE asks for, 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,22 +15,19 @@ from scipy.special import logsumexp
 from scipy.stats import rankdata
 
 from ..representation import Array
+from ..results import Record
 from .columns import Columns, Pair
 from .mutual_information import moments_of
 from .splits import ROWS, Given, split_pair
 
 
 @dataclass(frozen=True, eq=False)
-class Explicitness:
+class Explicitness(Record):
     """The result of :func:`explicitness`: the mean AUROC over factors on unseen rows, 0.5 by chance."""
 
     value: float
     train: float
     factors: dict[str, float]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 def explicitness(

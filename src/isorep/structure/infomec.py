@@ -2,13 +2,14 @@ r"""InfoMEC (Hsu et al. 2023): modularity, explicitness and compactness from nor
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
+from ..results import Record
 from ..settings import check_counts, check_seed
 from .columns import Columns, Pair, paired
 from .explicitness import Logistic, design
@@ -19,7 +20,7 @@ THRESHOLDS = ("range/20", "range/8", "iqr/10")
 
 
 @dataclass(frozen=True, eq=False)
-class InfoMEC:
+class InfoMEC(Record):
     """The result of :func:`infomec`; all scores run to 1, and 0 is the worst of ``infom`` and ``infoc``.
 
     Attributes
@@ -49,10 +50,6 @@ class InfoMEC:
     factors: tuple[str, ...]
     latents: tuple[str, ...]
     caveats: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self) | {"nmi": self.nmi.tolist(), "active": self.active.tolist()}
 
 
 def infomec(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from scipy.stats import rankdata
 from ..errors import InputError
 from ..ica import ICA, GaussianityWarning
 from ..representation import Array
+from ..results import Record
 from ..settings import check_counts, check_seed
 from .columns import Pair, paired
 from .mutual_information import moments_of
@@ -25,7 +26,7 @@ Map = Callable[[Array], Array]
 
 
 @dataclass(frozen=True, eq=False)
-class MCC:
+class MCC(Record):
     """The result of :func:`mcc`.
 
     Attributes
@@ -45,10 +46,6 @@ class MCC:
     matches: dict[str, str | None]
     correlations: dict[str, float]
     held_out_correlations: dict[str, float]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 def mcc(

@@ -2,12 +2,13 @@ r"""Scores from binned mutual information: the gap of the two best latents (MIG)
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..representation import Array
+from ..results import Record
 from ..settings import check_counts
 from .columns import Column, Columns, Pair, paired
 from .mutual_information import discrete_information, entropy
@@ -16,27 +17,19 @@ BINS = 20
 
 
 @dataclass(frozen=True, eq=False)
-class MIG:
+class MIG(Record):
     """The result of :func:`mig`: the mean gap, and that of every factor that varies."""
 
     value: float
     gaps: dict[str, float]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, eq=False)
-class Modularity:
+class Modularity(Record):
     """The result of :func:`modularity`: the mean over latents, and that of every latent."""
 
     value: float
     latents: dict[str, float]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 def mig(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ..comparison.fits import RUNGS
 from ..errors import InputError
 from ..representation import Array, Representation
 from ..resampling import Interval, jackknife
+from ..results import Record
 from ..rows import Progress
 from ..settings import check_counts, check_seed
 from .columns import Columns, Pair, paired
@@ -36,7 +37,7 @@ from .splits import (
 
 
 @dataclass(frozen=True, eq=False)
-class R2:
+class R2(Record):
     """The result of :func:`linear_r2` and :func:`kernel_r2`.
 
     ``value`` is the mean over factors on unseen rows, a factor below 0 counted as 0; ``factors`` has each as it is, and
@@ -47,10 +48,6 @@ class R2:
     value: float
     factors: dict[str, float]
     interval: Interval | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 def linear_r2(

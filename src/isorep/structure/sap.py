@@ -2,12 +2,13 @@ r"""SAP (Kumar et al. 2018): the gap of the two latents that predict a factor be
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..representation import Array
+from ..results import Record
 from .columns import Column, Pair
 from .splits import ROWS, Given, split_pair
 
@@ -16,7 +17,7 @@ _STEPS = 60
 
 
 @dataclass(frozen=True, eq=False)
-class SAP:
+class SAP(Record):
     """The result of :func:`sap`: the mean gap, that of every factor that varies, and what each latent alone gives.
 
     ``scores`` is latents by factors: held-out accuracy, or squared correlation for continuous factors.
@@ -25,10 +26,6 @@ class SAP:
     value: float
     gaps: dict[str, float]
     scores: Array
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self) | {"scores": self.scores.tolist()}
 
 
 def sap(

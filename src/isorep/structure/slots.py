@@ -3,7 +3,7 @@ r"""Slot identifiability (Brady et al. 2023): does each inferred slot hold one t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from ..errors import InputError
 from ..representation import Array
+from ..results import Record
 from ..settings import check_counts, check_seed
 from .columns import as_columns, paired
 from .mutual_information import moments_of
@@ -22,7 +23,7 @@ _FEWEST = 10  # rows of which a fifth is two: with one alone there is no R²
 
 
 @dataclass(frozen=True, eq=False)
-class SlotIdentifiability:
+class SlotIdentifiability(Record):
     """The result of :func:`slot_identifiability`.
 
     Attributes
@@ -43,10 +44,6 @@ class SlotIdentifiability:
     matches: tuple[int, ...]
     on: Array
     off: Array
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self) | {name: getattr(self, name).tolist() for name in ("r2", "on", "off")}
 
 
 def slot_identifiability(
