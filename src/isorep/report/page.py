@@ -51,7 +51,6 @@ ASSEMBLERS = {
     "isorep.decoder_pair/1": "decoder.pair_page:assemble",
     "isorep.decoder_layers/1": "decoder.layers_page:assemble",
     "isorep.mechanisms/1": "decoder.mechanism.page:assemble",
-    "isorep.heads/1": "heads.page:assemble",
     "isorep.reproduction/1": "reproduction.page:assemble",
 }
 """The function that assembles each schema, ``(Node) -> Page``, in the room whose result it is."""
