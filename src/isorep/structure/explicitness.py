@@ -16,8 +16,7 @@ from scipy.stats import rankdata
 
 from ..representation import Array
 from ..results import Record
-from .columns import Columns, Pair
-from .mutual_information import moments_of
+from .columns import Columns, Pair, mean_of, standardised
 from .splits import ROWS, Given, split_pair
 
 
@@ -68,7 +67,7 @@ def explicitness(
 
 def measure_explicitness(train: Pair, test: Pair) -> Explicitness:
     """Explicitness of columns that were checked and split."""
-    x, other = _standard(train.latents, train.latents), _standard(test.latents, train.latents)
+    x, other = (standardised(each.latents.matrix, train.latents.matrix) for each in (train, test))
     seen, unseen = {}, {}
     for factor, judged in zip(train.factors, test.factors, strict=True):
         if factor.constant:
@@ -79,12 +78,7 @@ def measure_explicitness(train: Pair, test: Pair) -> Explicitness:
         model = Logistic(strength=1.0).fit(x, labels)
         seen[factor.name] = _auroc(model.log_probabilities(x), labels, model.classes)
         unseen[factor.name] = _auroc(model.log_probabilities(other), theirs, model.classes)
-    return Explicitness(_mean(unseen), _mean(seen), unseen)
-
-
-def _standard(latents: Columns, by: Columns) -> Array:
-    mean, spread = moments_of(by.matrix)
-    return np.asarray((latents.matrix - mean) / spread)
+    return Explicitness(mean_of(unseen, 0.5), mean_of(seen, 0.5), unseen)
 
 
 def _auroc(scores: Array, labels: Array, classes: Array) -> float:
@@ -97,10 +91,6 @@ def _auroc(scores: Array, labels: Array, classes: Array) -> float:
             above = rankdata(column)[mine].sum() - count * (count + 1) / 2
             found.append(above / (count * (len(labels) - count)))
     return float(np.mean(found)) if found else 0.5
-
-
-def _mean(values: dict[str, float]) -> float:
-    return float(np.mean(list(values.values()))) if values else 0.5
 
 
 _ITERATIONS = 1000
@@ -119,8 +109,7 @@ def design(latents: Columns, statistics: Columns | None = None) -> Any:
             known = np.unique(other.values)
             parts.append(sparse.csr_matrix((column.values[:, None] == known[None, :]).astype(np.float64)))
         else:
-            mean, spread = moments_of(other.values[:, None])
-            parts.append((column.values[:, None] - mean) / spread)
+            parts.append(standardised(column.values[:, None], other.values[:, None]))
     if not any(column.discrete for column in latents):
         return np.hstack(parts)
     if sum(part.shape[1] for part in parts) <= 64:

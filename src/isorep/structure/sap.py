@@ -9,7 +9,7 @@ import numpy as np
 
 from ..representation import Array
 from ..results import Record
-from .columns import Column, Pair
+from .columns import Column, Pair, mean_of
 from .splits import ROWS, Given, split_pair
 
 _COST = 0.01
@@ -76,7 +76,7 @@ def measure_sap(train: Pair, test: Pair) -> SAP:
         scores[:, place] = _accuracies(x, factor, other, judged) if factor.discrete else _correlations(x, factor.values)
         best = np.sort(np.append(scores[:, place], 0.0))[::-1]
         gaps[factor.name] = float(best[0] - best[1])
-    return SAP(float(np.mean(list(gaps.values()))) if gaps else 0.0, gaps, scores)
+    return SAP(mean_of(gaps), gaps, scores)
 
 
 def _correlations(x: Array, values: Array) -> Array:
