@@ -65,6 +65,14 @@ class Written:
         write_text(path, write_page(self.page()))
 
 
+class Record:
+    """A dataclass that is part of a result, or one without a page, and writes its fields as plain data."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, as plain data."""
+        return {each.name: plain(getattr(self, each.name)) for each in fields(self)}  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
 class Verdict:
     """The answer in a word or two, and a sentence that says why."""

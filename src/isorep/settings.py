@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,3 +33,13 @@ def check_choice(name: str, value: Any, choices: Sequence[Any]) -> None:
     """Refuse what is none of the choices."""
     if value not in choices:
         raise InputError(f"{name} is {value!r}: choose from {', '.join(map(str, choices))}")
+
+
+def check_names(name: str, given: str | Iterable[str], known: Iterable[str]) -> list[str]:
+    """The names that were given, one or several; refuse unknown ones, and none at all."""
+    wanted = [given] if isinstance(given, str) else list(given or ())
+    known = list(known)
+    unknown = [str(each) for each in wanted if each not in known]
+    if unknown or not wanted:
+        raise InputError(f"{name} {', '.join(unknown) or 'is empty'}: choose from {', '.join(known)}")
+    return wanted

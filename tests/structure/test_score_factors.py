@@ -8,7 +8,7 @@ from scipy import stats
 
 import isorep
 from isorep import structure
-from isorep.structure import readings
+from isorep.structure import states
 
 from .worlds import rooms
 
@@ -91,10 +91,10 @@ def test_the_verdict_of_rotated_and_of_unrelated_latents(rng):
     assert str(scored(rng.normal(size=(60, 2)), np.zeros((60, 1), int)).verdict).startswith("No factor varies")
 
 
-@pytest.mark.parametrize(("states", "words"), [(["captured"], "The factor has a"), (["lost"], "The factor has no")])
-def test_a_single_factor_is_spoken_of_as_one(states, words):
-    made = [readings.FactorReading("s0", state, "z0", 1, 0, 1, 1, ("z0",), None, "") for state in states]
-    assert readings.judge(made).sentence.startswith(words)
+@pytest.mark.parametrize(("state", "words"), [("captured", "The factor has a"), ("lost", "The factor has no")])
+def test_a_single_factor_is_spoken_of_as_one(state, words):
+    made = [states.FactorReading("s0", state, "z0", 1, 0, 1, 1, ("z0",), None, "")]
+    assert states.judge(made).sentence.startswith(words)
 
 
 def test_intervals_are_as_wide_as_fresh_samples_vary():
@@ -212,8 +212,8 @@ def test_degenerate_inputs_have_a_whole_result(rng):
         ({"scores": "slots"}, "how many columns each has"),
         ({"slots": 2}, "3 columns, which slots of 2"),
         ({"n_null": -1}, "n_null is -1"),
-        ({"threshold": "sd"}, "known are range/20"),
-        ({"importance": "x"}, "known are binned"),
+        ({"threshold": "sd"}, "choose from range/20"),
+        ({"importance": "x"}, "choose from binned"),
         ({"random_state": "a"}, "random_state is 'a'"),
         ({"groups": [1, 2]}, "one label per row is needed"),
     ],
@@ -251,7 +251,7 @@ def test_ids_among_factors_and_missing_intervals_are_said_aloud(rng):
 
 def test_one_captured_factor_of_several_is_spoken_of_as_one():
     found = [
-        readings.FactorReading(name, state, "z0", 1.0, 0.0, 1.0, 1.0, ("z0",), None, "")
+        states.FactorReading(name, state, "z0", 1.0, 0.0, 1.0, 1.0, ("z0",), None, "")
         for name, state in (("a", "captured"), ("b", "lost"))
     ]
-    assert str(readings.judge(found)).startswith("1 of 2 factors has a latent of its own (a z0);")
+    assert str(states.judge(found)).startswith("1 of 2 factors has a latent of its own (a z0);")

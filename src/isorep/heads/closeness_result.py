@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from ..resampling import FEW_GROUPS, Interval
-from ..results import Written, aligned
-from .inputs import envelope
+from ..resampling import Interval
+from ..results import aligned
+from .result import HeadResult, Parts, few_units, interval_text
 
 CLOSE_KL = 0.01  # nats: below it two distributions pass for the same
-FEW_ROWS = 200  # fewer than this, and intervals over rows are only approximate
 CLOSE_ODDS = 0.1  # standardised log-odds distance, a correlation of 0.995 in every class
+REPRESENTATION_DISTANCES = (
+    ("linear R², target from source", "linear_r2", "higher"),
+    ("linear R², source from target", "linear_r2_reverse", "higher"),
+    ("mean CCA", "cca", "higher"),
+    ("SVD distance", "svd_distance", "lower"),
+)
+Quantity = tuple[str, float, Interval | None, float | None, str]
 
 
 @dataclass(frozen=True)
@@ -62,12 +68,13 @@ class RepresentationDistances:
 
 
 @dataclass(frozen=True)
-class Closeness(Written):
+class Closeness(HeadResult):
     """Two models on the same rows. Lower is closer, but for ``agreement`` (the share of equal predictions).
 
     ``kl`` is KL(source ‖ target) and ``kl_reverse`` KL(target ‖ source), in nats.
     """
 
+    derived: ClassVar[tuple[str, ...]] = ("close", "misleading", "verdict")
     names: tuple[str, str]
     rows: int
     classes: int
@@ -84,6 +91,16 @@ class Closeness(Written):
     def close(self) -> bool:
         """Whether the models are close in the sense that bounds representations: in every class's log-odds."""
         return self.log_odds.standardised <= CLOSE_ODDS
+
+    @property
+    def holds(self) -> bool:
+        """Whether the models are close."""
+        return self.close
+
+    @property
+    def parts(self) -> Parts:
+        """One pair of models."""
+        return Parts(closeness=self)
 
     @property
     def misleading(self) -> bool:
@@ -119,56 +136,31 @@ class Closeness(Written):
             said += few_units(self.rows, self.settings["groups"])
         return tuple(said)
 
-    def table(self) -> str:
-        """One line a quantity, with its interval and its direction."""
-        odds = self.log_odds
-        rows = [("quantity", "value", "95 % interval", "largest", "closer is")]
-        for name, part, closer in (
+    @property
+    def quantities(self) -> tuple[Quantity, ...]:
+        """Every number: its name, value, interval, the largest of any row, and which way is closer."""
+        odds, features = self.log_odds, self.representations
+        rows = [
             ("KL(source ‖ target), nats", self.kl, "lower"),
             ("KL(target ‖ source), nats", self.kl_reverse, "lower"),
             ("total variation", self.total_variation, "lower"),
-            ("agreement of predictions", self.agreement, "higher"),
-        ):
-            largest = "" if part is self.agreement else f"{part.largest:.4g}"
-            rows.append((name, f"{part.mean:.4g}", interval_text(part.interval), largest, closer))
-        rows.append(("log-odds distance (nats)", f"{odds.value:.4g}", interval_text(odds.interval), "", "lower"))
-        rows.append(
-            ("  standardised", f"{odds.standardised:.4g}", interval_text(odds.standardised_interval), "", "lower")
-        )
-        rows.append(("  largest mean", f"{odds.mean_difference:.4g}", "", "", "lower"))
-        rows.append(("  over classes", f"{odds.over_classes:.4g}", "", "", "lower"))
-        each = self.representations
-        if each is not None:
-            for name, value, span, closer in (
-                ("linear R², target from source", each.linear_r2, each.linear_r2_interval, "higher"),
-                ("linear R², source from target", each.linear_r2_reverse, each.linear_r2_reverse_interval, "higher"),
-                ("mean CCA", each.cca, each.cca_interval, "higher"),
-                ("SVD distance", each.svd_distance, each.svd_distance_interval, "lower"),
-            ):
-                rows.append((name, f"{value:.4g}", interval_text(span), "", closer))
+        ]
+        told: list[Quantity] = [(name, part.mean, part.interval, part.largest, closer) for name, part, closer in rows]
+        told += [
+            ("agreement of predictions", self.agreement.mean, self.agreement.interval, None, "higher"),
+            ("log-odds distance, nats", odds.value, odds.interval, None, "lower"),
+            ("log-odds distance, standardised", odds.standardised, odds.standardised_interval, None, "lower"),
+            ("largest mean of log-odds, nats", odds.mean_difference, None, None, "lower"),
+            ("largest spread over classes, nats", odds.over_classes, None, None, "lower"),
+        ]
+        for words, name, closer in REPRESENTATION_DISTANCES if features is not None else ():
+            told.append((words, getattr(features, name), getattr(features, f"{name}_interval"), None, closer))
+        return tuple(told)
+
+    def table(self) -> str:
+        """One line per quantity, with its interval and its direction."""
+        rows = [("quantity", "value", "95 % interval", "largest", "closer is")]
+        for name, value, interval, largest, closer in self.quantities:
+            most = "" if largest is None else f"{largest:.4g}"
+            rows.append((name, f"{value:.4g}", interval_text(interval), most, closer))
         return aligned(rows, left=(0, 4))
-
-    def part(self) -> dict[str, Any]:
-        """Plain data, as one part of a result."""
-        return {**asdict(self), "close": self.close, "misleading": self.misleading, "verdict": self.verdict}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, as plain data with a versioned schema."""
-        return envelope(self.verdict, self.close, self.caveats, self.settings, closeness=self.part())
-
-    def __str__(self) -> str:
-        return "\n".join([self.table(), "", self.verdict, *(f"note: {caveat}" for caveat in self.caveats)])
-
-
-def few_units(rows: int, groups: int | None) -> list[str]:
-    """A note where intervals rest on little."""
-    if groups is not None and groups < FEW_GROUPS:
-        return [f"intervals rest on {groups} groups: below {FEW_GROUPS} they are only approximate"]
-    if groups is None and rows < FEW_ROWS:
-        return [f"intervals rest on {rows} rows: below {FEW_ROWS} they are only approximate"]
-    return []
-
-
-def interval_text(interval: Interval | None) -> str:
-    """An interval as text."""
-    return "" if interval is None else f"{interval.low:.4g} to {interval.high:.4g}"

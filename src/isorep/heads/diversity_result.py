@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
-from ..results import Written, aligned
-from .inputs import envelope
+from ..results import aligned
+from .result import HeadResult, Parts
 
 NEARLY = 1e4  # a condition number from which a head that passes is said to fail nearly
 
@@ -75,7 +75,7 @@ class FeatureDiversity:
 
 
 @dataclass(frozen=True)
-class Diversity(Written):
+class Diversity(HeadResult):
     """Whether the theorem applies to a head, and by what margin.
 
     Attributes
@@ -91,6 +91,7 @@ class Diversity(Written):
         As stored; directions below its rounding do not count.
     """
 
+    derived: ClassVar[tuple[str, ...]] = ("enough_classes", "applies", "nearly_fails", "verdict")
     name: str
     classes: ClassDiversity
     weighted_rank: int | None
@@ -104,6 +105,21 @@ class Diversity(Written):
     def applies(self) -> bool:
         """Whether the classes are diverse, and the features where they were given."""
         return self.classes.diverse and (self.features is None or self.features.diverse(self.biased))
+
+    @property
+    def holds(self) -> bool:
+        """Whether the theorem applies."""
+        return self.applies
+
+    @property
+    def parts(self) -> Parts:
+        """One head."""
+        return Parts((self,))
+
+    @property
+    def enough_classes(self) -> bool:
+        """Whether there are as many distinct classes as the theorem needs."""
+        return self.classes.enough
 
     @property
     def nearly_fails(self) -> bool:
@@ -180,20 +196,3 @@ class Diversity(Written):
             rows.append(("condition of the features", f"{each.condition:.4g}, {each.condition_about_zero:.4g}"))
             rows.append(("effective dimension", f"{each.effective_dimension} ({each.seen_share:.1%} of variance)"))
         return aligned([(f"{self.name}", ""), *rows], left=(0, 1))
-
-    def part(self) -> dict[str, Any]:
-        """Plain data, as one part of a result."""
-        return {
-            **asdict(self),
-            "enough_classes": self.classes.enough,
-            "applies": self.applies,
-            "nearly_fails": self.nearly_fails,
-            "verdict": self.verdict,
-        }
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, as plain data with a versioned schema."""
-        return envelope(self.verdict, self.applies, self.caveats, {}, heads=[self.part()])
-
-    def __str__(self) -> str:
-        return "\n".join([self.table(), "", self.verdict, *(f"note: {caveat}" for caveat in self.caveats)])

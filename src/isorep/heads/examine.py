@@ -10,7 +10,6 @@ from typing import Any
 
 from ..errors import InputError
 from ..representation import reading_notes
-from ..results import Written
 from ..rows import Progress, no_progress
 from ..settings import check_counts, check_seed, check_tolerance
 from ..storage import loaded
@@ -20,8 +19,9 @@ from .diversity import diversity_of
 from .diversity_result import Diversity
 from .head_map import map_of
 from .head_map_result import HeadMap
-from .inputs import checked_weights, envelope, joined, open_head, open_heads
+from .inputs import checked_weights, joined, open_head, open_heads
 from .regression import Asked
+from .result import HeadResult, Parts
 
 
 def examine(
@@ -144,7 +144,7 @@ LIMITS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Heads(Written):
+class Heads(HeadResult):
     """What was found about one head, or about two heads of the same classes.
 
     Attributes
@@ -168,6 +168,11 @@ class Heads(Written):
         """Whether the theorem applies to every head, and the heads' map is borne out where there are features."""
         borne_out = self.head_map is None or self.head_map.agrees is not False
         return borne_out and all(each.applies for each in self.heads)
+
+    @property
+    def parts(self) -> Parts:
+        """All there are."""
+        return Parts(self.heads, self.head_map, self.closeness)
 
     @property
     def verdict(self) -> str:
@@ -214,18 +219,6 @@ class Heads(Written):
         parts = [each.table() for each in self.heads]
         parts += [part.table() for part in (self.head_map, self.closeness) if part is not None]
         return "\n\n".join(parts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, as plain data with a versioned schema."""
-        return envelope(
-            self.verdict,
-            self.holds,
-            self.caveats,
-            self.settings,
-            heads=[each.part() for each in self.heads],
-            head_map=None if self.head_map is None else self.head_map.part(),
-            closeness=None if self.closeness is None else self.closeness.part(),
-        )
 
     def __str__(self) -> str:
         parts = [f"{each.table()}\n{each.verdict}" for each in self.heads]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,12 +12,11 @@ from ..alignment.base import Error
 from ..errors import InputError
 from ..representation import Array, as_representation
 from ..resampling import Interval
-from ..results import Written, aligned
-from .closeness_result import few_units, interval_text
-from .inputs import envelope
+from ..results import Record, aligned
+from .result import HeadResult, Parts, few_units, interval_text
 
 MEANINGFUL = 0.5  # share of variance that the regression must explain for a comparison of maps to mean anything
-_ANGLES_SHOWN = 512
+ANGLES_SHOWN = 512
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class FittedError:
 
 
 @dataclass(frozen=True)
-class Regression:
+class Regression(Record):
     """The head map beside the held-out regression, where both heads see the features.
 
     ``excess`` is an interval for the head map's mean error above the regression's, rows paired, in diameters;
@@ -55,6 +54,20 @@ class Regression:
         """The part of the regression's explained variance that the head map explains; None where there is none."""
         return self.head.r2 / self.regression.r2 if self.regression.r2 > 0 else None
 
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, and the share, as plain data."""
+        return super().to_dict() | {"share": self.share}
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Some rows in the first two principal axes of the target, in its RMS radii: as they are, and under each map."""
+
+    rows: tuple[str, ...]
+    target: tuple[tuple[float, float], ...]
+    head: tuple[tuple[float, float], ...]
+    regression: tuple[tuple[float, float], ...]
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -77,7 +90,7 @@ class HeadPrediction:
 
 
 @dataclass(frozen=True, eq=False)
-class HeadMap(Written):
+class HeadMap(HeadResult):
     """The map between features that two heads predict.
 
     Attributes
@@ -97,6 +110,8 @@ class HeadMap(Written):
     head_prediction : HeadPrediction or None
     """
 
+    unwritten: ClassVar[frozenset[str]] = frozenset({"coef", "intercept", "settings"})
+    derived: ClassVar[tuple[str, ...]] = ("vacuous", "forced_angles", "agrees", "verdict")
     names: tuple[str, str]
     classes: int
     widths: tuple[int, int]
@@ -110,7 +125,7 @@ class HeadMap(Written):
     settings: dict[str, Any]
     regression: Regression | None = None
     head_prediction: HeadPrediction | None = None
-    figure: dict[str, Any] | None = field(default=None, repr=False)
+    figure: Plane | None = field(default=None, repr=False)
 
     def transform(self, X: Any) -> Array:
         """Map rows of source features into the target's space."""
@@ -139,6 +154,16 @@ class HeadMap(Written):
             return False
         excess = found.head.error.mean - found.regression.error.mean
         return (excess if found.excess is None else found.excess.high) <= self.tolerance
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether features bear the map out; None without them."""
+        return self.agrees
+
+    @property
+    def parts(self) -> Parts:
+        """One map."""
+        return Parts(head_map=self)
 
     @property
     def verdict(self) -> str:
@@ -211,32 +236,8 @@ class HeadMap(Written):
         return aligned(rows, left=(0,))
 
     def part(self) -> dict[str, Any]:
-        """Plain data, as one part of a result; the matrix itself stays out."""
-        found = self.regression
-        return {
-            "names": list(self.names),
-            "classes": self.classes,
-            "widths": list(self.widths),
-            "ranks": list(self.ranks),
-            "vacuous": self.vacuous,
-            "forced_angles": self.forced_angles,
-            "angles": list(self.angles[:_ANGLES_SHOWN]),
-            "unexpressed": self.unexpressed,
-            "rank_tolerances": list(self.rank_tolerances),
-            "tolerance": self.tolerance,
-            "agrees": self.agrees,
-            "regression": None if found is None else {**asdict(found), "share": found.share},
-            "head_prediction": None if self.head_prediction is None else asdict(self.head_prediction),
-            "figure": self.figure,
-            "verdict": self.verdict,
-        }
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the matrix, as plain data with a versioned schema."""
-        return envelope(self.verdict, self.agrees, self.caveats, self.settings, head_map=self.part())
-
-    def __str__(self) -> str:
-        return "\n".join([self.table(), "", self.verdict, *(f"note: {caveat}" for caveat in self.caveats)])
+        """Plain data, as one part of a result; the matrix itself stays out, and so do angles beyond some hundreds."""
+        return super().part() | {"angles": list(self.angles[:ANGLES_SHOWN])}
 
 
 def _part(share: float) -> str:

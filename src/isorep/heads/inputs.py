@@ -1,13 +1,9 @@
-"""What a head is: the embeddings of classes, with their biases and names, checked.
-
-The plain form that every result of this room shares, so that one page draws them all.
-"""
+"""Head of a model: the embeddings of classes, with their biases and names, and the features it reads, checked."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -16,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from .._version import __version__
 from ..errors import InputError
 from ..representation import Array, Matrix, Representation, match_rows
 from ..resampling import group_codes
@@ -223,30 +218,3 @@ def count_distinct(values: Matrix) -> int:
         block = np.ascontiguousarray(read_rows(values, rows)) + 0
         seen.update(blake2b(row.tobytes(), digest_size=16).digest() for row in block)
     return len(seen)
-
-
-SCHEMA = "isorep.heads/1"
-
-
-def envelope(
-    verdict: str,
-    holds: bool | None,
-    caveats: Sequence[str],
-    settings: dict[str, Any],
-    *,
-    heads: Sequence[dict[str, Any]] = (),
-    head_map: dict[str, Any] | None = None,
-    closeness: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """A result with the parts that there are."""
-    return {
-        "schema": SCHEMA,
-        "isorep": __version__,
-        "verdict": verdict,
-        "holds": holds,
-        "heads": list(heads),
-        "map": head_map,
-        "closeness": closeness,
-        "settings": settings,
-        "caveats": list(caveats),
-    }

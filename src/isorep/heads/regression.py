@@ -25,7 +25,7 @@ from ..resampling import (
 )
 from ..rows import Progress, ProjectedRows, block_rows, blocks, map_blocks, read_rows
 from .diversity import effective_dimension, seen_share
-from .head_map_result import FittedError, HeadMap, HeadPrediction, Prediction, Regression
+from .head_map_result import FittedError, HeadMap, HeadPrediction, Plane, Prediction, Regression
 from .inputs import Head
 from .spectrum import Spectrum, spectrum
 
@@ -78,14 +78,14 @@ def compare_with_regression(
     inside = _inside(found, bases)
     regression = _errors(work, inside, asked, for_blocks)
     whole = work.fitted["linear"].whole
-    figure = _figure(work, inside, whole[0])
+    plane = _plane(work, inside, whole[0])
     prediction = _predict_head(heads, spectra, bases, shares, whole, work)
     settings = {**found.settings, "groups": None if labels is None else int(labels.max()) + 1, "rows": pair.n}
     return replace(
         found,
         regression=replace(regression, **dimensions),
         head_prediction=prediction,
-        figure=figure,
+        figure=plane,
         settings=settings,
     )
 
@@ -206,22 +206,14 @@ def _inner(rows: Array, basis: Array | None) -> Array:
     return rows if basis is None else np.asarray(rows @ basis)
 
 
-def _figure(work: Work, inside: AffineMap, fitted: AffineMap) -> dict[str, Any]:
+def _plane(work: Work, inside: AffineMap, fitted: AffineMap) -> Plane:
     """Some rows in the first two principal axes of the target: as they are, from the heads, from the regression."""
     pair, total = work.pair, work.total
-    places = np.unique(np.linspace(0, pair.n - 1, min(_SHOWN, pair.n)).astype(int))
-    x, y = (np.asarray(values[places], dtype=np.float64) for values in (pair.x, pair.y))
+    chosen = np.unique(np.linspace(0, pair.n - 1, min(_SHOWN, pair.n)).astype(int))
+    x, y = (np.asarray(values[chosen], dtype=np.float64) for values in (pair.x, pair.y))
     axes = np.linalg.eigh(total.yy)[1][:, ::-1][:, :2]
     if axes.shape[1] == 1:
         axes = np.column_stack([axes, np.zeros(len(axes))])
-
-    def shown(rows: Array) -> list[list[float]]:
-        return ((rows - total.target_mean) @ axes / work.rms_radii[1]).tolist()  # type: ignore[no-any-return]
-
-    labels = [str(place if pair.ids is None else pair.ids[place]) for place in places]
-    return {
-        "rows": labels,
-        "target": shown(y),
-        "head": shown(inside.apply(x)),
-        "regression": shown(fitted.apply(x)),
-    }
+    labels = tuple(str(row if pair.ids is None else pair.ids[row]) for row in chosen)
+    shown = ((rows - total.target_mean) @ axes / work.rms_radii[1] for rows in (y, inside.apply(x), fitted.apply(x)))
+    return Plane(labels, *(tuple(map(tuple, points.tolist())) for points in shown))

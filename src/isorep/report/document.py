@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 from ..errors import InputError
 from .figures import NARROW, WIDE, Chart, Drawing, Key, Picture
+from .read import MISSING
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,13 @@ class Cell:
     value: float | str | None = None
     strong: bool = False
 
+    @classmethod
+    def between(cls, interval: Any, form: Callable[[Any], str]) -> Cell:
+        """An interval in words, sorted by its lower end; a dash where there is none."""
+        if interval is None or not math.isfinite(interval.high - interval.low):
+            return cls(MISSING)
+        return cls(f"{form(interval.low)} to {form(interval.high)}", interval.low)
+
     @property
     def stored(self) -> str | None:
         """The value as the page keeps it."""
@@ -147,13 +155,15 @@ class Table:
     ) -> Table:
         """From values, each column with how its numbers are written (``str`` for a column of words).
 
-        The row whose first value is ``strong`` stands out.
+        A value that is a :class:`Cell` stays as it is. The row whose first value is ``strong`` stands out.
         """
         heads = tuple(Column(title, numeric=form is not str) for title, form in columns.items())
         forms = list(columns.values())
         cells = tuple(
             tuple(
-                Cell(str(value), strong=at == 0 and value == strong)
+                value
+                if isinstance(value, Cell)
+                else Cell(str(value), strong=at == 0 and value == strong)
                 if form is str
                 else Cell(form(value), _stored(value))
                 for at, (value, form) in enumerate(zip(row, forms, strict=True))

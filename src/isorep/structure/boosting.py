@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ..representation import Array
-from .mutual_information import moments_of
+from .columns import moments_of
 
 STAGES, DEPTH, RATE = 100, 3, 0.1
 BINS = 64

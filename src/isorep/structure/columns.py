@@ -302,6 +302,27 @@ def _flags(columns: Columns, discrete: Any, role: str) -> list[bool]:
     )
 
 
+def moments_of(x: Array) -> tuple[Array, Array]:
+    """Means and standard deviations of columns; of constant ones their value, exactly, and 1.
+
+    The mean of equal numbers may round. A spread of 1e-17 would then blow up rows whose entry is another one.
+    """
+    constant = x.min(axis=0) == x.max(axis=0)
+    mean = np.where(constant, x[0], x.mean(axis=0))
+    return mean, np.where(constant, 1.0, x.std(axis=0))
+
+
+def standardised(values: Array, by: Array | None = None) -> Array:
+    """Columns at mean 0 and standard deviation 1 of these rows, or of the rows ``by``; constant ones are 0."""
+    mean, spread = moments_of(values if by is None else by)
+    return np.asarray((values - mean) / spread)
+
+
+def mean_of(values: Mapping[str, float], otherwise: float = 0.0) -> float:
+    """The mean over factors or latents, and what stands for it where none is left."""
+    return float(np.mean(list(values.values()))) if values else otherwise
+
+
 def paired(factors: Any, latents: Any, *, discrete_factors: Any = None, discrete_latents: Any = None) -> Pair:
     """Factors and latents of the same rows: joined on ids where both have them, in order otherwise."""
     if _is_slotted(factors) or _is_slotted(latents):

@@ -3,16 +3,16 @@ r"""Disentanglement, completeness and informativeness (Eastwood and Williams 201
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
 from ..representation import Array
+from ..results import Record
+from ..settings import check_choice
 from .boosting import Boosted
-from .columns import Column, Pair
-from .mutual_information import moments_of
+from .columns import Column, Pair, mean_of, moments_of, standardised
 from .splits import ROWS, Given, split_pair
 
 IMPORTANCES = ("binned", "trees", "lasso")
@@ -20,7 +20,7 @@ _TINY = 1e-11  # what public code adds before it takes logarithms
 
 
 @dataclass(frozen=True, eq=False)
-class DCI:
+class DCI(Record):
     """The result of :func:`dci`; higher is better, 1 is best.
 
     ``importances`` is latents by factors, each column summing to 1; ``informativeness`` is on rows that models have not
@@ -34,10 +34,6 @@ class DCI:
     importances: Array
     factors: tuple[str, ...]
     latents: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self) | {"importances": self.importances.tolist()}
 
 
 def dci(
@@ -97,8 +93,7 @@ def dci(
     >>> found.disentanglement > 0.99, found.informativeness
     (True, 1.0)
     """
-    if importance not in IMPORTANCES:
-        raise InputError(f"importance is {importance!r}; known are {', '.join(IMPORTANCES)}")
+    check_choice("importance", importance, IMPORTANCES)
     given = Given(factors, latents, test, rows, groups, discrete_factors, discrete_latents, random_state)
     return measure_dci(*split_pair(given), importance=importance)
 
@@ -106,21 +101,18 @@ def dci(
 def measure_dci(train: Pair, test: Pair, *, importance: str = "binned") -> DCI:
     """DCI of columns that were checked and split."""
     x, other = train.latents.matrix, test.latents.matrix
-    found, seen, unseen = np.zeros((len(train.latents), len(train.factors))), [], []
-    for place, (factor, judged) in enumerate(zip(train.factors, test.factors, strict=True)):
-        if factor.constant:
-            continue
-        found[:, place], before, after = _IMPORTANCE[importance](x, factor, other)
-        seen.append(_right(factor, before))
-        unseen.append(_right(judged, after))
-    varies = [place for place, factor in enumerate(train.factors) if not factor.constant]
-    kept = found[:, varies]
+    importances, seen, unseen = np.zeros((len(train.latents), len(train.factors))), {}, {}
+    for index, (factor, judged) in enumerate(zip(train.factors, test.factors, strict=True)):
+        if not factor.constant:
+            importances[:, index], before, after = _IMPORTANCE[importance](x, factor, other)
+            seen[factor.name], unseen[factor.name] = _right(factor, before), _right(judged, after)
+    kept = importances[:, [not factor.constant for factor in train.factors]]
     return DCI(
         disentanglement=_concentrated(kept),
         completeness=_concentrated(kept.T),
-        informativeness=float(np.mean(unseen)) if unseen else 0.0,
-        informativeness_train=float(np.mean(seen)) if seen else 0.0,
-        importances=found,
+        informativeness=mean_of(unseen),
+        informativeness_train=mean_of(seen),
+        importances=importances,
         factors=train.factors.names,
         latents=train.latents.names,
     )
@@ -168,8 +160,7 @@ def _trees(x: Array, factor: Column, other: Array) -> tuple[Array, Array, Array]
 
 def _lasso(x: Array, factor: Column, other: Array) -> tuple[Array, Array, Array]:
     """Coefficients summed over an indicator for each label, with the penalty that a held-out fifth prefers."""
-    mean, spread = moments_of(x)
-    standard, elsewhere = (x - mean) / spread, (other - mean) / spread
+    standard, elsewhere = standardised(x), standardised(other, x)
     labels = np.unique(factor.values)
     targets = (factor.values[:, None] == labels).astype(float) if factor.discrete else factor.values[:, None]
     centre = targets.mean(axis=0)

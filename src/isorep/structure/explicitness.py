@@ -5,7 +5,7 @@ Multinomial logistic regression by L-BFGS: without a penalty as InfoE asks for, 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,22 +15,18 @@ from scipy.special import logsumexp
 from scipy.stats import rankdata
 
 from ..representation import Array
-from .columns import Columns, Pair
-from .mutual_information import moments_of
+from ..results import Record
+from .columns import Columns, Pair, mean_of, standardised
 from .splits import ROWS, Given, split_pair
 
 
 @dataclass(frozen=True, eq=False)
-class Explicitness:
+class Explicitness(Record):
     """The result of :func:`explicitness`: the mean AUROC over factors on unseen rows, 0.5 by chance."""
 
     value: float
     train: float
     factors: dict[str, float]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 def explicitness(
@@ -71,7 +67,7 @@ def explicitness(
 
 def measure_explicitness(train: Pair, test: Pair) -> Explicitness:
     """Explicitness of columns that were checked and split."""
-    x, other = _standard(train.latents, train.latents), _standard(test.latents, train.latents)
+    x, other = (standardised(each.latents.matrix, train.latents.matrix) for each in (train, test))
     seen, unseen = {}, {}
     for factor, judged in zip(train.factors, test.factors, strict=True):
         if factor.constant:
@@ -82,12 +78,7 @@ def measure_explicitness(train: Pair, test: Pair) -> Explicitness:
         model = Logistic(strength=1.0).fit(x, labels)
         seen[factor.name] = _auroc(model.log_probabilities(x), labels, model.classes)
         unseen[factor.name] = _auroc(model.log_probabilities(other), theirs, model.classes)
-    return Explicitness(_mean(unseen), _mean(seen), unseen)
-
-
-def _standard(latents: Columns, by: Columns) -> Array:
-    mean, spread = moments_of(by.matrix)
-    return np.asarray((latents.matrix - mean) / spread)
+    return Explicitness(mean_of(unseen, 0.5), mean_of(seen, 0.5), unseen)
 
 
 def _auroc(scores: Array, labels: Array, classes: Array) -> float:
@@ -100,10 +91,6 @@ def _auroc(scores: Array, labels: Array, classes: Array) -> float:
             above = rankdata(column)[mine].sum() - count * (count + 1) / 2
             found.append(above / (count * (len(labels) - count)))
     return float(np.mean(found)) if found else 0.5
-
-
-def _mean(values: dict[str, float]) -> float:
-    return float(np.mean(list(values.values()))) if values else 0.5
 
 
 _ITERATIONS = 1000
@@ -122,8 +109,7 @@ def design(latents: Columns, statistics: Columns | None = None) -> Any:
             known = np.unique(other.values)
             parts.append(sparse.csr_matrix((column.values[:, None] == known[None, :]).astype(np.float64)))
         else:
-            mean, spread = moments_of(other.values[:, None])
-            parts.append((column.values[:, None] - mean) / spread)
+            parts.append(standardised(column.values[:, None], other.values[:, None]))
     if not any(column.discrete for column in latents):
         return np.hstack(parts)
     if sum(part.shape[1] for part in parts) <= 64:

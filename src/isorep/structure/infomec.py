@@ -2,15 +2,15 @@ r"""InfoMEC (Hsu et al. 2023): modularity, explicitness and compactness from nor
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
 from ..representation import Array
-from ..settings import check_counts, check_seed
-from .columns import Columns, Pair, paired
+from ..results import Record
+from ..settings import check_choice, check_counts, check_seed
+from .columns import Columns, Pair, mean_of, paired
 from .explicitness import Logistic, design
 from .mutual_information import NEIGHBORS, information
 
@@ -19,7 +19,7 @@ THRESHOLDS = ("range/20", "range/8", "iqr/10")
 
 
 @dataclass(frozen=True, eq=False)
-class InfoMEC:
+class InfoMEC(Record):
     """The result of :func:`infomec`; all scores run to 1, and 0 is the worst of ``infom`` and ``infoc``.
 
     Attributes
@@ -49,10 +49,6 @@ class InfoMEC:
     factors: tuple[str, ...]
     latents: tuple[str, ...]
     caveats: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self) | {"nmi": self.nmi.tolist(), "active": self.active.tolist()}
 
 
 def infomec(
@@ -113,8 +109,7 @@ def infomec(
     >>> found.infom > 0.98, found.infoe > 0.98
     (True, True)
     """
-    if threshold not in THRESHOLDS:
-        raise InputError(f"threshold is {threshold!r}; known are {', '.join(THRESHOLDS)}")
+    check_choice("threshold", threshold, THRESHOLDS)
     check_counts(n_neighbors=(n_neighbors, 1))
     check_seed(random_state)
     pair = paired(factors, latents, discrete_factors=discrete_factors, discrete_latents=discrete_latents)
@@ -147,9 +142,9 @@ def measure_infomec(
     }
     explicit = _explicitness(pair, tolerance, starts)
     return InfoMEC(
-        infom=_mean(modular),
-        infoe=_mean(explicit),
-        infoc=_mean(compact),
+        infom=mean_of(modular),
+        infoe=mean_of(explicit),
+        infoc=mean_of(compact),
         nmi=nmi,
         active=active,
         modularity=modular,
@@ -212,13 +207,9 @@ def _explicitness(pair: Pair, tolerance: float, starts: dict[str, Array] | None)
 def _in_sample_r2(x: Any, values: Array) -> float:
     dense = x if isinstance(x, np.ndarray) else x.toarray()
     centred = values - values.mean()
-    residual = centred - dense_fit(dense - dense.mean(axis=0), centred)
+    regressors = dense - dense.mean(axis=0)
+    residual = centred - regressors @ np.linalg.lstsq(regressors, centred, rcond=None)[0]
     return float(1 - (residual @ residual) / (centred @ centred))
-
-
-def dense_fit(x: Array, y: Array) -> Array:
-    """The projection of centred targets on centred regressors."""
-    return np.asarray(x @ np.linalg.lstsq(x, y, rcond=None)[0])
 
 
 def _spread(values: Array, kind: str) -> float:
@@ -226,7 +217,3 @@ def _spread(values: Array, kind: str) -> float:
         low, high = np.quantile(values, [0.25, 0.75])
         return float(high - low)
     return float(values.max() - values.min())
-
-
-def _mean(values: dict[str, float]) -> float:
-    return float(np.mean(list(values.values()))) if values else 0.0

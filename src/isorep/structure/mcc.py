@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
-from ..errors import InputError
 from ..ica import ICA, GaussianityWarning
 from ..representation import Array
-from ..settings import check_counts, check_seed
-from .columns import Pair, paired
-from .mutual_information import moments_of
+from ..results import Record
+from ..settings import check_choice, check_counts, check_seed
+from .columns import Pair, paired, standardised
 from .splits import FOLDS, folds_of, kept_folds
 
 CORRELATIONS = ("pearson", "spearman")
@@ -25,7 +24,7 @@ Map = Callable[[Array], Array]
 
 
 @dataclass(frozen=True, eq=False)
-class MCC:
+class MCC(Record):
     """The result of :func:`mcc`.
 
     Attributes
@@ -45,10 +44,6 @@ class MCC:
     matches: dict[str, str | None]
     correlations: dict[str, float]
     held_out_correlations: dict[str, float]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 def mcc(
@@ -95,10 +90,8 @@ def mcc(
     >>> round(found.value, 6), round(found.held_out, 6), found.matches
     (1.0, 1.0, {'s0': 'z1', 's1': 'z2', 's2': 'z0'})
     """
-    if correlation not in CORRELATIONS:
-        raise InputError(f"correlation is {correlation!r}; known are {', '.join(CORRELATIONS)}")
-    if after not in MAPS:
-        raise InputError(f"after is {after!r}; known are None, linear, ica")
+    check_choice("correlation", correlation, CORRELATIONS)
+    check_choice("after", after, MAPS)
     check_counts(folds=(folds, 2))
     check_seed(random_state)
     pair = paired(factors, latents, discrete_factors=discrete_factors, discrete_latents=discrete_latents)
@@ -148,9 +141,7 @@ def _held_out(pair: Pair, ranked: bool, after: str | None, fold_of: Array, rando
     s, z = pair.factors.matrix, pair.latents.matrix
     targets = rankdata(s, axis=0) if ranked else s
     if after is None:
-        z = rankdata(z, axis=0) if ranked else z
-        mean, spread = moments_of(z)
-        z = (z - mean) / spread
+        z = standardised(rankdata(z, axis=0) if ranked else z)
     chosen = np.zeros_like(s)
     for fold in kept_folds(fold_of):
         held, train = fold_of == fold, fold_of != fold
@@ -170,10 +161,9 @@ def _fitted(after: str | None, s: Array, z: Array, random_state: int) -> Map:
     if after is None:
         return lambda rows: rows
     if after == "linear":
-        mean, spread = moments_of(z)
-        weights = np.linalg.lstsq((z - mean) / spread, s - s.mean(axis=0), rcond=None)[0]
         target = s.mean(axis=0)
-        return lambda rows: np.asarray(((rows - mean) / spread) @ weights + target)
+        weights = np.linalg.lstsq(standardised(z), s - target, rcond=None)[0]
+        return lambda rows: np.asarray(standardised(rows, z) @ weights + target)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GaussianityWarning)
         model = ICA(random_state=random_state).fit(z)

@@ -2,41 +2,34 @@ r"""Scores from binned mutual information: the gap of the two best latents (MIG)
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..representation import Array
+from ..results import Record
 from ..settings import check_counts
-from .columns import Column, Columns, Pair, paired
+from .columns import Column, Columns, Pair, mean_of, paired
 from .mutual_information import discrete_information, entropy
 
 BINS = 20
 
 
 @dataclass(frozen=True, eq=False)
-class MIG:
+class MIG(Record):
     """The result of :func:`mig`: the mean gap, and that of every factor that varies."""
 
     value: float
     gaps: dict[str, float]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, eq=False)
-class Modularity:
+class Modularity(Record):
     """The result of :func:`modularity`: the mean over latents, and that of every latent."""
 
     value: float
     latents: dict[str, float]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 def mig(
@@ -112,7 +105,7 @@ def measure_mig(pair: Pair, *, bins: int = BINS) -> MIG:
         if total > 0:
             best = np.sort(np.append(row, 0.0))[::-1]
             gaps[name] = float((best[0] - best[1]) / total)
-    return MIG(float(np.mean(list(gaps.values()))) if gaps else 0.0, gaps)
+    return MIG(mean_of(gaps), gaps)
 
 
 def measure_modularity(pair: Pair, *, bins: int = BINS) -> Modularity:
@@ -124,7 +117,7 @@ def measure_modularity(pair: Pair, *, bins: int = BINS) -> Modularity:
         most = column.max(initial=0.0)
         rest = float(column.sum() - most)
         found[name] = 0.0 if most == 0 else 1.0 - rest / (most * max(len(column) - 1, 1))
-    return Modularity(float(np.mean(list(found.values()))), found)
+    return Modularity(mean_of(found), found)
 
 
 def binned_information(factors: Columns, latents: Columns, bins: int = BINS) -> tuple[Array, Array]:

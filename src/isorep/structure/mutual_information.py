@@ -3,8 +3,6 @@ r"""Mutual information of single columns, in nats: plug-in, Ross (2014) and Kras
 One-dimensional neighbours need no tree. A column is sorted once; the distance to the k-th neighbour of a row's own
 class is the smallest of the k + 1 windows around it, and how many rows lie nearer is a difference of two places in the
 sorted column. Ties, radii and the tiny noise that parts equal values follow scikit-learn, so the estimates are its own.
-
-Means and standard deviations of columns, also of those that are constant on some of the rows.
 """
 
 from __future__ import annotations
@@ -200,13 +198,3 @@ def _self_information(factor: Column, n_neighbors: int, rng: np.random.RandomSta
     lines = [Line.of(_jittered(factor.values, rng.standard_normal(len(factor.values)))) for _ in range(2)]
     rng.set_state(state)  # every factor is given the same noise, in whatever order
     return continuous_information(lines[0], lines[1], n_neighbors)
-
-
-def moments_of(x: Array) -> tuple[Array, Array]:
-    """Means and standard deviations of columns; of constant ones their value, exactly, and 1.
-
-    The mean of equal numbers may round. A spread of 1e-17 would then blow up rows whose entry is another one.
-    """
-    constant = x.min(axis=0) == x.max(axis=0)
-    mean = np.where(constant, x[0], x.mean(axis=0))
-    return mean, np.where(constant, 1.0, x.std(axis=0))

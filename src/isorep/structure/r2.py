@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,10 @@ from ..comparison.fits import RUNGS
 from ..errors import InputError
 from ..representation import Array, Representation
 from ..resampling import Interval, jackknife
+from ..results import Record
 from ..rows import Progress
 from ..settings import check_counts, check_seed
-from .columns import Columns, Pair, paired
-from .mutual_information import moments_of
+from .columns import Columns, Pair, moments_of, paired, standardised
 from .splits import (
     FEWEST,
     FOLDS,
@@ -36,7 +36,7 @@ from .splits import (
 
 
 @dataclass(frozen=True, eq=False)
-class R2:
+class R2(Record):
     """The result of :func:`linear_r2` and :func:`kernel_r2`.
 
     ``value`` is the mean over factors on unseen rows, a factor below 0 counted as 0; ``factors`` has each as it is, and
@@ -47,10 +47,6 @@ class R2:
     value: float
     factors: dict[str, float]
     interval: Interval | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 def linear_r2(
@@ -179,18 +175,16 @@ def numbers(columns: Columns) -> tuple[Array, Array]:
 
 def linear_fit(x: Array, y: Array) -> Callable[[Array], Array]:
     """Least squares with an intercept; dependent columns share their weight."""
-    mean, spread = moments_of(x)
     target = y.mean(axis=0)
-    weights = np.linalg.lstsq((x - mean) / spread, y - target, rcond=1e-10)[0]
-    return lambda rows: np.asarray(((rows - mean) / spread) @ weights + target)
+    weights = np.linalg.lstsq(standardised(x), y - target, rcond=1e-10)[0]
+    return lambda rows: np.asarray(standardised(rows, x) @ weights + target)
 
 
 def kernel_fit(x: Array, y: Array, alpha: float = 1.0) -> Callable[[Array], Array]:
     """Kernel ridge regression with a Gaussian kernel exp(-|a - b|²/d) on columns standardised by these rows."""
-    mean, spread = moments_of(x)
     centre, scale = moments_of(y)
-    inner = plain_kernel_fit((x - mean) / spread, (y - centre) / scale, alpha)
-    return lambda rows: np.asarray(inner((rows - mean) / spread) * scale + centre)
+    inner = plain_kernel_fit(standardised(x), (y - centre) / scale, alpha)
+    return lambda rows: np.asarray(inner(standardised(rows, x)) * scale + centre)
 
 
 def plain_kernel_fit(x: Array, y: Array, alpha: float = 1.0) -> Callable[[Array], Array]:
@@ -281,29 +275,24 @@ def ladder(
     'signed_permutation'
     """
     pair = paired(factors, latents)
-    options = {
-        "rungs": rungs,
-        "folds": folds,
-        "n_null": n_null,
-        "n_boot": n_boot,
-        "tolerance": tolerance,
-        "random_state": random_state,
-        "progress": progress,
-    }
-    return measure_ladder(pair, standardise=standardise, groups=pair.group_codes(groups), **options)
+    return measure_ladder(
+        pair,
+        standardise=standardise,
+        rungs=rungs,
+        folds=folds,
+        groups=pair.group_codes(groups),
+        n_null=n_null,
+        n_boot=n_boot,
+        tolerance=tolerance,
+        random_state=random_state,
+        progress=progress,
+    )
 
 
 def measure_ladder(pair: Pair, *, standardise: bool = True, **options: Any) -> Comparison:
     """The ladder of columns that were checked."""
-    latents, factors = (
-        Representation(_matrix(columns, standardise), name=columns.name) for columns in (pair.latents, pair.factors)
-    )
-    return compare(latents, factors, **options)
-
-
-def _matrix(columns: Columns, standardise: bool) -> np.ndarray[Any, Any]:
-    values = numbers(columns)[0]
-    if not standardise:
-        return values
-    mean, spread = moments_of(values)
-    return np.asarray((values - mean) / spread)
+    sides = []
+    for columns in (pair.latents, pair.factors):
+        values = numbers(columns)[0]
+        sides.append(Representation(standardised(values) if standardise else values, name=columns.name))
+    return compare(*sides, **options)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .._version import __version__
 from ..comparison import Comparison
 from ..representation import Array
 from ..resampling import Interval, Null
-from ..results import Verdict, Written, aligned, plain, versions
-from .readings import FactorReading, LatentReading
+from ..results import Record, Verdict, Written, aligned, plain
+from .states import FactorReading, LatentReading
 
 SCHEMA = "isorep.structure/1"
 
 
 @dataclass(frozen=True)
-class Score:
+class Score(Record):
     """One score: higher is better, 1 is best.
 
     ``value`` is that of all rows and ``interval`` says how far it moves on other rows. ``chance`` is what shuffled rows
@@ -44,17 +43,12 @@ class Score:
         return self.value
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "value": self.value,
-            "interval": None if self.interval is None else asdict(self.interval),
-            "chance": None if self.chance is None else self.chance.to_dict(),
-            "corrected": self.corrected,
-        }
+        """Plain data, with the score corrected for chance."""
+        return super().to_dict() | {"corrected": self.corrected}
 
 
 @dataclass(frozen=True, eq=False)
-class Information:
+class Information(Record):
     """Normalised mutual information, factors by latents; ``chance`` is what the best latent of a factor reaches."""
 
     nmi: Array
@@ -62,16 +56,6 @@ class Information:
     chance: Array
     factors: tuple[str, ...]
     latents: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "nmi": self.nmi.tolist(),
-            "active": self.active.tolist(),
-            "chance": self.chance.tolist(),
-            "factors": list(self.factors),
-            "latents": list(self.latents),
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +83,8 @@ class FactorScores(Written):
     caveats : tuple of str
     """
 
+    schema: ClassVar[str] = SCHEMA
+    page_by: ClassVar[str] = "structure.page:page"
     scores: dict[str, Score]
     information: Information | None
     factors: tuple[FactorReading, ...]
@@ -140,28 +126,18 @@ class FactorScores(Written):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
-        found: dict[str, Any] = plain(
-            {
-                "schema": SCHEMA,
-                "isorep": __version__,
-                "versions": versions(),
-                "names": {"latents": self.names[0], "factors": self.names[1]},
-                "rows": self.rows,
-                "unit": "scores run to 1, higher is better; mutual information over the entropy of the factor",
-                "verdict": asdict(self.verdict),
-                "scores": {name: score.to_dict() for name, score in self.scores.items()},
-                "information": None if self.information is None else self.information.to_dict(),
-                "factors": [asdict(each) for each in self.factors],
-                "latents": [asdict(each) for each in self.latents],
-                "columns": self.columns,
-                "ladder": None if self.ladder is None else _ladder(self.ladder),
-                "records": {name: record.to_dict() for name, record in self.records.items()},
-                "settings": self.settings,
-                "seconds": self.seconds,
-                "caveats": list(self.caveats),
+        more = {
+            "names": {"latents": self.names[0], "factors": self.names[1]},
+            "unit": "scores run to 1, higher is better; mutual information over the entropy of the factor",
+        }
+        if self.ladder is not None:
+            more["ladder"] = {
+                "verdict": plain(self.ladder.verdict),
+                "unit": "mean distances of the standardised factors to their mean, lower is closer",
+                "rungs": plain(self.ladder.rungs),
+                "caveats": list(self.ladder.caveats),
             }
-        )
-        return found
+        return super().to_dict() | more
 
     def __str__(self) -> str:
         parts = [self.table()]
@@ -172,15 +148,6 @@ class FactorScores(Written):
             parts.append(f"ladder: {self.ladder.verdict}")
         parts += [f"note: {caveat}" for caveat in self.caveats]
         return "\n".join(parts)
-
-
-def _ladder(found: Comparison) -> dict[str, Any]:
-    return {
-        "verdict": asdict(found.verdict),
-        "unit": "diameters of the standardised factors, lower is closer",
-        "rungs": {name: rung.to_dict() for name, rung in found.rungs.items()},
-        "caveats": list(found.caveats),
-    }
 
 
 def finite(value: float) -> float:

@@ -2,13 +2,14 @@ r"""SAP (Kumar et al. 2018): the gap of the two latents that predict a factor be
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..representation import Array
-from .columns import Column, Pair
+from ..results import Record
+from .columns import Column, Pair, mean_of
 from .splits import ROWS, Given, split_pair
 
 _COST = 0.01
@@ -16,7 +17,7 @@ _STEPS = 60
 
 
 @dataclass(frozen=True, eq=False)
-class SAP:
+class SAP(Record):
     """The result of :func:`sap`: the mean gap, that of every factor that varies, and what each latent alone gives.
 
     ``scores`` is latents by factors: held-out accuracy, or squared correlation for continuous factors.
@@ -25,10 +26,6 @@ class SAP:
     value: float
     gaps: dict[str, float]
     scores: Array
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self) | {"scores": self.scores.tolist()}
 
 
 def sap(
@@ -79,7 +76,7 @@ def measure_sap(train: Pair, test: Pair) -> SAP:
         scores[:, place] = _accuracies(x, factor, other, judged) if factor.discrete else _correlations(x, factor.values)
         best = np.sort(np.append(scores[:, place], 0.0))[::-1]
         gaps[factor.name] = float(best[0] - best[1])
-    return SAP(float(np.mean(list(gaps.values()))) if gaps else 0.0, gaps, scores)
+    return SAP(mean_of(gaps), gaps, scores)
 
 
 def _correlations(x: Array, values: Array) -> Array:

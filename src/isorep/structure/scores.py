@@ -23,10 +23,10 @@ from .families import FAMILIES, Chances, Measured, Task, chances, interval_steps
 from .infomec import THRESHOLDS, constant_caveats
 from .mutual_information import NEIGHBORS
 from .r2 import R2, measure_ladder
-from .readings import FactorReading, LatentReading, chance_levels, judge, read_factors, read_latents
 from .result import FactorScores, Information, Score, finite
 from .slots import checked_sizes
 from .splits import FEWEST, HALVES, KERNEL_ROWS, ROWS
+from .states import FactorReading, LatentReading, chance_levels, judge, read_factors, read_latents
 
 
 def score_factors(

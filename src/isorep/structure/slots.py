@@ -3,7 +3,7 @@ r"""Slot identifiability (Brady et al. 2023): does each inferred slot hold one t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,9 @@ from scipy.optimize import linear_sum_assignment
 
 from ..errors import InputError
 from ..representation import Array
-from ..settings import check_counts, check_seed
-from .columns import as_columns, paired
-from .mutual_information import moments_of
+from ..results import Record
+from ..settings import check_choice, check_counts, check_seed
+from .columns import as_columns, paired, standardised
 from .r2 import linear_fit, plain_kernel_fit
 from .splits import KERNEL_ROWS, SHARE, held_out, some
 
@@ -22,7 +22,7 @@ _FEWEST = 10  # rows of which a fifth is two: with one alone there is no R²
 
 
 @dataclass(frozen=True, eq=False)
-class SlotIdentifiability:
+class SlotIdentifiability(Record):
     """The result of :func:`slot_identifiability`.
 
     Attributes
@@ -43,10 +43,6 @@ class SlotIdentifiability:
     matches: tuple[int, ...]
     on: Array
     off: Array
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self) | {name: getattr(self, name).tolist() for name in ("r2", "on", "off")}
 
 
 def slot_identifiability(
@@ -100,10 +96,8 @@ def slot_identifiability(
     >>> isorep.structure.slot_identifiability(z, np.tanh(z)[:, ::-1]).matches
     (1, 0)
     """
-    if model not in MODELS:
-        raise InputError(f"model is {model!r}; known are {', '.join(MODELS)}")
-    if split not in ("last", "random"):
-        raise InputError(f"split is {split!r}; known are last, random")
+    check_choice("model", model, tuple(MODELS))
+    check_choice("split", split, ("last", "random"))
     check_seed(random_state)
     if rows is not None:
         check_counts(rows=(rows, _FEWEST))
@@ -136,7 +130,7 @@ def measure_slots(
     if rows is not None:
         train, test = some(train, round((1 - SHARE) * rows), rng), some(test, max(round(SHARE * rows), 1), rng)
     used = np.concatenate([train, test])
-    factors, latents = (_standard(each, used) for each in (factors, latents))
+    factors, latents = (standardised(each, each[used]) for each in (factors, latents))
     true, inferred = _parts(factor_sizes), _parts(sizes)
     r2 = np.zeros((len(true), len(inferred)))
     varies = np.ptp(factors[test], axis=0) > 0
@@ -191,11 +185,6 @@ def _held(n: int, groups: Array | None, split: str, rng: np.random.Generator) ->
     if split == "random":
         return held_out(n, groups, rng)
     return np.arange(n) >= int((1 - SHARE) * n)
-
-
-def _standard(values: Array, rows: Array) -> Array:
-    mean, spread = moments_of(values[rows])
-    return np.asarray((values - mean) / spread)
 
 
 def _parts(sizes: Sequence[int]) -> list[Array]:

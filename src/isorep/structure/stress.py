@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 from .._version import __version__
 from ..errors import InputError
 from ..representation import Array
-from ..results import aligned
+from ..results import Record, aligned
 from ..settings import check_seed
 from .columns import Columns, Pair, as_columns, paired
 from .families import FAMILIES, Task
@@ -33,7 +33,7 @@ class Perturbation:
 
 
 @dataclass(frozen=True, eq=False)
-class Stress:
+class Stress(Record):
     """The result of :func:`stress`.
 
     Attributes
@@ -78,8 +78,8 @@ class Stress:
         return aligned([head, *lines]) + "\n* changes nothing that matters"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {"schema": "isorep.stress/1", "isorep": __version__, **asdict(self)}
+        """Plain data with a versioned schema."""
+        return {"schema": "isorep.stress/1", "isorep": __version__, **super().to_dict()}
 
     def __str__(self) -> str:
         return self.table()
