@@ -37,14 +37,11 @@ from .document import (
 from .read import MISSING, Node, compact
 
 ASSEMBLERS = {
-    "isorep.compare/2": "comparison.page:assemble",
-    "isorep.compare_many/2": "comparison.many_page:assemble",
     "isorep.ica/1": "ica.page:assemble",
     "isorep.stability/1": "ica.page:assemble_stability",
     "isorep.similarity/1": "similarity.page:assemble",
     "isorep.layers/1": "similarity.page:assemble_layers",
     "isorep.translate/2": "translation.page:assemble",
-    "isorep.deconfound/1": "deconfounding.page:assemble",
     "isorep.disentangle/1": "disentangling.page:assemble",
     "isorep.extract/1": "extraction.page:assemble",
     "isorep.structure/1": "structure.page:assemble",
