@@ -42,6 +42,7 @@ ASSEMBLERS = {
     "isorep.similarity/1": "similarity.page:assemble",
     "isorep.layers/1": "similarity.page:assemble_layers",
     "isorep.translate/2": "translation.page:assemble",
+    "isorep.deconfound/1": "deconfounding.page:assemble",
     "isorep.disentangle/1": "disentangling.page:assemble",
     "isorep.extract/1": "extraction.page:assemble",
     "isorep.structure/1": "structure.page:assemble",
