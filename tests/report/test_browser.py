@@ -3,12 +3,14 @@
 import csv
 import re
 import time
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from isorep.report import render
+from isorep.comparison import Verdict
+from isorep.comparison.worst_case import WorstRow
 
 from .examples import small_result, wide_result
 
@@ -20,18 +22,28 @@ FORMULA = '=HYPERLINK("http://x","y")'
 def pages(tmp_path_factory):
     """Reports on disk: with every block, with a thousand dimensions, with few blocks, and with hostile names."""
     folder = tmp_path_factory.mktemp("pages")
-    bare, hostile = small_result(), small_result()
-    for block in ("figures", "worst_case", "caveats"):
-        del bare[block]
-    bare["verdict"] = {"rung": None, "sentence": "a and b are not explained by any rung: chance gives 0.3."}
-    for side in ("source", "target"):
-        hostile[side]["name"] = HOSTILE
-    hostile["caveats"] = [HOSTILE]
-    hostile["figures"]["scatter"]["rows"] = [HOSTILE] * len(hostile["figures"]["scatter"]["target"])
-    hostile["worst_case"]["rigid"]["worst_rows"] = [{"row": 3, "id": name, "error": 0.1} for name in (FORMULA, HOSTILE)]
-    results = {"small": small_result(), "wide": wide_result(), "bare": bare, "hostile": hostile}
+    small = small_result()
+    unexplained = Verdict(None, "a and b are not explained by any rung: chance gives 0.3.")
+    bare = replace(
+        small,
+        forward=replace(small.forward, verdict=unexplained),
+        worst_case=None,
+        caveats=(),
+        figures=replace(small.figures, dimensions=None),
+    )
+    scatter = replace(small.figures.scatter, rows=(HOSTILE,) * len(small.figures.scatter.rows))
+    worst = replace(small.worst_case["rigid"], worst_rows=tuple(WorstRow(3, name, 0.1) for name in (FORMULA, HOSTILE)))
+    hostile = replace(
+        small,
+        source=replace(small.source, name=HOSTILE),
+        target=replace(small.target, name=HOSTILE),
+        caveats=(HOSTILE,),
+        figures=replace(small.figures, scatter=scatter),
+        worst_case=small.worst_case | {"rigid": worst},
+    )
+    results = {"small": small, "wide": wide_result(), "bare": bare, "hostile": hostile}
     for name, result in results.items():
-        (folder / f"{name}.html").write_text(render(result), encoding="utf-8")
+        result.to_html(folder / f"{name}.html")
     return {name: folder / f"{name}.html" for name in results}
 
 
@@ -96,7 +108,7 @@ def test_pointing_at_a_mark_shows_its_numbers_and_leaving_hides_them(browser, pa
     browser.run("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", dot)
     ActionChains(browser.driver, duration=20).move_to_element(dot).perform()
     assert tip.is_displayed()
-    held_out = small_result()["forward"]["rungs"]["rigid"]["held_out"]["mean"]
+    held_out = small_result().rungs["rigid"].held_out.mean
     assert tip.text.startswith(f"rigid\nheld out {held_out:.4f} [")
     heading = browser.find("#ladder-figure h3")
     ActionChains(browser.driver, duration=20).move_to_element(heading).perform()
@@ -113,10 +125,9 @@ def test_the_pointer_finds_the_same_cell_on_a_phone(browser, pages):
     ActionChains(browser.driver, duration=20).move_to_element_with_offset(
         ground, -ground.size["width"] // 2 + 4, -ground.size["height"] // 2 + 4
     ).perform()
-    source = small_result()["figures"]["matching"]["source_dims"][0]
-    value = small_result()["figures"]["matching"]["correlations"][0][0]
-    said = f"source dimension {source}: {value:.2f}".replace("-", "−")
-    assert browser.find("#matching-figure .tip").text == f"target dimension 0\n{said}"
+    matching = small_result().figures.matching
+    said = f"source dimension {matching.source_dims[0]}: {matching.correlations[0, 0]:.2f}".replace("-", "−")
+    assert browser.find("#matching-figure .tip").text == f"target dimension {matching.target_dims[0]}\n{said}"
 
 
 @pytest.mark.parametrize("figure", ["ladder-figure", "after-figure", "matching-figure", "dimensions-figure"])
@@ -190,19 +201,20 @@ def test_columns_sort_by_click_and_by_key(browser, pages):
 
 
 def test_numbers_sort_by_value_and_missing_ones_stay_last(browser, pages, tmp_path):
-    result = small_result()
-    result["figures"]["dimensions"] = {"order": [0, 1, 2, 3], "r2": {"rigid": [-0.2, 0.10001, None, 0.1]}}
+    small = small_result()
+    shares = zip(small.rungs.items(), (-0.2, 0.10001, 0.2, 0.1, None), strict=True)
+    rungs = {name: replace(rung, explained=share) for (name, rung), share in shares}
     path = tmp_path / "missing.html"
-    path.write_text(render(result), encoding="utf-8")
+    replace(small, forward=replace(small.forward, rungs=rungs)).to_html(path)
     browser.open(path)
-    browser.find("#dimensions-figure summary").click()
-    button = browser.find("[data-name=dimensions] th:nth-child(2) button")
+    button = browser.find("[data-name=ladder] th:nth-child(6) button")
     orders = []
     for _ in range(2):
         button.click()
-        rows = browser.find_all("[data-name=dimensions] tbody tr th")
+        rows = browser.find_all("[data-name=ladder] tbody tr th")
         orders.append([row.text for row in rows])
-    assert orders == [["0", "3", "1", "2"], ["1", "3", "0", "2"]]
+    rising = ["identity", "linear", "signed permutation", "rigid"]
+    assert orders == [[*rising, "ICA"], [*rising[::-1], "ICA"]]
 
 
 def downloaded(browser, name):
@@ -219,12 +231,12 @@ def test_a_table_is_saved_as_csv_with_its_numbers(browser, pages):
     browser.find("[data-name=ladder] .download").click()
     head, *rows = downloaded(browser, "ladder.csv")
     assert head == ["rung", "held out", "95 % interval", "chance", "p", "R²", "diameters"]
-    rungs = small_result()["forward"]["rungs"]
+    rungs = small_result().rungs
     assert [row[0] for row in rows] == ["identity", "signed permutation", "rigid", "linear", "ICA"]
     for row, rung in zip(rows, rungs.values(), strict=True):
-        assert float(row[1]) == pytest.approx(rung["held_out"]["mean"], rel=1e-5)
-        assert row[2] == f"[{rung['interval']['low']:.3f}, {rung['interval']['high']:.3f}]"
-        assert float(row[6]) == pytest.approx(rung["diameters"]["held_out"]["mean"], rel=1e-5)
+        assert float(row[1]) == pytest.approx(rung.held_out.mean, rel=1e-5)
+        assert row[2] == f"[{rung.interval.low:.3f}, {rung.interval.high:.3f}]"
+        assert float(row[6]) == pytest.approx(rung.in_diameters.held_out.mean, rel=1e-5)
     assert browser.errors() == []
 
 

@@ -75,15 +75,10 @@ class Consensus:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; the rotations stay out, they are as large as the runs are wide."""
-        return {
-            "shares": self.shares,
-            "share": self.share,
-            "spectrum": self.spectrum,
-            "agreement": self.agreement,
-            "sweeps": self.sweeps,
-            "converged": self.converged,
-            "measured": "in sample: on the rows that the rotations were fitted to",
+        kept = {
+            name: getattr(self, name) for name in ("shares", "share", "spectrum", "agreement", "sweeps", "converged")
         }
+        return kept | {"measured": "in sample: on the rows that the rotations were fitted to"}
 
     def _place(self, run: int | str) -> int:
         if isinstance(run, str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
@@ -17,16 +17,82 @@ from ..rows import read_rows
 SCATTER_ROWS = 400
 MATCHED_DIMENSIONS = 48
 BINS = 40
+LEAST_R2 = -9.0
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """Sampled rows on the target's principal plane: the target, and the source before and after alignment by a rung.
+
+    Coordinates are (rows, 2) arrays in units of the target's diameter. Before alignment the source is centred and
+    brought to the target's RMS radius, and its first dimensions stand for the target's. ``explained`` are the shares
+    of the target's variance along the two axes, ``rows`` the ids or numbers of the rows.
+    """
+
+    rung: str
+    explained: Array
+    rows: tuple[str, ...]
+    target: Array
+    before: Array
+    after: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Matching:
+    """Correlations of the target's dimensions (rows) with the source's, each beside its match, best matched first.
+
+    Only the target's dimensions of largest variance are shown, so many of all.
+    """
+
+    source_dims: Array
+    target_dims: Array
+    correlations: Array
+    shown: int
+    of: int
+
+
+@dataclass(frozen=True, eq=False)
+class Reproducibility:
+    """The held-out R² of every dimension of the target under each rung, and the dimensions from the best on.
+
+    ``order`` is by the linear rung, or by the first without that one.
+    """
+
+    order: Array
+    r2: dict[str, Array]
+
+    @property
+    def reference(self) -> str:
+        """The rung that gives the order."""
+        return "linear" if "linear" in self.r2 else next(iter(self.r2))
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualCounts:
+    """Held-out errors of rows counted in common bins, and the mean error under shuffled pairings, for each rung.
+
+    ``edges`` and means are in mean distances of the target's rows to their mean.
+    """
+
+    edges: Array
+    counts: dict[str, Array]
+    null_mean: dict[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Figures:
+    """What the figures of the source mapped onto the target are drawn from."""
+
+    scatter: Plane
+    matching: Matching
+    dimensions: Reproducibility | None
+    residuals: ResidualCounts
 
 
 def scatter(
     x: Matrix, y: Matrix, total: Moments, fitted: AffineMap, rung: str, unit: float, ids: Array | None, seed: int
-) -> dict[str, Any]:
-    """Sampled rows on the target's principal plane: the target, and the source before and after alignment.
-
-    Coordinates are in units of the target's diameter. Before alignment the source is centred and brought to the
-    target's RMS radius, and its first dimensions stand for the target's.
-    """
+) -> Plane:
+    """A sample of the rows on the target's principal plane."""
     n, d_y = y.shape
     variances, axes = linalg.eigh(total.yy, subset_by_index=[max(d_y - 2, 0), d_y - 1])
     variances, axes = variances[::-1], axes[:, ::-1]
@@ -37,24 +103,17 @@ def scatter(
     before = np.zeros((len(chosen), max(x_rows.shape[1], d_y)))
     before[:, : x_rows.shape[1]] = x_rows - total.source_mean
     ratio = np.sqrt(np.trace(total.yy) / np.trace(total.xx))
-    clouds = {
-        "target": y_rows - total.target_mean,
-        "before": ratio * before[:, :d_y],
-        "after": fitted.apply(x_rows)[:, :d_y] - total.target_mean,
-    }
-    return {
-        "rung": rung,
-        "explained": _rounded(variances / np.trace(total.yy)),
-        "rows": [str(row) if ids is None else str(ids[row]) for row in chosen],
-        **{name: _rounded(cloud @ axes / unit) for name, cloud in clouds.items()},
-    }
+    clouds = (
+        y_rows - total.target_mean,
+        ratio * before[:, :d_y],
+        fitted.apply(x_rows)[:, :d_y] - total.target_mean,
+    )
+    names = tuple(str(row) if ids is None else str(ids[row]) for row in chosen)
+    return Plane(rung, variances / np.trace(total.yy), names, *(cloud @ axes / unit for cloud in clouds))
 
 
-def matching(total: Moments) -> dict[str, Any]:
-    """Correlations of the target's dimensions with the source's, each beside its match, best matched first.
-
-    Only the target's dimensions of largest variance are shown.
-    """
+def matching(total: Moments) -> Matching:
+    """The dimensions matched by signed permutation."""
     matched = SignedPermutation().fit_moments(total).permutation_
     d_x, d_y = total.xy.shape
     spread_x, spread_y = (np.sqrt(np.maximum(np.diagonal(sums), 0)) for sums in (total.xx, total.yy))
@@ -64,17 +123,11 @@ def matching(total: Moments) -> dict[str, Any]:
     shown = partnered[np.argsort(-spread_y[partnered], kind="stable")[:MATCHED_DIMENSIONS]]
     quality = np.abs(correlations[matched[shown], shown])
     shown = shown[np.argsort(-quality, kind="stable")]
-    return {
-        "source_dims": matched[shown].tolist(),
-        "target_dims": shown.tolist(),
-        "correlations": _rounded(correlations[np.ix_(matched[shown], shown)].T, 3),
-        "shown": len(shown),
-        "of": d_y,
-    }
+    return Matching(matched[shown], shown, correlations[np.ix_(matched[shown], shown)].T, len(shown), d_y)
 
 
-def reproducibility(folds: Sequence[Moments], maps: Mapping[str, Sequence[AffineMap]]) -> dict[str, Any]:
-    """The held-out R² of every dimension of the target under each rung, from the moments of the folds alone."""
+def reproducibility(folds: Sequence[Moments], maps: Mapping[str, Sequence[AffineMap]]) -> Reproducibility | None:
+    """The held-out R² of dimensions, from the moments of the folds alone; None without maps."""
     d_y = folds[0].xy.shape[1]
     n = sum(fold.n for fold in folds)
     mean = sum((fold.n / n * fold.target_mean for fold in folds), np.zeros(d_y))
@@ -82,12 +135,12 @@ def reproducibility(folds: Sequence[Moments], maps: Mapping[str, Sequence[Affine
     r2 = {}
     for name, without in maps.items():
         errors = sum((fitted.squared_errors(fold) for fold, fitted in zip(folds, without, strict=True)), np.zeros(d_y))
-        r2[name] = 1 - np.divide(errors, spread, out=np.ones_like(errors), where=spread > 0)
-    reference = r2.get("linear", next(iter(r2.values())))
-    return {
-        "order": np.argsort(-reference, kind="stable").tolist(),
-        "r2": {name: _rounded(np.maximum(values, -9.0), 4) for name, values in r2.items()},
-    }
+        # Far below 0 a dimension is as lost as it can be, and a figure could not show it.
+        r2[name] = np.maximum(1 - np.divide(errors, spread, out=np.ones_like(errors), where=spread > 0), LEAST_R2)
+    if not r2:
+        return None
+    unordered = Reproducibility(np.arange(d_y), r2)
+    return Reproducibility(np.argsort(-r2[unordered.reference], kind="stable"), r2)
 
 
 def principal_r2(folds: Sequence[Moments], maps: Sequence[AffineMap], yy: Array) -> Array:
@@ -104,17 +157,10 @@ def principal_r2(folds: Sequence[Moments], maps: Sequence[AffineMap], yy: Array)
     return np.asarray(1 - errors / variances)
 
 
-def residual_histogram(residuals: dict[str, Array], unit: float, null_means: dict[str, float]) -> dict[str, Any]:
-    """Counts of held-out residual norms in common bins, in units of the target's diameter."""
+def residual_histogram(residuals: Mapping[str, Array], unit: float, null_means: dict[str, float]) -> ResidualCounts:
+    """Counts of held-out residual norms in common bins, in multiples of the unit."""
     top = max(float(each.max()) for each in residuals.values()) / unit
     edges = np.linspace(0, top or 1.0, BINS + 1)
-    return {
-        "edges": _rounded(edges, 6),
-        "counts": {name: np.histogram(each / unit, edges)[0].tolist() for name, each in residuals.items()},
-        "null_mean": null_means,
-    }
-
-
-def _rounded(values: Array, digits: int = 5) -> list[Any]:
-    rounded: list[Any] = np.round(values, digits).tolist()
-    return rounded
+    return ResidualCounts(
+        edges, {name: np.histogram(each / unit, edges)[0] for name, each in residuals.items()}, null_means
+    )

@@ -356,28 +356,14 @@ class RungMatrix:
             return np.asarray(self.upper < self.null_low)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        shown = {
-            "mean": self.mean,
-            "max": self.max,
-            "min": self.min,
-            "mean_se": self.mean_se,
-            "explained": self.explained,
-            "error": self.error,
-            "se": self.se,
-            "upper": self.upper,
-            "excess_over_best": self.excess,
-            "in_sample": self.in_sample,
-            "rms": self.rms,
-            "rms_in_sample": self.rms_in_sample,
-            "null": self.null,
-            "null_low": self.null_low,
-            "p_value": self.p_value,
-            "smallest_p": self.smallest_p,
-        }
+        """The matrices, and what sums them up over ordered pairs; errors in diameters under a key of their own."""
+        apart_from = ("left_out", "excess", "mean_error", "sup", "quantiles")
+        told = {key: value for key, value in vars(self).items() if key not in apart_from}
+        told |= {key: getattr(self, key) for key in ("mean", "max", "min", "mean_se", "explained")}
+        told["excess_over_best"] = self.excess
         if self.sup is not None:
-            shown |= {"in_diameters": {"mean": self.mean_error, "sup": self.sup, "quantiles": self.quantiles}}
-        return shown
+            told["in_diameters"] = {"mean": self.mean_error, "sup": self.sup, "quantiles": self.quantiles}
+        return told
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .._version import __version__
 from ..pairs import Side
 from ..representation import Array
-from ..results import Written, aligned, plain, versions
+from ..results import Written, aligned
 from .consensus import Consensus
 from .diameter import Diameter
 from .many_errors import RungMatrix
@@ -19,7 +18,6 @@ from .recurrence import Components, Dimensions
 from .residuals import told_efficiency
 from .result import Verdict
 
-SCHEMA = "isorep.compare_many/2"
 UNIT = "held-out errors in mean distances of the target to its mean; lower is closer, 1 is no better than the mean"
 _MOST_FAMILIES = 2000
 _PRINTED = 12  # runs up to which a matrix is printed
@@ -57,6 +55,8 @@ class Ensemble(Written):
         What to keep in mind about these numbers.
     """
 
+    schema: ClassVar[str] = "isorep.compare_many/2"
+    page_by: ClassVar[str] = "comparison.many_page:page"
     runs: tuple[Side, ...]
     rungs: dict[str, RungMatrix]
     verdict: Verdict
@@ -125,59 +125,22 @@ class Ensemble(Written):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rotations of the consensus, as plain data with a versioned schema."""
-        names = self.names
-        data: dict[str, Any] = plain(
-            {
-                "schema": SCHEMA,
-                "isorep": __version__,
-                "versions": versions(),
-                "unit": UNIT,
-                "names": names,
-                "runs": [asdict(side) for side in self.runs],
-                "settings": self.settings,
-                "verdict": asdict(self.verdict),
-                "verdicts": self.verdicts,
-                "rungs": {name: rung.to_dict() for name, rung in self.rungs.items()},
-                "identity_offset": self.identity_offset,
-                "ica_efficiency": self.ica_efficiency,
-                "outliers": [asdict(outlier) for outlier in self.outliers],
-                "clustering": {
-                    "rung": self.clustering.rung,
-                    "order": self.clustering.order,
-                    "linkage": self.clustering.linkage,
-                },
-                "consensus": self.consensus.to_dict(),
-                "dimensions": [asdict(each) for each in self.dimensions],
-                "components": self._components_dict(),
-                "diameters": None if self.diameters is None else [asdict(each) for each in self.diameters],
-                "caveats": self.caveats,
-            }
-        )
-        return data
-
-    def _components_dict(self) -> dict[str, Any] | None:
-        if self.components is None:
-            return None
-        return {
-            "threshold": self.components.threshold,
-            "by_run": [asdict(each) for each in self.components.by_run],
-            "found": len(self.components.families),
-            "families": [
-                {"runs": family.runs, "score": family.score, "members": family.members}
-                for family in self.components.families[:_MOST_FAMILIES]
-            ],
-        }
+        told = super().to_dict() | {"unit": UNIT, "names": list(self.names), "ica_efficiency": self.ica_efficiency}
+        if self.components is not None:
+            told["components"] |= {"found": len(self.components.families)}
+            told["components"]["families"] = told["components"]["families"][:_MOST_FAMILIES]
+        return told
 
     def plot(self) -> Any:
         """The main figures as one matplotlib ``Figure``, for papers; needs the extra ``plot``."""
         from .plots import plot_many
 
-        return plot_many(self.to_dict())
+        return plot_many(self)
 
     def _repr_html_(self) -> str:
-        from .page import many_snippet
+        from .many_page import snippet
 
-        return many_snippet(self.to_dict())
+        return snippet(self)
 
     def __repr__(self) -> str:
         return f"Ensemble({len(self.runs)} runs: {self.verdict})"

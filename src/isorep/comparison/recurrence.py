@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -56,6 +57,10 @@ class Family:
     def runs(self) -> int:
         """In how many runs it was found."""
         return len(self.members)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, and the number of runs."""
+        return {**vars(self), "runs": self.runs}
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
-from .._version import __version__
 from ..alignment.base import Error
 from ..pairs import Side
 from ..resampling import Interval, Null
-from ..results import Written, aligned
+from ..results import Written, aligned, plain
 from .diameter import Diameter
+from .figures import Figures
 
-SCHEMA = "isorep.compare/2"
 UNIT = (
     "mean distances of the target's rows to their mean: 1 is no better than predicting the mean, lower is closer; "
     "under 'diameters' and 'raw' in diameters of the target and in its own units"
@@ -73,44 +71,30 @@ class Rung:
     @property
     def in_diameters(self) -> Rung:
         """The same with all errors in diameters of the target, as published tables have them."""
-        per = self.unit / self.diameter
-        return replace(
-            self,
-            held_out=self.held_out.times(per),
-            in_sample=self.in_sample.times(per),
-            interval=None if self.interval is None else self.interval.times(per),
-            excess=None if self.excess is None else self.excess.times(per),
-            over_linear=None if self.over_linear is None else self.over_linear.times(per),
-            null=None if self.null is None else self.null.times(per),
-            unit=self.diameter,
-        )
+        return self._in(self.diameter)
+
+    def _in(self, unit: float) -> Rung:
+        """The same in another unit, given in the target's own."""
+        per = self.unit / unit
+        names = ("held_out", "in_sample", "interval", "excess", "over_linear", "null")
+        known = {name: each for name in names if (each := getattr(self, name)) is not None}
+        return replace(self, unit=unit, **{name: each.times(per) for name, each in known.items()})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, in three units: mean distances to the mean, diameters, and the target's own."""
-        in_diameters, raw = self.in_diameters, replace(self, diameter=1.0).in_diameters
-        return {
-            "held_out": asdict(self.held_out),
-            "in_sample": asdict(self.in_sample),
-            "median": self.median,
-            "interval": None if self.interval is None else asdict(self.interval),
-            "excess_over_best": None if self.excess is None else asdict(self.excess),
-            "excess_over_linear": None if self.over_linear is None else asdict(self.over_linear),
-            "null": None if self.null is None else self.null.to_dict(),
+        own = {key: value for key, value in vars(self).items() if key not in ("excess", "over_linear")}
+        derived = {
+            "excess_over_best": self.excess,
+            "excess_over_linear": self.over_linear,
             "below_null": self.below_null,
             "below_mean": self.below_mean,
-            "explained": self.explained,
-            "diameters": _errors_of(in_diameters)
-            | {"null": None if in_diameters.null is None else in_diameters.null.to_dict()},
-            "raw": _errors_of(raw),
         }
-
-
-def _errors_of(rung: Rung) -> dict[str, Any]:
-    return {
-        "held_out": asdict(rung.held_out),
-        "in_sample": asdict(rung.in_sample),
-        "interval": None if rung.interval is None else asdict(rung.interval),
-    }
+        units = {
+            name: {key: getattr(rung, key) for key in ("held_out", "in_sample", "interval", "null")}
+            for name, rung in (("diameters", self.in_diameters), ("raw", self._in(1.0)))
+        }
+        told: dict[str, Any] = plain(own | derived | units)
+        return told
 
 
 @dataclass(frozen=True)
@@ -163,19 +147,8 @@ class Direction:
     identity_offset: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "source": self.source,
-            "target": self.target,
-            "unit": UNIT,
-            "diameter": asdict(self.diameter),
-            "baseline": self.baseline,
-            "rungs": {name: rung.to_dict() for name, rung in self.rungs.items()},
-            "identity_offset": self.identity_offset,
-            "ica_efficiency": self.ica_efficiency,
-            "ica_efficiency_in_sample": self.ica_efficiency_in_sample,
-            "verdict": asdict(self.verdict),
-        }
+        """The fields, and the unit in words."""
+        return {**vars(self), "unit": UNIT}
 
 
 @dataclass(frozen=True)
@@ -199,17 +172,19 @@ class Comparison(Written):
     worst_case : dict or None
         ``rigid`` and ``rigid_with_scale``: the largest error bracketed from both sides, in diameters of the target;
         ``sample``: what the largest held-out error can claim about new examples. None where it was not asked for.
-    figures : dict
+    figures : Figures
         The data behind the figures of a report.
     """
 
+    schema: ClassVar[str] = "isorep.compare/2"
+    page_by: ClassVar[str] = "comparison.page:page"
     forward: Direction
     reverse: Direction
     source: Side
     target: Side
     settings: dict[str, Any]
+    figures: Figures
     caveats: tuple[str, ...] = ()
-    figures: dict[str, Any] = field(default_factory=dict)
     worst_case: dict[str, Any] | None = None
     views: tuple[View, ...] = ()
 
@@ -239,33 +214,18 @@ class Comparison(Written):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
-        return {
-            "schema": SCHEMA,
-            "isorep": __version__,
-            "source": asdict(self.source),
-            "target": asdict(self.target),
-            "settings": self.settings,
-            "verdict": asdict(self.verdict),
-            "forward": self.forward.to_dict(),
-            "reverse": self.reverse.to_dict(),
-            "worst_case": None
-            if self.worst_case is None
-            else {name: asdict(part) for name, part in self.worst_case.items()},
-            "views": [asdict(view) for view in self.views],
-            "figures": self.figures,
-            "caveats": list(self.caveats),
-        }
+        return super().to_dict() | {"verdict": plain(self.verdict)}
 
     def plot(self) -> Any:
         """The main figures as one matplotlib ``Figure``, for papers; needs the extra ``plot``."""
         from .plots import plot
 
-        return plot(json.loads(self.to_json()))
+        return plot(self)
 
     def _repr_html_(self) -> str:
         from .page import snippet
 
-        return snippet(json.loads(self.to_json()))
+        return snippet(self)
 
     def __str__(self) -> str:
         parts = [self.table(), "", str(self.verdict)]
@@ -273,21 +233,13 @@ class Comparison(Written):
         return "\n".join(parts)
 
 
-HEADINGS = ("rung", "held-out error", "95 % interval", "chance", "p", "R2", "in-sample", "diameters")
-
-
-def table_rows(direction: Direction) -> list[tuple[str, ...]]:
-    """The cells of the ladder's table; the last column in diameters of the target."""
-    rows: list[tuple[str, ...]] = []
+def ladder_table(direction: Direction) -> str:
+    """The ladder as aligned text; the last column in diameters of the target."""
+    rows = [("rung", "held-out error", "95 % interval", "chance", "p", "R2", "in-sample", "diameters")]
     for name, rung in direction.rungs.items():
         interval = f"[{rung.interval.low:.4f}, {rung.interval.high:.4f}]" if rung.interval else "-"
         chance, p = (f"{rung.null.mean:.4f}", rung.null.p_text) if rung.null else ("-", "-")
         explained = "-" if rung.explained is None else f"{rung.explained:.3f}"
         inside, diameters = f"{rung.in_sample.mean:.4f}", f"{rung.in_diameters.held_out.mean:.4f}"
         rows.append((name, f"{rung.held_out.mean:.4f}", interval, chance, p, explained, inside, diameters))
-    return rows
-
-
-def ladder_table(direction: Direction) -> str:
-    """The ladder as aligned text."""
-    return aligned([HEADINGS, *table_rows(direction)])
+    return aligned(rows)

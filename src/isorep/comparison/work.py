@@ -407,7 +407,7 @@ class Work:
             return int(np.bincount(self.fold_of, minlength=self.n_folds).min())
         return min(len(np.unique(self.labels[self.fold_of == fold])) for fold in range(self.n_folds))
 
-    def figures(self, direction: Direction, seed: int) -> dict[str, Any]:
+    def figures(self, direction: Direction, seed: int) -> figures.Figures:
         """The data behind the figures of the source mapped onto the target."""
         shown = direction.verdict.rung or ("rigid" if "rigid" in self.names else self.names[-1])
         unit = direction.diameter.value
@@ -418,14 +418,14 @@ class Work:
         }
         nulls = {name: rung.null.mean for name, rung in direction.rungs.items() if rung.null}
         residuals = {name: self._kept(each[0, 1]) for name, each in self.residuals.rungs.items()}
-        return {
-            "scatter": figures.scatter(
+        return figures.Figures(
+            scatter=figures.scatter(
                 self.pair.x, self.pair.y, self.total, self.fitted[shown].whole[0], shown, unit, self.pair.ids, seed
             ),
-            "matching": figures.matching(self.total),
-            "dimensions": figures.reproducibility(self.folds, maps) if maps else None,
-            "residuals": figures.residual_histogram(residuals, self._unit(0), nulls),
-        }
+            matching=figures.matching(self.total),
+            dimensions=figures.reproducibility(self.folds, maps),
+            residuals=figures.residual_histogram(residuals, self._unit(0), nulls),
+        )
 
     def _stage(self, name: str) -> Any:
         return lambda done, total: self.report(name, done, total)

@@ -37,8 +37,6 @@ from .document import (
 from .read import MISSING, Node, compact
 
 ASSEMBLERS = {
-    "isorep.compare/2": "comparison.page:assemble",
-    "isorep.compare_many/2": "comparison.many_page:assemble",
     "isorep.ica/1": "ica.page:assemble",
     "isorep.stability/1": "ica.page:assemble_stability",
     "isorep.similarity/1": "similarity.page:assemble",
