@@ -147,13 +147,15 @@ class Table:
     ) -> Table:
         """From values, each column with how its numbers are written (``str`` for a column of words).
 
-        The row whose first value is ``strong`` stands out.
+        The row whose first value is ``strong`` stands out. A value may be a :class:`Cell`, which is shown as it is.
         """
         heads = tuple(Column(title, numeric=form is not str) for title, form in columns.items())
         forms = list(columns.values())
         cells = tuple(
             tuple(
-                Cell(str(value), strong=at == 0 and value == strong)
+                value
+                if isinstance(value, Cell)
+                else Cell(str(value), strong=at == 0 and value == strong)
                 if form is str
                 else Cell(form(value), _stored(value))
                 for at, (value, form) in enumerate(zip(row, forms, strict=True))
