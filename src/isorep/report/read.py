@@ -76,7 +76,7 @@ MISSING = "–"
 
 def fixed(value: float | None, digits: int = 4) -> str:
     """A number with a fixed number of decimals and a true minus sign."""
-    if value is None:
+    if value is None or not math.isfinite(value):
         return MISSING
     if abs(value) >= 1e6:
         return compact(value)
@@ -85,7 +85,7 @@ def fixed(value: float | None, digits: int = 4) -> str:
 
 def compact(value: float | None, digits: int = 4) -> str:
     """A number with a few significant digits."""
-    return MISSING if value is None else f"{value:.{digits}g}".replace("-", "−")
+    return MISSING if value is None or not math.isfinite(value) else f"{value:.{digits}g}".replace("-", "−")
 
 
 def p_value(p: float | None, smallest: float | None) -> str:
@@ -96,7 +96,7 @@ def p_value(p: float | None, smallest: float | None) -> str:
 
 def count(value: float | None) -> str:
     """A whole number with thousands apart."""
-    return MISSING if value is None else f"{int(value):,}".replace("-", "−")
+    return MISSING if value is None or not math.isfinite(value) else f"{int(value):,}".replace("-", "−")
 
 
 def percent(value: float | None, digits: int = 0) -> str:
