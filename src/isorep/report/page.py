@@ -44,7 +44,6 @@ ASSEMBLERS = {
     "isorep.similarity/1": "similarity.page:assemble",
     "isorep.layers/1": "similarity.page:assemble_layers",
     "isorep.translate/2": "translation.page:assemble",
-    "isorep.deconfound/1": "deconfounding.page:assemble",
     "isorep.extract/1": "extraction.page:assemble",
     "isorep.structure/1": "structure.page:assemble",
     "isorep.decoder/1": "decoder.page:assemble",
