@@ -122,7 +122,7 @@ RARE = TREATED & (PLATE == "plate 00")
         ((X, TREATED, PLATE), {"n_seeds": 0}, "at least 1"),
         ((X, TREATED, PLATE), {"n_components": 0}, "n_components is 0"),
         ((X, TREATED, PLATE), {"top": (25,)}, "shares between 0 and 1"),
-        ((X, TREATED, PLATE), {"test": "t"}, "test is 't'; known are sign_flip, wilcoxon"),
+        ((X, TREATED, PLATE), {"test": "t"}, "test is 't': choose from sign_flip, wilcoxon"),
         ((X, TREATED, PLATE), {"batch_limit": 2}, "batch_limit is 2"),
         ((X, TREATED, PLATE), {"random_state": None}, "random_state is None"),
         ((X, TREATED, PLATE), {"fit_on": X[:, :3]}, "fit_on has 3 columns and the embedding has 8"),

@@ -77,7 +77,7 @@ def fit_all(rows: Rows, classifier: str, seed: int) -> tuple[Measured, Array]:
     return found, np.argsort(-importance, kind="stable")
 
 
-def fit_parts(rows: Rows, ranked: Array, share: float, classifier: str, seed: int) -> tuple[float, float] | None:
+def fit_parts(rows: Rows, classifier: str, seed: int, ranked: Array, share: float) -> tuple[float, float] | None:
     """AUROC of the top share of the ranked features, and of the rest; None where one of them would be empty."""
     cut = max(1, math.ceil(share * len(ranked)))
     if cut == len(ranked):

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from ..ica import ICA
 from ..rows import Progress, no_progress
-from ..settings import check_counts, check_seed
+from ..settings import check_choice, check_counts, check_seed
 from .classifiers import require_classifiers
-from .components import check_limit
-from .inputs import SPLITS, check_test, control_values, make_tasks, open_inputs, open_rows, refuse_confounded
+from .components import Component, check_limit
+from .evaluation import FILTERED, Asked, Plan, evaluate, filtered, final_components, paired_tests
+from .inputs import SPLITS, TESTS, Inputs, control_values, make_tasks, open_inputs, open_rows, refuse_confounded
 from .result import Condition, Data, Deconfounding, summarised
 from .transforms import named
 from .verdict import collect_caveats, judge
-from .work import Plan, Work
 
 
 def deconfound(
@@ -131,77 +132,71 @@ def deconfound(
     """
     given = dict(transformers or {})
     names = named(conditions, given)
-    chosen = require_classifiers(classifiers)
-    shares = _checked_shares(top)
-    _check_settings(fit_on, n_components, split)
+    chosen, shares = require_classifiers(classifiers), _checked_shares(top)
+    _check_components(n_components)
+    check_choice("split", split, SPLITS)
+    check_choice("test", test, TESTS)
     check_counts(folds=(folds, 2), n_seeds=(n_seeds, 1), n_restarts=(n_restarts, 0), n_examples=(n_examples, 0))
     check_seed(random_state)
     check_limit(batch_limit)
-    check_test(test)
+    if fit_on is None:
+        raise InputError("fit_on is None; it takes train, all, or rows to fit on")
+    tell = progress or no_progress
     inputs = open_inputs(embedding, label, batch, guides, key)
     refuse_confounded(inputs)
     controls = control_values(inputs.label, control)
     tasks = make_tasks(inputs, controls, each)
-    elsewhere = (
-        None if isinstance(fit_on, str) and fit_on in ("train", "all") else open_rows(fit_on, inputs.values.shape[1])
-    )
-    plan = Plan.make(inputs, tasks, split, folds, n_seeds, random_state, lenient=each)
-    work = Work(
-        inputs,
-        plan,
+    inside = isinstance(fit_on, str) and fit_on in ("train", "all")
+    elsewhere = None if inside else open_rows(fit_on, inputs.values.shape[1])
+    asked = Asked(
         names=names,
         transformers=given,
-        fit_on="other" if elsewhere is not None else fit_on,
+        fit_on=fit_on if inside else "other",
         elsewhere=elsewhere,
         n_components=n_components,
         classifiers=chosen,
         top=shares,
         batch_limit=batch_limit,
+        test=test,
         random_state=int(random_state),
-        progress=progress or no_progress,
     )
-    work.run()
-    tests = work.tests(test)
-    model, components = work.final(n_restarts, n_examples)
-    found = {
+    plan = Plan.make(inputs, tasks, split, folds, n_seeds, random_state, each=each)
+    found = evaluate(inputs, plan, asked, tell)
+    tests = paired_tests(found, plan, asked)
+    model: ICA | None = None
+    components: tuple[Component, ...] = ()
+    if "pca_ica" in names:
+        tell("components", 0, 1)
+        with found.timed("components"):
+            model, components = final_components(inputs, asked, n_restarts, n_examples)
+        tell("components", 1, 1)
+    summaries = {
         name: Condition(
             name,
-            work.dimensions[name],
-            {by: summarised(work.scores_of(name, by), [f"{share:g}" for share in shares]) for by in chosen},
-            work.mixings.get(name),
+            found.dimensions[name],
+            {by: summarised(found.scores_of(name, by), [f"{share:g}" for share in shares]) for by in chosen},
+            found.mixings.get(name),
         )
         for name in names
     }
-    positive = np.isin(np.array(inputs.label.names), controls, invert=True)[inputs.label.codes]
-    with_positives = len(np.unique(inputs.batch.codes[positive]))
     return Deconfounding(
-        conditions=found,
+        conditions=summaries,
         tests=tests,
         components=components,
-        filtered=work.filtered(test),
-        scores=tuple(work.scores),
+        filtered=filtered(found, plan, asked),
+        scores=tuple(score for score in found.scores if score.condition != FILTERED),
         folds=tuple(plan.facts),
         tasks=tuple(dict.fromkeys(task.name for task in plan.tasks)),
-        data=Data(
-            name=inputs.name,
-            rows=len(inputs.values),
-            columns=inputs.values.shape[1],
-            positives=int(positive.sum()),
-            label=inputs.label.title,
-            control=controls,
-            batch=tuple(column.title for column in inputs.batches),
-            batches=inputs.batch.count,
-            control_only=inputs.batch.count - with_positives,
-        ),
-        verdict=judge(found, tests, chosen[0]),
-        caveats=tuple(collect_caveats(inputs, work, plan, tests, model, components, n_seeds, each)),
+        data=_data(inputs, controls),
+        verdict=judge(summaries, tests, chosen[0]),
+        caveats=tuple(collect_caveats(inputs, asked, plan, found, tests, model, components)),
         settings={
             "control": list(controls),
             "each": bool(each),
             "guides": None if inputs.guides is None else inputs.guides.title,
             "conditions": names,
             "transformers": {name: str(transformer) for name, transformer in given.items()},
-            "fit_on": "other rows" if elsewhere is not None else fit_on,
+            "fit_on": fit_on if inside else "other rows",
             "n_components": n_components,
             "split": split,
             "folds": int(folds),
@@ -216,15 +211,26 @@ def deconfound(
         },
         model=model,
         place=inputs.place,
-        seconds=work.seconds,
+        seconds=found.seconds,
     )
 
 
-def _check_settings(fit_on: Any, n_components: Any, split: str) -> None:
-    if split not in SPLITS:
-        raise InputError(f"split is {split!r}; known are {', '.join(SPLITS)}")
-    if fit_on is None:
-        raise InputError("fit_on is None; it takes train, all, or rows to fit on")
+def _data(inputs: Inputs, controls: tuple[str, ...]) -> Data:
+    positive = np.isin(np.array(inputs.label.names), controls, invert=True)[inputs.label.codes]
+    return Data(
+        name=inputs.name,
+        rows=len(inputs.values),
+        columns=inputs.values.shape[1],
+        positives=int(positive.sum()),
+        label=inputs.label.title,
+        control=controls,
+        batch=tuple(column.title for column in inputs.batches),
+        batches=inputs.batch.count,
+        control_only=inputs.batch.count - len(np.unique(inputs.batch.codes[positive])),
+    )
+
+
+def _check_components(n_components: Any) -> None:
     if n_components is None or n_components == "all":
         return
     if isinstance(n_components, bool) or not isinstance(n_components, int | np.integer) or n_components < 1:

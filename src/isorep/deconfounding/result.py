@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .._version import __version__
 from ..errors import InputError
 from ..ica import ICA
 from ..representation import Array
-from ..resampling import Interval
-from ..results import Verdict, Written, plain, versions
+from ..resampling import Interval, p_text
+from ..results import Verdict, Written, aligned
 from .components import Component
+from .inputs import least_p
 from .kbet import Mixing
 from .sparsity import concentration
-
-SCHEMA = "isorep.deconfound/1"
+from .transforms import condition_name
 
 
 @dataclass(frozen=True)
@@ -34,11 +33,16 @@ class Mean:
     @classmethod
     def of(cls, values: Iterable[float | None]) -> Mean:
         """The mean of the values that are there."""
-        found = np.array([value for value in values if value is not None and math.isfinite(value)])
-        if len(found) == 0:
+        known = np.array([value for value in values if value is not None and math.isfinite(value)])
+        if len(known) == 0:
             return cls(math.nan, None, 0)
-        error = float(found.std(ddof=1) / math.sqrt(len(found))) if len(found) > 1 else None
-        return cls(float(found.mean()), error, len(found))
+        error = float(known.std(ddof=1) / math.sqrt(len(known))) if len(known) > 1 else None
+        return cls(float(known.mean()), error, len(known))
+
+    def __str__(self) -> str:
+        if self.n == 0:
+            return "-"
+        return f"{self.value:.3f}" + ("" if self.error is None else f" ± {self.error:.3f}")
 
 
 @dataclass(frozen=True)
@@ -189,6 +193,9 @@ class Deconfounding(Written):
         What transforms, classifiers, mixing and components took.
     """
 
+    schema: ClassVar[str] = "isorep.deconfound/1"
+    page_by: ClassVar[str] = "deconfounding.page:page"
+    unwritten: ClassVar[frozenset[str]] = frozenset({"model"})
     conditions: dict[str, Condition]
     tests: tuple[PairedTest, ...]
     components: tuple[Component, ...]
@@ -204,74 +211,91 @@ class Deconfounding(Written):
     place: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def headline(self) -> str:
+        """The classifier that decides tests and verdict."""
+        return str(self.settings["classifiers"][0])
+
     def mean(self, metric: str, condition: str, *, task: str | None = None, classifier: str | None = None) -> Mean:
         """A figure over folds, guides and seeds.
 
         ``metric`` is ``auroc``, ``average_precision``, ``hoyer``, or one of ``top``, ``rest``, ``share``, ``ratio`` and
         ``gini`` with its share of features, as in ``share@0.25``.
         """
-        chosen = classifier or self.settings["classifiers"][0]
-        found = [
+        chosen = classifier or self.headline
+        scores = [
             score
             for score in self.scores
-            if score.condition == condition and score.classifier == chosen and task in (None, score.task)
+            if (score.condition, score.classifier) == (condition, chosen) and task in (None, score.task)
         ]
-        if not found:
+        if not scores:
             raise InputError(f"there are no scores of {condition!r} by {chosen!r}" + (f" for {task!r}" if task else ""))
         if metric.partition("@")[0] not in METRICS:
             raise InputError(f"metric is {metric!r}; known are {', '.join(METRICS)}, the last five with @SHARE")
-        return Mean.of(score.metric(metric) for score in found)
+        return Mean.of(score.metric(metric) for score in scores)
 
     def transform(self, X: Any, *, filtered: bool = False) -> Array:
         """Rows as independent components; with ``filtered`` without the batch-driven ones."""
         if self.model is None:
             raise InputError("the condition pca_ica was not asked for, so there is no model to transform with")
-        found = np.asarray(self.model.transform(X))
-        if not filtered:
-            return found
-        return found[:, [not component.batch_driven for component in self.components]]
+        sources = np.asarray(self.model.transform(X))
+        return sources[:, [not component.batch_driven for component in self.components]] if filtered else sources
 
     def annotate(self, target: Any, *, key: str = "X_isorep_ica", output: str | Path | None = None) -> Any:
-        """Write the components into an AnnData object, or into an ``.h5ad`` file; see :mod:`.annotating`."""
+        """Write the components into an AnnData object, or into an ``.h5ad`` file; see :mod:`.anndata`."""
         from .anndata import annotate
 
         return annotate(self, target, key=key, output=output)
 
     def table(self) -> str:
         """The conditions as text: AUROC, average precision, sparsity, concentration and batch figures."""
-        from .verdict import conditions_table
+        several = len(self.settings["classifiers"]) > 1
+        shares = [f"{share:g}" for share in self.settings["top"]]
+        head = ["condition", *(["classifier"] if several else []), "dims", "AUROC", "AP", "Hoyer"]
+        rows = [[*head, *(f"conc@{share}" for share in shares), "batch AUROC", "mixed"]]
+        for name, condition in self.conditions.items():
+            mixing = condition.mixing
+            batch = ["-", "-"] if mixing is None else [f"{mixing.batch_auroc:.3f}", f"{mixing.accepted:.2f}"]
+            for classifier, summary in condition.scores.items():
+                names = [condition_name(name), *([classifier] if several else []), str(condition.dimensions)]
+                means = [summary.auroc, summary.average_precision, summary.hoyer]
+                means += [
+                    summary.concentration[each].share if each in summary.concentration else None for each in shares
+                ]
+                rows.append([*names, *("-" if mean is None else str(mean) for mean in means), *batch])
+        return aligned(rows)
 
-        return conditions_table(self)
+    def tests_table(self) -> str:
+        """The paired tests as text."""
+        rows = [["paired difference in AUROC", "mean", "95 % interval", "p", "corrected", "pairs"]]
+        for test in self.tests:
+            interval = f"[{test.interval.low:+.3f}, {test.interval.high:+.3f}]" if test.interval else "-"
+            words = f"{condition_name(test.condition)} - {condition_name(test.against)}"
+            numbers = [f"{test.difference:+.4f}", interval, p_text(test.p_value, test.least_p), f"{test.corrected:.3g}"]
+            rows.append([words, *numbers, str(test.pairs)])
+        return aligned(rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the model, as plain data with a versioned schema."""
-        found: dict[str, Any] = plain(
-            {
-                "schema": SCHEMA,
-                "isorep": __version__,
-                "versions": versions(),
-                "data": asdict(self.data),
-                "place": self.place,
-                "unit": "AUROC and average precision on held-out batches, higher is better; R² less chance; nats",
-                "verdict": asdict(self.verdict),
-                "tasks": list(self.tasks),
-                "conditions": {name: asdict(condition) for name, condition in self.conditions.items()},
-                "tests": [asdict(test) for test in self.tests],
-                "filtered": None if self.filtered is None else asdict(self.filtered),
-                "components": [asdict(component) for component in self.components],
-                "folds": [asdict(fold) for fold in self.folds],
-                "scores": [asdict(score) for score in self.scores],
-                "settings": self.settings,
-                "seconds": self.seconds,
-                "caveats": list(self.caveats),
-            }
-        )
-        return found
+        unit = "AUROC and average precision on held-out batches, higher is better; R² less chance; nats"
+        return super().to_dict() | {"unit": unit}
 
     def __str__(self) -> str:
-        from .verdict import as_text
-
-        return as_text(self)
+        parts = [self.table(), *(("", self.tests_table()) if self.tests else ()), "", f"verdict: {self.verdict}"]
+        if self.components:
+            driven = sum(component.batch_driven for component in self.components)
+            said = f"components: {driven} of {len(self.components)} are batch-driven"
+            if self.components[0].recurs is not None:
+                said += f"; {sum(bool(component.recurs) for component in self.components)} come back in refits"
+            parts.append(said)
+        if self.filtered is not None:
+            without = self.filtered
+            p = p_text(without.p_value, least_p(without.pairs, self.settings["test"]))
+            parts.append(
+                f"without batch-driven components ({without.dropped.value:.1f} a fold) AUROC is "
+                f"{without.auroc.value:.4f} ({without.difference:+.4f}, p {p} from {without.pairs} pairs)"
+            )
+        return "\n".join([*parts, *(f"note: {caveat}" for caveat in self.caveats)])
 
 
 METRICS = ("auroc", "average_precision", "hoyer", "top", "rest", "share", "ratio", "gini")
@@ -279,18 +303,18 @@ METRICS = ("auroc", "average_precision", "hoyer", "top", "rest", "share", "ratio
 
 def summarised(scores: Iterable[Score], shares: Iterable[str]) -> Summary:
     """The scores of one condition and classifier."""
-    found = list(scores)
+    all_scores = list(scores)
 
     def mean(name: str) -> Mean:
-        return Mean.of(score.metric(name) for score in found)
+        return Mean.of(score.metric(name) for score in all_scores)
 
     return Summary(
         auroc=mean("auroc"),
         average_precision=mean("average_precision"),
-        hoyer=mean("hoyer") if any(score.hoyer is not None for score in found) else None,
+        hoyer=mean("hoyer") if any(score.hoyer is not None for score in all_scores) else None,
         concentration={
             share: Concentration(*(mean(f"{kind}@{share}") for kind in ("top", "rest", "share", "ratio", "gini")))
             for share in shares
-            if any(share in score.parts for score in found)
+            if any(share in score.parts for score in all_scores)
         },
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,12 +17,27 @@ from ..ica.whitening import apply_affine
 from ..representation import Array
 from .inputs import Column
 
-CONDITIONS = ("base", "pca", "pca_ica", "pca_rand", "ica_base", "centred", "harmony")
+NAMES = {
+    "base": "Base",
+    "pca": "PCA",
+    "pca_ica": "PCA+ICA",
+    "pca_rand": "PCA+Rand",
+    "ica_base": "ICA on Base",
+    "centred": "batch-centred",
+    "harmony": "Harmony",
+}
+"""The conditions as the paper spells them."""
+CONDITIONS = tuple(NAMES)
 WHITE = ("pca", "pca_ica", "pca_rand")  # one space in three bases: distances and linear models do not tell them apart
 TRANSDUCTIVE = ("centred", "harmony")  # they need the batch of the rows they are applied to
 Fitted = TypeVar("Fitted", ICA, Whitening)
 _ROWS_A_COMPONENT = 10
 _STRAY_SWEEPS = 100  # of the fixed point without whitening, which need not settle
+
+
+def condition_name(name: str) -> str:
+    """A condition in words; one of the user's by its own name."""
+    return NAMES.get(name, name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,66 +65,54 @@ class Transforms:
         n_components: int | str | None,
         batch: Column,
         transformers: Mapping[str, Any],
-        seed: int,
     ) -> None:
         self.values, self.fitted = values, fitted
-        self.n_components, self.batch = n_components, batch
-        self.transformers, self.seed = transformers, seed
-        self._white: tuple[White, Array] | None = None
-        self._sources: Array | None = None
+        self.n_components, self.batch, self.transformers = n_components, batch, transformers
 
-    def __call__(self, name: str) -> Array:
-        """All rows under a condition."""
+    def __call__(self, name: str, seed: int = 0) -> Array:
+        """All rows under a condition; the seed is that of random rotations and of iterations."""
         if name in self.transformers:
             return self._by_user(name)
         made: dict[str, Callable[[], Array]] = {
             "base": lambda: self.values,
-            "pca": lambda: self.white,
-            "pca_ica": lambda: self.sources,
-            "pca_rand": self._rotated,
-            "ica_base": self._unwhitened,
+            "pca": lambda: self._white[1],
+            "pca_ica": lambda: self._sources,
+            "pca_rand": lambda: self._rotated(seed),
+            "ica_base": lambda: self._unwhitened(seed),
             "centred": lambda: centred(self.values, self.batch.codes),
-            "harmony": self._harmony,
+            "harmony": lambda: self._harmony(seed),
         }
         return made[name]()
 
-    @property
-    def white(self) -> Array:
-        """All rows, whitened."""
-        return self._whitened()[1]
+    @cached_property
+    def _white(self) -> tuple[White, Array]:
+        """The whitening, and all rows under it."""
+        white = whitening(self.fitted, self.n_components)
+        return white, white.apply(self.values)
 
-    @property
-    def sources(self) -> Array:
+    @cached_property
+    def _sources(self) -> Array:
         """All rows as independent components of the whitened space."""
-        if self._sources is None:
-            rows = self._whitened()[0].apply(self.fitted)
-            self._sources = np.asarray(quietly(ICA(random_state=0), rows).transform(self.white))
-        return self._sources
+        white, rows = self._white
+        return np.asarray(quietly(ICA(random_state=0), white.apply(self.fitted)).transform(rows))
 
-    def _whitened(self) -> tuple[White, Array]:
-        if self._white is None:
-            white = whitening(self.fitted, self.n_components)
-            self._white = (white, white.apply(self.values))
-        return self._white
+    def _rotated(self, seed: int) -> Array:
+        rows = self._white[1]
+        return np.asarray(rows @ haar(rows.shape[1], np.random.default_rng(seed)).astype(rows.dtype))
 
-    def _rotated(self) -> Array:
-        rotation = haar(self.white.shape[1], np.random.default_rng(self.seed))
-        return np.asarray(self.white @ rotation.astype(self.white.dtype))
-
-    def _unwhitened(self) -> Array:
+    def _unwhitened(self, seed: int) -> Array:
         """ICA of centred rows that keep their variances, up to one scale for all columns."""
         mean = self.fitted.mean(axis=0, dtype=np.float64)
         scale = float(np.sqrt(np.mean(np.var(self.fitted, axis=0, dtype=np.float64)))) or 1.0
-        dtype = self.values.dtype
-        rows = ((self.fitted - mean) / scale).astype(dtype)
-        ica = quietly(ICA(whiten=None, random_state=self.seed, max_iter=_STRAY_SWEEPS), rows)
-        return np.asarray(ica.transform(((self.values - mean) / scale).astype(dtype)))
+        fitted, values = (((rows - mean) / scale).astype(self.values.dtype) for rows in (self.fitted, self.values))
+        ica = quietly(ICA(whiten=None, random_state=seed, max_iter=_STRAY_SWEEPS), fitted)
+        return np.asarray(ica.transform(values))
 
-    def _harmony(self) -> Array:
+    def _harmony(self, seed: int) -> Array:
         """Harmony on principal components, which keep their variances."""
-        white, rows = self._whitened()
+        white, rows = self._white
         scores = np.asarray(rows * white.deviations.astype(rows.dtype), np.float64)
-        return harmonised(scores, self.batch, self.seed).astype(self.values.dtype)
+        return harmonised(scores, self.batch, seed).astype(self.values.dtype)
 
     def _by_user(self, name: str) -> Array:
         try:

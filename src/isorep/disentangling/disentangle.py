@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,11 @@ from ..representation import Array
 from ..rows import Progress, no_progress
 from ..settings import check_counts, check_seed
 from .images import FEWEST, Pictures, as_pictures
-from .result import Component, Disentanglement, Training
+from .result import COMES_BACK, Component, Disentanglement, Training
 from .traversals import encoded, lost, traversal
 from .unmixing import Unmixing, decoder_constants, decoder_response, unmix
 
 MOST_IMAGES = 50_000
-COMES_BACK = 0.9
-"""Correlation above which a component of another training is the same."""
 _JACOBIANS = 48
 _POORLY = 0.5  # share of the variance that reconstructions lose, from which on there is a caveat
 
@@ -113,52 +112,92 @@ def disentangle(
         "device": device,
         "random_state": random_state,
     }
-    order = np.random.default_rng(random_state).permutation(len(pictures))
-    aside = np.sort(order[: max(round(held_out * len(pictures)), 1)])
-    kept = np.setdiff1d(order, aside)
-    if len(kept) < 2:
-        raise InputError(f"held_out is {held_out}: it leaves {len(kept)} of {len(order)} images to train on")
-    looked_at = np.sort(order[-_JACOBIANS:])  # folders come sorted: the first images may all be of one kind
-    seen = kept[:: max(len(kept) // len(aside), 1)]  # as many images that were trained on, to tell what is overfitted
-    modules, found, unmixings, spaces, fitted = [], [], [], [], []
-    for place in range(n_seeds):
-        module, training = _trained(pictures, kept, settings, 1000 * random_state + place, checkpoints, tell)
-        values = encoded(module, pictures.values)
-        sample = values[looked_at]
-        response = decoder_response(jacobian(module.decode, sample.astype(np.float32)))
-        made = unmix(values, response=response, random_state=random_state)
-        modules.append(module)
-        unmixings.append(made)
-        spaces.append(values)
-        constants = decoder_constants(module, made, sample)
-        found.append(
-            Training(
-                seed=1000 * random_state + place,
-                loss=training,
-                lost=lost(module, pictures.values[aside], values[aside]),
-                directions=made.components,
-                constant=constants["active"]["similarity"],
-                condition=constants["active"]["median_condition"],
-                activity=tuple(constants["activity"]),
-                converged=made.converged,
-            )
-        )
-        fitted.append(lost(module, pictures.values[seen], values[seen]))
-        tell("trainings", place + 1, n_seeds)
-    sheet, rows = traversal(modules[0], unmixings[0], spaces[0], enlarge=max(1, 48 // size))
+    split = _split(len(pictures), held_out, random_state)
+    runs = []
+    for index in range(n_seeds):
+        runs.append(_run(pictures, split, settings, 1000 * random_state + index, checkpoints, tell))
+        tell("trainings", index + 1, n_seeds)
+    first = runs[0]
+    sheet, rows = traversal(first.module, first.unmixing, first.latents, enlarge=max(1, 48 // size))
+    channels, height, width = pictures.values.shape[1:]
     return Disentanglement(
-        module=modules[0],
-        unmixing=unmixings[0],
-        trainings=tuple(found),
-        components=_components(unmixings, spaces, rows),
+        module=first.module,
+        unmixing=first.unmixing,
+        size=height,
+        trainings=tuple(run.training for run in runs),
+        components=_components(runs, rows),
         sheet=sheet,
         rows=rows,
-        ensemble=_compared(spaces, random_state),
-        data=_facts(pictures, len(kept), len(aside)),
+        ensemble=_compared(runs, random_state),
+        data={
+            "name": pictures.name,
+            "images": len(pictures),
+            "trained_on": len(split.trained),
+            "held_out": len(split.held_out),
+            "channels": channels,
+            "height": height,
+            "width": width,
+        },
         settings=settings,
-        caveats=(*pictures.notes, *_caveats(found, fitted, pictures, n_seeds)),
+        caveats=(*pictures.notes, *_caveats(runs, len(pictures))),
         seconds=time.perf_counter() - began,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Images by their index: trained on, held out, as many of the former to compare with, and a few for Jacobians."""
+
+    trained: Array
+    held_out: Array
+    compared: Array
+    sample: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One training: the autoencoder, its unmixing, the latents of all images, and the variance lost where trained."""
+
+    module: Any
+    unmixing: Unmixing
+    latents: Array
+    training: Training
+    fitted: float
+
+
+def _split(count: int, share: float, random_state: int) -> Split:
+    order = np.random.default_rng(random_state).permutation(count)
+    held_out = np.sort(order[: max(round(share * count), 1)])
+    trained = np.setdiff1d(order, held_out)
+    if len(trained) < 2:
+        raise InputError(f"held_out is {share}: it leaves {len(trained)} of {count} images to train on")
+    compared = trained[:: max(len(trained) // len(held_out), 1)]
+    # Folders come sorted: the first images may all be of one kind.
+    return Split(trained, held_out, compared, np.sort(order[-_JACOBIANS:]))
+
+
+def _run(
+    pictures: Pictures, split: Split, asked: dict[str, Any], seed: int, checkpoints: str | Path | None, tell: Progress
+) -> Run:
+    """Train one autoencoder, unmix its latents, and see how well it draws and how its decoder is conditioned."""
+    module, loss = _trained(pictures, split.trained, asked, seed, checkpoints, tell)
+    latents = encoded(module, pictures.values)
+    sample = latents[split.sample]
+    response = decoder_response(jacobian(module.decode, sample.astype(np.float32)))
+    unmixing = unmix(latents, response=response, random_state=asked["random_state"])
+    constants = decoder_constants(module, unmixing, sample)
+    held_out, fitted = (lost(module, pictures.values[rows], latents[rows]) for rows in (split.held_out, split.compared))
+    training = Training(
+        seed=seed,
+        loss=loss,
+        lost=held_out,
+        directions=unmixing.components,
+        constant=constants["active"]["similarity"],
+        condition=constants["active"]["median_condition"],
+        activity=tuple(constants["activity"]),
+        converged=unmixing.converged,
+    )
+    return Run(module, unmixing, latents, training, fitted)
 
 
 def _trained(
@@ -189,75 +228,58 @@ def _trained(
     return trained.module, trained.history.training[-1]
 
 
-def _components(unmixings: list[Unmixing], spaces: list[Array], rows: tuple[int, ...]) -> tuple[Component, ...]:
+def _components(runs: list[Run], rows: tuple[int, ...]) -> tuple[Component, ...]:
     """The components of the first training, those that move images most first."""
-    first = unmixings[0]
-    own = first.transform(spaces[0])
-    back = np.zeros((len(unmixings) - 1, first.components))
-    for place, (made, values) in enumerate(zip(unmixings[1:], spaces[1:], strict=True)):
-        other = made.transform(values)
+    first = runs[0].unmixing
+    own = first.transform(runs[0].latents)
+    correlations = np.zeros((len(runs) - 1, first.components))
+    for index, run in enumerate(runs[1:]):
+        other = run.unmixing.transform(run.latents)
         shared = np.abs(np.corrcoef(own.T, other.T)[: own.shape[1], own.shape[1] :])
         matched = linear_sum_assignment(-shared)
-        back[place, matched[0]] = shared[matched]
+        correlations[index, matched[0]] = shared[matched]
     gaussian = np.zeros(first.components, bool) if first.gaussian is None else first.gaussian
-    order = [*rows, *(place for place in range(first.components) if place not in rows)]
     return tuple(
         Component(
-            name=f"c{place}",
-            correlations=tuple(float(value) for value in back[:, place]),
-            comes_back=None if not len(back) else bool(back[:, place].min() >= COMES_BACK),
-            gaussian=bool(gaussian[place]),
+            name=f"c{index}",
+            correlations=tuple(correlations[:, index].tolist()),
+            comes_back=bool(correlations[:, index].min() >= COMES_BACK) if len(correlations) else None,
+            gaussian=bool(gaussian[index]),
         )
-        for place in order
+        for index in (*rows, *np.setdiff1d(np.arange(first.components), rows))
     )
 
 
-def _compared(spaces: list[Array], random_state: int) -> Ensemble | None:
+def _compared(runs: list[Run], random_state: int) -> Ensemble | None:
     """How far the latents of the trainings agree, and up to what."""
-    if len(spaces) < 2:
+    if len(runs) < 2:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # what they say is among its caveats
-        return compare_many({f"training {place}": each for place, each in enumerate(spaces)}, random_state=random_state)
+        spaces = {f"training {index}": run.latents for index, run in enumerate(runs)}
+        return compare_many(spaces, random_state=random_state)
 
 
-def _facts(pictures: Pictures, trained: int, held_out: int) -> dict[str, Any]:
-    channels, height, width = pictures.values.shape[1:]
-    return {
-        "name": pictures.name,
-        "images": len(pictures),
-        "trained_on": trained,
-        "held_out": held_out,
-        "channels": channels,
-        "height": height,
-        "width": width,
-    }
-
-
-def _caveats(found: list[Training], fitted: list[float], pictures: Pictures, n_seeds: int) -> list[str]:
+def _caveats(runs: list[Run], images: int) -> list[str]:
     said = []
-    if n_seeds < 2:
+    if len(runs) < 2:
         said.append("with a single training nothing says whether components come back: raise n_seeds")
-    if len(pictures) < 1000:
-        said.append(f"{len(pictures)} images are few: what an autoencoder learns from them may not carry over")
-    worst = max(training.lost for training in found)
+    if images < 1000:
+        said.append(f"{images} images are few: what an autoencoder learns from them may not carry over")
+    worst, fitted = max(run.training.lost for run in runs), max(run.fitted for run in runs)
     if np.isnan(worst):
         said.append("the images held out are all alike, so that reconstructions could not be judged on them")
     if worst > _POORLY:
-        known = max(fitted)
-        if known < worst / 2:
-            said.append(
-                f"reconstructions lose up to {worst:.0%} of the variance of held-out pixels, and {known:.0%} of those "
-                "trained on: give more images, or more weight decay"
-            )
-        else:
-            said.append(
-                f"reconstructions lose up to {worst:.0%} of the variance of the pixels: train longer, with more "
-                "latents or less weight decay"
-            )
-    full = found[0].directions
-    if full == len(found[0].activity):
-        said.append(f"the decoder responds to all {full} latents: there may be more factors than latents")
+        said.append(
+            f"reconstructions lose up to {worst:.0%} of the variance of held-out pixels, and {fitted:.0%} of those "
+            "trained on: give more images, or more weight decay"
+            if fitted < worst / 2
+            else f"reconstructions lose up to {worst:.0%} of the variance of the pixels: train longer, with more "
+            "latents or less weight decay"
+        )
+    first = runs[0].training
+    if first.directions == len(first.activity):
+        said.append(f"the decoder responds to all {first.directions} latents: there may be more factors than latents")
     return said
 
 

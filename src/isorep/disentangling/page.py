@@ -1,156 +1,119 @@
-"""The page of a disentanglement (schema ``isorep.disentangle/1``): the answer, traversals, components, trainings."""
+"""The page of a disentanglement: the answer, traversals, components, trainings and how far latents agree."""
 
 from __future__ import annotations
 
+import base64
+from functools import partial
+
 from ..report.charts import rung_name
-from ..report.document import Answer, Cell, Column, Definitions, Figure, Page, Prose, Section, Table
+from ..report.document import Answer, Figure, Forms, Page, Prose, Section, Table
 from ..report.figures import IntervalRow, Intervals, Key, Picture
-from ..report.page import closing, made_by
-from ..report.read import MISSING, Node, compact, count, fixed, percent
+from ..report.page import page_of
+from ..report.read import MISSING, compact, count, fixed, percent
+from .result import COMES_BACK, Disentanglement
 
-MOST_COMPONENTS, MOST_TRAININGS, MOST_DRAWN = 500, 100, 24
+MOST_DRAWN = 24
+WORLD = (
+    "A component that comes back is determined by the images and the kind of network; that it is a factor of the "
+    "world is another question."
+)
+MATCHED = (
+    "Components of the first training are matched one to one with those of each other one by absolute correlation. "
+    f"One comes back if the correlation is at least {COMES_BACK} in all of them."
+)
+TRAININGS = (
+    "Loss is the mean cross-entropy per pixel, variance lost that of held-out reconstructions. Directions are "
+    "those of the latents that the decoder responds to; the constant (up to scale, 1 is an isometry) and the "
+    "median condition number are those of the decoder along them."
+)
 
 
-def assemble(result: Node) -> Page:
-    """All sections that the result has something for."""
-    name = result["data"]["name"].text("images")
-    sections = [_traversals(result), _components(result), _trainings(result), _agreement(result), *closing(result.raw)]
-    return Page(
-        title=f"{name} · disentanglement · isorep",
-        eyebrow=f"Independent components of {name}",
-        opening=_opening(result),
-        sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result.raw),
+def page(result: Disentanglement) -> Page:
+    """All of it, most important first."""
+    name = result.data["name"]
+    back = [component.comes_back is True for component in result.components]
+    mixed = result.ensemble is None or (any(back) and not all(back))
+    return page_of(
+        result,
+        f"{name} · disentanglement",
+        f"Independent components of {name}",
+        Answer(result.verdict, WORLD, None if mixed else all(back)),
+        _tiles(result, sum(back)),
+        (_traversals(result), _components(result), _trainings(result), _agreement(result)),
     )
 
 
-def _opening(result: Node) -> tuple[Answer | Definitions, ...]:
-    found = [node["comes_back"].raw for node in result["components"].nodes(MOST_COMPONENTS)]
-    known = [value for value in found if isinstance(value, bool)]
-    reached = None if not known or (any(known) and not all(known)) else all(known)
-    sentence = result["verdict"].text("This result holds no verdict.")
-    detail = (
-        "A component that comes back is determined by the images and the kind of network; that it is a factor of the "
-        "world is another question."
+def _tiles(result: Disentanglement, back: int) -> tuple[tuple[str, str, str], ...]:
+    first, trainings = result.trainings[0], len(result.trainings)
+    return (
+        ("components", count(len(result.components)), f"{back} come back" if trainings > 1 else "one training"),
+        ("variance lost", percent(first.lost), "of held-out images"),
+        ("decoder's constant", compact(first.constant, 3), "up to scale; 1 is an isometry"),
+        ("images", count(result.data["images"]), f"{trainings} training{'s' if trainings > 1 else ''}"),
     )
-    first = next(iter(result["trainings"].nodes(1)), Node(None))
-    tiles = []
-    if found:
-        tiles.append(("components", count(len(found)), f"{count(sum(known))} come back" if known else "one training"))
-    if first["lost"].number() is not None:
-        tiles.append(("variance lost", percent(first["lost"].number()), "of held-out images"))
-    if first["constant"].number() is not None:
-        tiles.append(("decoder's constant", compact(first["constant"].number(), 3), "up to scale; 1 is an isometry"))
-    if result["data"]["images"].number() is not None:
-        tiles.append(
-            ("images", count(result["data"]["images"].number()), f"{len(result['trainings'].nodes())} trainings")
-        )
-    verdict = Answer(sentence, detail, reached)
-    return (verdict, Definitions(tuple(tiles), tiles=True)) if tiles else (verdict,)
 
 
-def _traversals(result: Node) -> Section | None:
+def _traversals(result: Disentanglement) -> Section | None:
     try:
-        picture = Picture(result["sheet"]["png"].text(), "Traversals")
-    except ValueError:
+        picture = Picture(base64.b64encode(result.sheet.png).decode("ascii"), "Traversals")
+    except ValueError:  # many large images make a sheet that no page has room for
         return None
-    rows = [node.whole() for node in result["rows"].nodes(MOST_DRAWN)]
-    named = ", ".join(f"c{row}" for row in rows if row is not None)
+    named = ", ".join(f"c{row}" for row in result.rows)
     caption = (
-        "Each row moves one component from its 5 % to its 95 % quantile, the others at rest"
-        + (f"; from the top: {named}" if named else "")
-        + "."
+        f"Each row moves one component from its 5 % to its 95 % quantile, the others at rest; from the top: {named}."
     )
-    figure = Figure("traversals-figure", "Traversals", caption, caption, picture)
+    figure = Figure("traversals-figure", "Traversals", caption, "", picture)
     return Section("traversals", "What components do", (figure,))
 
 
-def _components(result: Node) -> Section | None:
-    nodes = result["components"].nodes(MOST_COMPONENTS)
+def _components(result: Disentanglement) -> Section:
     rows, drawn = [], []
-    for node in nodes:
-        name = node["name"].text(MISSING)
-        shared = [value for value in node["correlations"].numbers(MOST_TRAININGS) if value is not None]
-        returned = node["comes_back"].raw
-        back = MISSING if not isinstance(returned, bool) else "yes" if returned else "no"
-        least = min(shared) if shared else None
-        mean = sum(shared) / len(shared) if shared else None
-        gaussian = "near-Gaussian" if node["gaussian"].raw is True else ""
-        rows.append((Cell(name), Cell(back), Cell(fixed(mean, 3), mean), Cell(fixed(least, 3), least), Cell(gaussian)))
-        if shared and all(0 <= value <= 1 for value in shared) and mean is not None:
-            said = f"{fixed(mean, 3)}, {fixed(min(shared), 3)} to {fixed(max(shared), 3)}"
-            drawn.append(
-                IntervalRow(name, "s2", mean, (min(shared), max(shared)), labels=(said, "", ""), printed=fixed(mean, 3))
-            )
-    if not rows:
-        return None
-    titles = (("component", False), ("comes back", False), ("mean", True), ("least", True), ("", False))
-    table = Table(
-        "components",
-        "Correlation with the partner in other trainings",
-        tuple(Column(title, numeric=numeric) for title, numeric in titles),
-        tuple(rows),
-    )
-    said = (
-        "Components of the first training are matched one to one with those of each other one by absolute correlation. "
-        "One comes back if the correlation is at least 0.9 in all of them."
-    )
-    figure = _figure(drawn[:MOST_DRAWN])
-    return Section("components", "Components", tuple(part for part in (Prose((said,)), figure, table) if part))
-
-
-def _figure(drawn: list[IntervalRow]) -> Figure | None:
-    if not drawn:
-        return None
-    return Figure(
+    for each in result.components:
+        shared = each.correlations
+        mean, least = (sum(shared) / len(shared), min(shared)) if shared else (None, None)
+        back = {True: "yes", False: "no", None: MISSING}[each.comes_back]
+        rows.append((each.name, back, mean, least, "near-Gaussian" if each.gaussian else ""))
+        if mean is not None:
+            text, span = fixed(mean, 3), (min(shared), max(shared))
+            said = f"{text}, {fixed(span[0], 3)} to {fixed(span[1], 3)}"
+            drawn.append(IntervalRow(each.name, "s2", mean, span, labels=(said, "", ""), printed=text))
+    figure = Figure(
         "recurrence-figure",
         "Which components come back",
         "Mean absolute correlation with the partner in other trainings, and its range.",
-        "; ".join(f"{row.name}: {row.printed}" for row in drawn),
-        Intervals(tuple(drawn), "absolute correlation"),
+        "",
+        Intervals(tuple(drawn[:MOST_DRAWN]), "absolute correlation"),
         legend=(Key("dot", "s2", "mean"), Key("whisker", "s2", "range over trainings")),
     )
+    short = partial(fixed, digits=3)
+    columns: Forms = {"component": str, "comes back": str, "mean": short, "least": short, "": str}
+    table = Table.of("components", "Correlation with the partner in other trainings", columns, rows)
+    return Section("components", "Components", (Prose((MATCHED,)), *((figure,) if drawn else ()), table))
 
 
-def _trainings(result: Node) -> Section | None:
-    rows = []
-    for node in result["trainings"].nodes(MOST_TRAININGS):
-        numbers = [node[name].number() for name in ("seed", "loss", "lost", "directions", "constant", "condition")]
-        texts = (
-            compact(numbers[0], 8),
-            fixed(numbers[1]),
-            fixed(numbers[2], 3),
-            count(numbers[3]),
-            compact(numbers[4], 3),
-            compact(numbers[5], 3),
-        )
-        rows.append(tuple(Cell(text, value) for text, value in zip(texts, numbers, strict=True)))
-    if not rows:
+def _trainings(result: Disentanglement) -> Section:
+    short = partial(compact, digits=3)
+    columns: Forms = {
+        "seed": partial(compact, digits=8),
+        "loss": fixed,
+        "variance lost": partial(fixed, digits=3),
+        "directions": count,
+        "constant": short,
+        "condition": short,
+    }
+    rows = [
+        (each.seed, each.loss, each.lost, each.directions, each.constant, each.condition) for each in result.trainings
+    ]
+    table = Table.of("trainings", "Each training", columns, rows)
+    return Section("trainings", "Trainings", (Prose((TRAININGS,)), table))
+
+
+def _agreement(result: Disentanglement) -> Section | None:
+    agreement = result.agreement
+    if agreement is None:
         return None
-    titles = ("seed", "loss", "variance lost", "directions", "constant", "condition")
-    table = Table("trainings", "Each training", tuple(Column(title) for title in titles), tuple(rows))
-    said = (
-        "Loss is the mean cross-entropy per pixel, variance lost that of held-out reconstructions. Directions are "
-        "those of the latents that the decoder responds to; the constant (up to scale, 1 is an isometry) and the "
-        "median condition number are those of the decoder along them."
-    )
-    return Section("trainings", "Trainings", (Prose((said,)), table))
-
-
-def _agreement(result: Node) -> Section | None:
-    rows = []
-    for name, node in result["agreement"]["rungs"].items()[:12]:
-        numbers = [node[key].number() for key in ("mean", "worst", "null")]
-        rows.append((Cell(rung_name(name)), *(Cell(fixed(value), value) for value in numbers)))
-    if not rows:
-        return None
-    columns = (Column("rung", numeric=False), Column("mean"), Column("worst"), Column("shuffled"))
-    table = Table(
-        "agreement",
-        "Held-out error, in mean distances to the mean; lower is closer, 1 is no better than the mean",
-        columns,
-        tuple(rows),
-    )
-    said = result["agreement"]["sentence"].text()
-    parts = (Prose((said,)), table) if said else (table,)
-    return Section("agreement", "How far the latents agree", parts)
+    columns: Forms = {"rung": str, "mean": fixed, "worst": fixed, "shuffled": fixed}
+    rows = [(rung_name(name), *rung.values()) for name, rung in agreement["rungs"].items()]
+    title = "Held-out error, in mean distances to the mean; lower is closer, 1 is no better than the mean"
+    table = Table.of("agreement", title, columns, rows)
+    return Section("agreement", "How far the latents agree", (Prose((agreement["sentence"],)), table))

@@ -5,24 +5,24 @@ An autoencoder with its unmixing in a safetensors file, and back; what is read m
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .._version import __version__
 from ..comparison import Ensemble
 from ..errors import InputError
 from ..files import replacing, require_writable
 from ..representation import Array
-from ..results import Written, aligned, plain, versions
+from ..results import Written, aligned, plain
 from ..storage.model_files import Facts, ModelFile, Shapes, require_model_path, save_arrays
 from .images import as_pictures
 from .traversals import Sheet, decoded, encoded
 from .unmixing import Unmixing
 
-SCHEMA = "isorep.disentangle/1"
+COMES_BACK = 0.9
+"""Correlation above which a component of another training is the same."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,35 @@ class Component:
 
 
 @dataclass(frozen=True, eq=False)
-class Disentanglement(Written):
-    """The result of :func:`isorep.disentangle`.
+class Disentangler:
+    """An autoencoder with its unmixing: what a file keeps.
+
+    Attributes
+    ----------
+    module : torch.nn.Module
+    unmixing : Unmixing
+    size : int
+        Side of the images it takes.
+    """
+
+    module: Any = field(repr=False)
+    unmixing: Unmixing = field(repr=False)
+    size: int
+
+    def transform(self, images: Any) -> Array:
+        """The components of images: c0, c1, ..."""
+        pictures = as_pictures(images, size=self.size, fewest=1, channels=self.module.shape[0])
+        return self.unmixing.transform(encoded(self.module, pictures.values))
+
+    def draw(self, components: Any) -> Array:
+        """Images in [0, 1] of shape (n, size, size, channels) for components."""
+        drawn = decoded(self.module, self.unmixing.inverse_transform(np.atleast_2d(np.asarray(components))))
+        return drawn.transpose(0, 2, 3, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Disentanglement(Disentangler, Written):
+    """The result of :func:`isorep.disentangle`: the first autoencoder, and which of its components come back.
 
     Attributes
     ----------
@@ -86,8 +113,9 @@ class Disentanglement(Written):
         How far the latents of all trainings agree, by :func:`isorep.compare_many`.
     """
 
-    module: Any = field(repr=False)
-    unmixing: Unmixing = field(repr=False)
+    schema: ClassVar[str] = "isorep.disentangle/1"
+    page_by: ClassVar[str] = "disentangling.page:page"
+    unwritten: ClassVar[frozenset[str]] = frozenset({"module", "unmixing", "size", "ensemble"})
     trainings: tuple[Training, ...]
     components: tuple[Component, ...]
     sheet: Sheet = field(repr=False)
@@ -113,16 +141,6 @@ class Disentanglement(Written):
             return f"All {count} components come back in {trainings}."
         return f"{back or 'None'} of {count} components {'comes' if back == 1 else 'come'} back in {trainings}."
 
-    def transform(self, images: Any) -> Array:
-        """The components of images, in the order of ``unmixing``: c0, c1, ..."""
-        pictures = as_pictures(images, size=self.data["height"], fewest=1, channels=self.data["channels"])
-        return self.unmixing.transform(encoded(self.module, pictures.values))
-
-    def draw(self, components: Any) -> Array:
-        """Images in [0, 1] of shape (n, size, size, channels) for components."""
-        drawn = decoded(self.module, self.unmixing.inverse_transform(np.atleast_2d(np.asarray(components))))
-        return drawn.transpose(0, 2, 3, 1)
-
     def save(self, path: str | Path) -> None:
         """Write autoencoder and unmixing to a ``.safetensors`` file: arrays and JSON, nothing to unpickle."""
         save(self, path)
@@ -143,25 +161,20 @@ class Disentanglement(Written):
             rows.append((component.name, said, shared, "near-Gaussian" if component.gaussian else ""))
         return aligned(rows, left=(0, 1, 3))
 
+    @property
+    def agreement(self) -> dict[str, Any] | None:
+        """How far the latents of all trainings agree, rung by rung; None for a single one."""
+        if self.ensemble is None:
+            return None
+        rungs = {
+            name: {"mean": rung.mean, "worst": rung.max, "null": None if rung.null is None else np.nanmean(rung.null)}
+            for name, rung in self.ensemble.rungs.items()
+        }
+        return {"sentence": self.ensemble.verdict.sentence, "rungs": rungs}
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the network, as plain data with a versioned schema."""
-        found: dict[str, Any] = plain(
-            {
-                "schema": SCHEMA,
-                "isorep": __version__,
-                "versions": versions(),
-                "data": self.data,
-                "verdict": self.verdict,
-                "components": [asdict(component) for component in self.components],
-                "trainings": [asdict(training) for training in self.trainings],
-                "agreement": None if self.ensemble is None else _agreement(self.ensemble),
-                "rows": list(self.rows),
-                "settings": self.settings,
-                "seconds": self.seconds,
-                "caveats": list(self.caveats),
-            }
-        )
-        return found | {"sheet": self.sheet.to_dict()}
+        return super().to_dict() | {"verdict": self.verdict, "agreement": plain(self.agreement)}
 
     def __str__(self) -> str:
         first = self.trainings[0]
@@ -177,49 +190,8 @@ class Disentanglement(Written):
         return "\n".join(lines)
 
 
-def _agreement(ensemble: Ensemble) -> dict[str, Any]:
-    return {
-        "sentence": ensemble.verdict.sentence,
-        "rungs": {
-            name: {
-                "mean": rung.mean,
-                "worst": rung.max,
-                "null": None if rung.null is None else float(np.nanmean(rung.null)),
-            }
-            for name, rung in ensemble.rungs.items()
-        },
-    }
-
-
 FORMAT = "isorep disentangled autoencoder 1"
 _MOST_LATENTS, _MOST_SIDE = 4096, 256
-
-
-@dataclass(frozen=True, eq=False)
-class Disentangler:
-    """A saved autoencoder with its unmixing.
-
-    Attributes
-    ----------
-    module : torch.nn.Module
-    unmixing : Unmixing
-    size : int
-        Side of the images it takes.
-    """
-
-    module: Any = field(repr=False)
-    unmixing: Unmixing = field(repr=False)
-    size: int
-
-    def transform(self, images: Any) -> Array:
-        """The components of images: c0, c1, ..."""
-        pictures = as_pictures(images, size=self.size, fewest=1, channels=self.module.shape[0])
-        return self.unmixing.transform(encoded(self.module, pictures.values))
-
-    def draw(self, components: Any) -> Array:
-        """Images in [0, 1] of shape (n, size, size, channels) for components."""
-        drawn = decoded(self.module, self.unmixing.inverse_transform(np.atleast_2d(np.asarray(components))))
-        return drawn.transpose(0, 2, 3, 1)
 
 
 def save(result: Disentanglement, path: str | Path) -> None:
