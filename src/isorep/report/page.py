@@ -46,7 +46,6 @@ ASSEMBLERS = {
     "isorep.translate/2": "translation.page:assemble",
     "isorep.deconfound/1": "deconfounding.page:assemble",
     "isorep.disentangle/1": "disentangling.page:assemble",
-    "isorep.extract/1": "extraction.page:assemble",
     "isorep.structure/1": "structure.page:assemble",
     "isorep.decoder/1": "decoder.page:assemble",
     "isorep.decoder_pair/1": "decoder.pair_page:assemble",
