@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 
 class InputError(ValueError):
     """The input or the call is wrong; the message is one sentence that says what and where."""
@@ -17,3 +20,11 @@ class MissingFileError(InputError, FileNotFoundError):
 def missing_extra(package: str, extra: str, purpose: str) -> InputError:
     """The error for an optional package that is not installed."""
     return InputError(f"{purpose} needs {package}: install it with  pip install 'isorep[{extra}]'")
+
+
+def import_extra(module: str, extra: str, purpose: str, package: str = "") -> Any:
+    """An optional module, or the error that names the extra it comes with; ``package`` where pip calls it otherwise."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError:
+        raise missing_extra(package or module.partition(".")[0], extra, purpose) from None

@@ -10,11 +10,13 @@ import numpy as np
 from .errors import InputError
 
 
-def check_counts(**counts: tuple[Any, int]) -> None:
-    """Refuse what is no whole number, or below the least that makes sense."""
-    for name, (value, least) in counts.items():
-        if not isinstance(value, int | np.integer) or value < least:
-            raise InputError(f"{name} is {value!r} and must be a whole number of at least {least}")
+def check_counts(**counts: tuple[Any, int] | tuple[Any, int, int]) -> None:
+    """Refuse what is no whole number, or below the least that makes sense, or above the most where one is given."""
+    for name, (value, least, *most) in counts.items():
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or value < least or (most and value > most[0]):
+            limits = f"from {least} to {most[0]}" if most else f"of at least {least}"
+            raise InputError(f"{name} is {value!r} and must be a whole number {limits}")
 
 
 def check_tolerance(tolerance: Any) -> None:

@@ -304,7 +304,7 @@ def test_a_batch_that_is_missing(tmp_path):
         (tmp_path / name).write_bytes(records.tobytes())
     refused("test_batch.bin does not exist", "cifar10", tmp_path)
     (tmp_path / "test_batch.bin").write_bytes(bytes(3073))
-    refused("must be train, test or both", "cifar10", tmp_path, part="all")
+    refused("choose from train, test, both", "cifar10", tmp_path, part="all")
 
 
 def jpegs(**changed):

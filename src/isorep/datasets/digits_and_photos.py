@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -16,9 +17,9 @@ from ..errors import InputError
 from ..representation import Array
 from ..storage import npz
 from ..storage.registry import guarded
-from .folder import VARIABLE, data_folder, find_file, members, require_file
+from .folder import VARIABLE, data_folder, find_file, members, parts_of, require_file
 from .grids import decoder
-from .images import FactorImages, Reader
+from .images import FactorImages, Reader, gathered
 
 ARCHIVE = "cifar-10-binary.tar.gz"
 JPEGS = "cifar10_jpeg.npz"
@@ -26,6 +27,8 @@ BATCHES = {
     "train": tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
     "test": ("test_batch.bin",),
 }
+FOLDER_INSIDE = "cifar-10-batches-bin"
+FIRST = (f"{FOLDER_INSIDE}/{BATCHES['train'][0]}", BATCHES["train"][0])
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 _RECORD = 1 + 3 * 32 * 32
 _ROWS = 10000  # of one file
@@ -33,36 +36,33 @@ _MOST_ARCHIVE = 2**29  # bytes unpacked; the published archive has 184 MB
 _MOST_JPEG = 2**16
 
 
-def read_cifar10_binary(files: dict[str, list[Path]] | Path, part: str) -> FactorImages:
+def read_cifar10_binary(find: Callable[..., Path], *, part: str = "train") -> FactorImages:
     """Open the six binary files, or the archive that holds them, which is read into memory and not extracted.
 
     A record is one byte of label and 3072 bytes of red, green and blue planes.
     """
-    names = _chosen(part)
-    if isinstance(files, Path):
-        archive = files
-        batches = guarded(archive, lambda: _from_archive(archive, names))
+    names = [name for each in parts_of(part) for name in BATCHES[each]]
+    first = find(*FIRST, ARCHIVE)
+    if first.name == ARCHIVE:
+        batches = guarded(first, lambda: _from_archive(first, names))
     else:
-        paths = [path for each in _parts(part) for path in files[each]]
-        batches = [guarded(path, lambda path=path: _mapped(path)) for path in paths]
-    labels = np.concatenate([batch[:, 0] for batch in batches])
-    bounds = np.cumsum([0, *map(len, batches)])
+        # All six are asked for, whatever the part: a folder that lacks one is no copy of the data set.
+        paths = {name: find(f"{FOLDER_INSIDE}/{name}", name) for each in BATCHES.values() for name in each}
+        batches = [guarded(paths[name], lambda name=name: _mapped(paths[name])) for name in names]
 
     def read(rows: Array) -> Array:
-        found = np.empty((len(rows), 3, 32, 32), np.uint8)
-        owner = np.searchsorted(bounds, rows, side="right") - 1
-        for place, batch in enumerate(batches):
-            chosen = np.flatnonzero(owner == place)
-            if len(chosen):
-                found[chosen] = batch[rows[chosen] - bounds[place], 1:].reshape(-1, 3, 32, 32)
-        return np.ascontiguousarray(np.moveaxis(found, 1, -1))
+        counts = [len(batch) for batch in batches]
+        planes = gathered(
+            rows, counts, lambda file, inside: batches[file][inside, 1:].reshape(-1, 3, 32, 32), (3, 32, 32)
+        )
+        return np.ascontiguousarray(np.moveaxis(planes, 1, -1))
 
-    return _made("cifar10", labels, read)
+    return _made("cifar10", np.concatenate([batch[:, 0] for batch in batches]), read)
 
 
-def read_cifar10_jpeg(path: Path, part: str) -> FactorImages:
+def read_cifar10_jpeg(path: Path, *, part: str = "train") -> FactorImages:
     """Open an npz archive of JPEGs: ``bytes``, ``offsets``, ``label``, ``is_test``. They are compressed with loss."""
-    _chosen(part)
+    parts_of(part)
     data, offsets, label, is_test = guarded(path, lambda: _jpeg_arrays(path))
     rows_of_part = np.arange(len(label)) if part == "both" else np.flatnonzero(is_test == (part == "test"))
     if not len(rows_of_part):
@@ -84,16 +84,6 @@ def _made(name: str, labels: Array, read: Reader, note: str = "") -> FactorImage
         raise InputError(f"{name} holds the label {labels.max()} where 0 to 9 are known")
     classes = labels.astype(np.int32)[:, None]
     return FactorImages(name, ("class",), (len(CLASSES),), classes, None, (32, 32, 3), read, note)
-
-
-def _parts(part: str) -> list[str]:
-    return ["train", "test"] if part == "both" else [part]
-
-
-def _chosen(part: str) -> list[str]:
-    if part not in ("train", "test", "both"):
-        raise InputError(f"part is {part!r} and must be train, test or both")
-    return [name for each in _parts(part) for name in BATCHES[each]]
 
 
 def _require_records(name: str, size: int) -> int:
@@ -183,7 +173,19 @@ def load_mnist(folder: str | Path | None = None) -> Digits:
     place = data_folder(folder)
     if place is None:
         raise InputError(f"no data folder is known: name one, or set {VARIABLE}")
-    path = require_file(place, FOLDER, FILE, ORIGIN)
+    return _digits(require_file(place, FOLDER, FILE, ORIGIN))
+
+
+def read_mnist(path: Path, *, part: str = "train") -> FactorImages:
+    """MNIST as images with one factor, read into memory."""
+    parts, digits = parts_of(part), _digits(path)
+    sides = {"train": (digits.train, digits.train_labels), "test": (digits.test, digits.test_labels)}
+    images, labels = (np.concatenate([sides[each][place] for each in parts])[..., None] for place in (0, 1))
+    classes = labels.astype(np.int32)
+    return FactorImages("mnist", ("class",), (10,), classes, None, (28, 28, 1), lambda rows: images[rows])
+
+
+def _digits(path: Path) -> Digits:
     found = [part for names in _PARTS.values() for part in guarded(path, lambda names=names: _read(path, *names))]
     return Digits(*found)
 

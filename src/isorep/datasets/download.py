@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import http.client
 import re
 import shutil
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +15,9 @@ from typing import Any
 from .._version import __version__
 from ..errors import InputError
 from ..files import replacing
+from ..rows import Progress
 from .catalogue import Entry, Remote, find_entry
 from .folder import data_folder, members
-
-Progress = Callable[[str, int, int], None]
 
 _BLOCK = 2**20
 _TIMEOUT = 60  # seconds without a byte
@@ -191,5 +188,4 @@ def _unpack(entry: Entry, archive: Path, folder: Path) -> None:
 
 def _discard(*paths: Path) -> None:
     for path in paths:
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
+        path.unlink(missing_ok=True)

@@ -1,8 +1,6 @@
 """Where the user keeps public data sets, and the sentence for a file that is not there.
 
 Members of tar archives, read one after the other and never extracted to where they want to lie.
-
-Whole numbers that callers give: counts, sizes and seeds.
 """
 
 from __future__ import annotations
@@ -13,11 +11,10 @@ import os
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, cast
-
-import numpy as np
+from typing import IO, cast
 
 from ..errors import InputError, MissingFileError
+from ..settings import check_choice
 
 VARIABLE = "ISOREP_DATA"
 
@@ -117,22 +114,7 @@ class _Limited:
         return data
 
 
-def is_whole(value: Any, least: int, most: int | None = None) -> bool:
-    """Whether this is a whole number between two others; booleans are none."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
-        return False
-    return least <= int(value) and (most is None or int(value) <= most)
-
-
-def are_whole(values: Any, count: int) -> bool:
-    """Whether these are so many positive whole numbers."""
-    try:
-        given = list(values)
-    except TypeError:
-        return False
-    return len(given) == count and all(is_whole(value, 1) for value in given)
-
-
-def is_seed(value: Any) -> bool:
-    """Whether a generator can start from this number."""
-    return is_whole(value, 0)
+def parts_of(part: str) -> list[str]:
+    """The parts that are meant: training, test or both."""
+    check_choice("part", part, ("train", "test", "both"))
+    return [each for each in ("train", "test") if part in (each, "both")]

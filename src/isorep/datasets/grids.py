@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, MissingFileError, missing_extra
+from ..errors import InputError, MissingFileError, import_extra
 from ..representation import Array
 from ..storage import npz
 from ..storage.hdf5 import HDF5Tree
@@ -28,12 +28,11 @@ from ..storage.scratch import spool
 from .images import SIZE, FactorImages, require_size, resized
 from .layouts import DSPRITES, FALCOR3D, ISAAC3D, MPI3D, SHAPES3D, Layout, Once
 
-FOLDERS = {"falcor3d": ("Falcor3D_down128", "train-rec.labels"), "isaac3d": ("Isaac3D_down128", "labels.npy")}
 _LAYOUTS = {"falcor3d": FALCOR3D, "isaac3d": ISAAC3D}
 _MOST_BYTES = 2**20  # of one PNG file; 128 x 128 x 4 bytes are 64 KiB
 
 
-def read_png_folder(labels: Path, name: str, *, size: int | None = SIZE) -> FactorImages:
+def read_png_folder(name: str, labels: Path, *, size: int | None = SIZE) -> FactorImages:
     """Open ``images/{row:06}.png`` (128 x 128) beside an npy file of labels, one row an image.
 
     Images are shrunk to ``size`` by bicubic resizing with antialiasing, as published; None leaves them at 128.
@@ -60,11 +59,7 @@ def read_png_folder(labels: Path, name: str, *, size: int | None = SIZE) -> Fact
 
 def decoder() -> Any:
     """Pillow's Image, which is optional."""
-    try:
-        from PIL import Image
-    except ModuleNotFoundError:
-        raise missing_extra("pillow", "images", "reading PNG and JPEG images") from None
-    return Image
+    return import_extra("PIL.Image", "images", "reading PNG and JPEG images", "pillow")
 
 
 def _labels(path: Path, layout: Layout) -> Array:
@@ -99,7 +94,6 @@ def _png(path: Path, shape: tuple[int, int, int]) -> Array:
         return np.asarray(picture.convert("RGB"))
 
 
-DSPRITES_FILE = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz"
 _PIXELS = 64 * 64
 
 
@@ -155,15 +149,7 @@ def _packed(path: Path, entries: int) -> Array:
     return spool(blocks(), path.stat().st_size, expected_bytes=entries // 8)
 
 
-FILES = {
-    "toy": ("mpi3d_toy.npz",),
-    "realistic": ("mpi3d_realistic.npz",),
-    "real": ("mpi3d_real.npz", "real.npz"),
-    "real_complex": ("real3d_complicated_shapes_ordered.npz",),
-}
-
-
-def read_mpi3d(path: Path, variant: str, *, sizes: Sequence[int] | None = None) -> FactorImages:
+def read_mpi3d(variant: str, path: Path, *, sizes: Sequence[int] | None = None) -> FactorImages:
     """Open an npz file with ``images`` (n, 64, 64, 3) uint8 in the order of the grid; it has no labels.
 
     Images stored plain are mapped. Compressed ones are unpacked when the first image is asked for, into a scratch
@@ -176,16 +162,12 @@ def read_mpi3d(path: Path, variant: str, *, sizes: Sequence[int] | None = None) 
     if header.fortran_order:
         raise InputError(f"{path.name} holds images in Fortran order: save them in C order")
     classes = layout.classes(header.shape[0], sizes, path)
-    chosen = layout.sizes if sizes is None else tuple(int(size) for size in sizes)
     images = Once(lambda: guarded(path, lambda: npz.array(path, "images")))
-
-    def read(rows: Array) -> Array:
-        return np.asarray(images()[rows])
-
-    return layout.images(classes, read, sizes=chosen)
+    return layout.images(
+        classes, lambda rows: np.asarray(images()[rows]), sizes=layout.sizes if sizes is None else tuple(sizes)
+    )
 
 
-SHAPES3D_FILE = "3dshapes.h5"
 _FEW_ROWS = 64  # rows that may be read for the sake of one
 _BAND_BYTES = 2**30
 

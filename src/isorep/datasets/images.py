@@ -5,7 +5,7 @@ Bicubic resizing with antialiasing, in numpy: what published protocols apply to 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Self
@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
-from .folder import is_seed, is_whole
+from ..settings import check_counts
 
 Reader = Callable[[Array], Array]
 
@@ -70,9 +70,7 @@ class FactorImages:
 
     def sample(self, n: int, seed: int = 0) -> Sample:
         """``n`` different images chosen at random, with their factors; the same for the same seed."""
-        if not is_whole(n, 1, len(self)):
-            raise InputError(f"{self.name} has {len(self)} images, so {n} different ones cannot be drawn from it")
-        _require_seed(seed)
+        check_counts(n=(n, 1, len(self)), seed=(seed, 0))
         rows = np.random.default_rng(seed).permutation(len(self))[:n]
         values = None if self.factor_values is None else self.factor_values[rows]
         return Sample(rows, self.images(rows), self.factors[rows], values)
@@ -89,7 +87,7 @@ class FactorImages:
 
     def split(self, held_out: float = 0.1, seed: int = 0) -> tuple[Self, Self]:
         """Training images, and a share of the images that is held out, both in random order."""
-        _require_seed(seed)
+        check_counts(seed=(seed, 0))
         if not 0 < held_out < 1:
             raise InputError(f"held_out is {held_out} and must be a share between 0 and 1")
         aside = round(held_out * len(self))
@@ -133,11 +131,6 @@ class Sample:
         return as_floats(self.images)
 
 
-def _require_seed(seed: Any) -> None:
-    if not is_seed(seed):
-        raise InputError(f"seed is {seed!r} and must be a whole number from 0 on")
-
-
 def as_floats(images: Array) -> Array:
     """uint8 images (rows, height, width, channels) as float32 in [0, 1] of shape (rows, channels, height, width)."""
     return np.ascontiguousarray(np.moveaxis(images, -1, 1)).astype(np.float32) / np.float32(255)
@@ -146,6 +139,27 @@ def as_floats(images: Array) -> Array:
 def grid_classes(sizes: tuple[int, ...]) -> Array:
     """All combinations of classes in order, the last factor varying fastest."""
     return np.stack(np.unravel_index(np.arange(int(np.prod(sizes))), sizes), axis=1).astype(np.int32)
+
+
+def grid_sizes(sizes: Any, published: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes of a grid: the published ones, or as many positive whole numbers that were given."""
+    if sizes is None:
+        return published
+    given = list(sizes) if isinstance(sizes, Iterable) else []
+    whole = all(isinstance(size, int | np.integer) and not isinstance(size, bool) and size > 0 for size in given)
+    if not whole or len(given) != len(published):
+        raise InputError(f"sizes must be {len(published)} positive integers, one a factor")
+    return tuple(map(int, given))
+
+
+def gathered(rows: Array, counts: Sequence[int], read: Callable[[int, Array], Array], shape: tuple[int, ...]) -> Array:
+    """Images of several files that hold their rows one after the other: ``read(file, rows)`` gives those of one."""
+    bounds = np.cumsum([0, *counts])
+    found = np.empty((len(rows), *shape), np.uint8)
+    owners = np.searchsorted(bounds, rows, side="right") - 1
+    for owner in np.unique(owners):
+        found[owners == owner] = read(int(owner), rows[owners == owner] - bounds[owner])
+    return found
 
 
 SIZE = 64
@@ -169,11 +183,9 @@ def resized(images: Array, size: int | None) -> Array:
 
 
 def require_size(size: int | None) -> None:
-    """Refuse a size that is no image."""
-    if size is not None and not is_whole(size, 1, 1024):
-        raise InputError(
-            f"size is {size!r} and must be a whole number between 1 and 1024, or be None for the size in the files"
-        )
+    """Refuse a size that is no image; None is that of the files."""
+    if size is not None:
+        check_counts(size=(size, 1, 1024))
 
 
 @lru_cache(maxsize=16)

@@ -13,8 +13,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
-from .folder import are_whole
-from .images import FactorImages, Reader, grid_classes
+from .images import FactorImages, Reader, grid_classes, grid_sizes
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,11 @@ class Layout:
     sizes: tuple[int, ...]
     image_shape: tuple[int, int, int]
 
+    @classmethod
+    def of(cls, name: str, image_shape: tuple[int, int, int], **factors: int) -> Layout:
+        """Factors with how many values each takes."""
+        return cls(name, tuple(factors), tuple(factors.values()), image_shape)
+
     @property
     def count(self) -> int:
         """How many images the published files hold."""
@@ -33,9 +37,7 @@ class Layout:
 
     def classes(self, n: int, sizes: Sequence[int] | None, path: Path) -> Array:
         """The classes of files without labels, whose rows must be the whole grid: the published one, or ``sizes``."""
-        if sizes is not None and not are_whole(sizes, len(self.sizes)):
-            raise InputError(f"sizes must be {len(self.sizes)} positive integers, one a factor of {self.name}")
-        chosen = self.sizes if sizes is None else tuple(int(size) for size in sizes)
+        chosen = grid_sizes(sizes, self.sizes)
         if math.prod(chosen) != n:
             hint = "" if sizes is not None else "; another grid must be named with sizes="
             raise InputError(
@@ -101,62 +103,47 @@ class Once:
             return self._made
 
 
-SHAPES3D = Layout(
-    "shapes3d",
-    ("floor_hue", "wall_hue", "object_hue", "scale", "shape", "orientation"),
-    (10, 10, 10, 8, 4, 15),
-    (64, 64, 3),
-)
-_ARM = (
-    "object_colour",
-    "object_shape",
-    "object_size",
-    "camera_height",
-    "background_colour",
-    "horizontal_axis",
-    "vertical_axis",
+SHAPES3D = Layout.of(
+    "shapes3d", (64, 64, 3), floor_hue=10, wall_hue=10, object_hue=10, scale=8, shape=4, orientation=15
 )
 MPI3D = {
-    variant: Layout(f"mpi3d_{variant}", _ARM, sizes, (64, 64, 3))
-    for variant, sizes in (
-        ("toy", (6, 6, 2, 3, 3, 40, 40)),
-        ("realistic", (6, 6, 2, 3, 3, 40, 40)),
-        ("real", (6, 6, 2, 3, 3, 40, 40)),
-        ("real_complex", (4, 4, 2, 3, 3, 40, 40)),
+    variant: Layout.of(
+        f"mpi3d_{variant}",
+        (64, 64, 3),
+        object_colour=objects,
+        object_shape=objects,
+        object_size=2,
+        camera_height=3,
+        background_colour=3,
+        horizontal_axis=40,
+        vertical_axis=40,
     )
+    for variant, objects in (("toy", 6), ("realistic", 6), ("real", 6), ("real_complex", 4))
 }
-DSPRITES = Layout(
-    "dsprites",
-    ("colour", "shape", "scale", "orientation", "x", "y"),
-    (1, 3, 6, 40, 32, 32),
-    (64, 64, 1),
-)
-FALCOR3D = Layout(
+DSPRITES = Layout.of("dsprites", (64, 64, 1), colour=1, shape=3, scale=6, orientation=40, x=32, y=32)
+FALCOR3D = Layout.of(
     "falcor3d",
-    ("lighting_intensity", "lighting_x", "lighting_y", "lighting_z", "camera_x", "camera_y", "camera_z"),
-    (5, 6, 6, 6, 6, 6, 6),
     (128, 128, 3),
+    lighting_intensity=5,
+    lighting_x=6,
+    lighting_y=6,
+    lighting_z=6,
+    camera_x=6,
+    camera_y=6,
+    camera_z=6,
 )
-ISAAC3D = Layout(
+ISAAC3D = Layout.of(
     "isaac3d",
-    (
-        "object_shape",
-        "robot_x",
-        "robot_y",
-        "camera_height",
-        "object_scale",
-        "lighting_intensity",
-        "lighting_y",
-        "object_colour",
-        "wall_colour",
-    ),
-    (3, 8, 5, 4, 4, 4, 6, 4, 4),
     (128, 128, 3),
+    object_shape=3,
+    robot_x=8,
+    robot_y=5,
+    camera_height=4,
+    object_scale=4,
+    lighting_intensity=4,
+    lighting_y=6,
+    object_colour=4,
+    wall_colour=4,
 )
-CARS3D = Layout("cars3d", ("elevation", "azimuth", "object"), (4, 24, 183), (128, 128, 3))
-SMALLNORB = Layout(
-    "smallnorb",
-    ("category", "instance", "elevation", "azimuth", "lighting"),
-    (5, 10, 9, 18, 6),
-    (96, 96, 1),
-)
+CARS3D = Layout.of("cars3d", (128, 128, 3), elevation=4, azimuth=24, object=183)
+SMALLNORB = Layout.of("smallnorb", (96, 96, 1), category=5, instance=10, elevation=9, azimuth=18, lighting=6)

@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
 from ..representation import Array
+from ..settings import check_choice, check_counts
 from . import solids
-from .folder import is_whole
 from .scenes import Factor, Scene, hue_arc, ramp, turn
 from .solids import CAMERA_DISTANCE, CAMERA_HEIGHT, LIGHT, Rays, shade
 
@@ -77,13 +76,9 @@ class Rooms(Scene):
     channels: int = field(default=3, init=False)
 
     def __post_init__(self) -> None:
-        if not is_whole(self.size, 4, 512) or not is_whole(self.antialias, 1, 8):
-            raise InputError(f"size is {self.size} and antialias {self.antialias}: 4 to 512 and 1 to 8 are drawn")
-        if self.shadow not in SHADOWS or self.colour not in COLOURS:
-            raise InputError(
-                f"shadow is {self.shadow!r} and colour {self.colour!r}: there are {', '.join(SHADOWS)}, and "
-                f"{', '.join(COLOURS)}"
-            )
+        check_counts(size=(self.size, 4, 512), antialias=(self.antialias, 1, 8))
+        check_choice("shadow", self.shadow, SHADOWS)
+        check_choice("colour", self.colour, COLOURS)
 
     @property
     def factors(self) -> tuple[Factor, ...]:  # type: ignore[override]

@@ -13,8 +13,8 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from ..rows import map_blocks
-from .folder import are_whole, is_seed, is_whole
-from .images import FactorImages, grid_classes
+from ..settings import check_counts
+from .images import FactorImages, grid_classes, grid_sizes
 
 Correlation = Mapping[tuple[str, str], float] | Sequence[Sequence[float]] | Array
 _SLACK = 0.1  # how far beyond its range, in ranges, a factor may be rendered: differences need room at the ends
@@ -158,10 +158,7 @@ class Scene(ABC):
         :math:`\Phi(z)` of normal variables with correlation :math:`2 \sin(\pi r / 6)`, which gives uniform values
         the correlation r. On a grid, and for choices, it comes out a little smaller.
         """
-        if not is_whole(n, 1):
-            raise InputError(f"n is {n!r} and must be a whole number of at least 1")
-        if not is_seed(seed):
-            raise InputError(f"seed is {seed!r} and must be a whole number from 0 on")
+        check_counts(n=(n, 1), seed=(seed, 0))
         shares = self._shares(n, seed, correlation)
         if not continuous:
             chosen = self._sizes(sizes)
@@ -212,9 +209,7 @@ class Scene(ABC):
         return _cholesky([[2 * math.sin(math.pi * value / 6) for value in row] for row in wanted.tolist()])
 
     def _sizes(self, sizes: Sequence[int] | None) -> tuple[int, ...]:
-        if sizes is not None and not are_whole(sizes, len(self.factors)):
-            raise InputError(f"sizes must be {len(self.factors)} positive integers, one a factor")
-        chosen = tuple(factor.size for factor in self.factors) if sizes is None else tuple(int(_) for _ in sizes)
+        chosen = grid_sizes(sizes, tuple(factor.size for factor in self.factors))
         for size, factor in zip(chosen, self.factors, strict=True):
             if factor.choice and size > factor.size:
                 raise InputError(f"{factor.name} has {factor.size} values, not {size}")

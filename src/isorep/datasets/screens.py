@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, MissingFileError
+from ..errors import InputError
 from ..representation import Array
 from ..storage import read
 from ..storage.registry import column as stored_column
@@ -186,9 +186,7 @@ def load_rxrx3(folder: str | Path) -> Embeddings:
     parquet file itself. Wells without metadata are refused.
     """
     folder = Path(folder)
-    path = find_file(folder, RXRX3_FOLDER, EMBEDDINGS)
-    if path is None:
-        raise MissingFileError(f"{folder / RXRX3_FOLDER / EMBEDDINGS} does not exist: it comes from {RXRX3_ORIGIN}")
+    path = require_file(folder, RXRX3_FOLDER, EMBEDDINGS, RXRX3_ORIGIN)
     found = read(path, key="feature_", ids="well_id")
     wells = np.asarray(found.ids).astype(str)
     metadata = find_file(folder, RXRX3_FOLDER, METADATA)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
+from ..settings import check_choice
 
 INTERACTIONS = ("additive", "product", "occlusion")
 SHAPES = ("line", "ring")
@@ -210,13 +211,9 @@ def slot_generator(
     ((5, 52), False, True, 13)
     """
     sizes = _sizes(slots, dimensions)
-    for name, value, known in (
-        ("interaction", interaction, INTERACTIONS),
-        ("shape", shape, SHAPES),
-        ("activation", activation, ACTIVATIONS),
-    ):
-        if value not in known:
-            raise InputError(f"{name} is {value!r}; known are {', '.join(known)}")
+    check_choice("interaction", interaction, INTERACTIONS)
+    check_choice("shape", shape, SHAPES)
+    check_choice("activation", activation, ACTIVATIONS)
     if not 0 <= overlap < window or window < max(sizes):
         raise InputError(f"windows of {window} outputs cannot overlap in {overlap} and hold slots of {max(sizes)}")
     if shape == "ring" and slots > 1 and slots * (window - overlap) < window:

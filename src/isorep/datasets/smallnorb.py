@@ -5,8 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,9 +13,11 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
+from ..settings import check_choice
 from ..storage.registry import guarded
 from ..storage.scratch import spool
-from .images import SIZE, FactorImages, require_size, resized
+from .folder import parts_of
+from .images import SIZE, FactorImages, gathered, require_size, resized
 from .layouts import SMALLNORB, Once
 
 PARTS = {
@@ -29,83 +30,53 @@ _CODES = {0x1E3D4C55: "u1", 0x1E3D4C54: "<i4", 0x1E3D4C51: "<f4", 0x1E3D4C53: "<
 _BLOCK = 256  # rows read at once
 
 
-@dataclass(frozen=True)
-class PartFiles:
-    """The three files of one part, plain or gzipped: images, categories, and the other factors."""
-
-    dat: Path
-    cat: Path
-    info: Path
-
-
-def read_smallnorb(parts: list[PartFiles], *, camera: int = 0, size: int | None = SIZE) -> FactorImages:
+def read_smallnorb(
+    find: Callable[[str], Path], *, part: str = "both", camera: int = 0, size: int | None = SIZE
+) -> FactorImages:
     """Open the training part, the test part, or both; images of one of the two cameras.
 
-    Factors are category, instance (0 to 9; five in each part), elevation, azimuth (in steps of 20 degrees) and
-    lighting. Images are shrunk from 96 to ``size`` by bicubic resizing; None leaves them. Gzipped images are unpacked
-    when the first one is asked for.
+    Each part has three files, plain or gzipped: images, categories, and the other factors. Factors are category,
+    instance (0 to 9; five in each part), elevation, azimuth (in steps of 20 degrees) and lighting. Images are shrunk
+    from 96 to ``size`` by bicubic resizing; None leaves them. Gzipped images are unpacked when the first one is asked
+    for.
     """
     require_size(size)
-    if camera not in (0, 1):
-        raise InputError(f"camera is {camera} and must be 0 or 1")
-    labels = [_classes(part) for part in parts]
-    opened = [_images(part.dat) for part in parts]
-    for part, rows, images in zip(parts, labels, opened, strict=True):
-        if len(rows) != len(images):
-            raise InputError(f"{part.dat.name} has {len(images)} rows and {part.cat.name} has {len(rows)}")
-    classes = np.concatenate(labels)
-    bounds = np.cumsum([0, *map(len, opened)])
+    check_choice("camera", camera, (0, 1))
+    pixels, counts, labels = [], [], []
+    for each in parts_of(part):
+        dat, cat, info = (find(f"{PARTS[each]}-{kind}.mat") for kind in KINDS)
+        counts.append(guarded(dat, lambda dat=dat: _shape(dat)[0]))
+        pixels.append(Once(lambda dat=dat: guarded(dat, lambda: _spooled(dat))))
+        labels.append(_classes(cat, info))
+        if len(labels[-1]) != counts[-1]:
+            raise InputError(f"{dat.name} has {counts[-1]} rows and {cat.name} has {len(labels[-1])}")
 
     def read(rows: Array) -> Array:
-        found = np.empty((len(rows), 96, 96, 1), np.uint8)
-        owner = np.searchsorted(bounds, rows, side="right") - 1
-        for place, images in enumerate(opened):
-            chosen = np.flatnonzero(owner == place)
-            if len(chosen):
-                found[chosen, ..., 0] = images()[rows[chosen] - bounds[place], camera]
+        found = gathered(rows, counts, lambda file, inside: pixels[file]()[inside, camera, ..., None], (96, 96, 1))
         return resized(found, size)
 
     edge = 96 if size is None else size
-    return SMALLNORB.images(classes, read, sizes=SMALLNORB.sizes, image_shape=(edge, edge, 1))
+    return SMALLNORB.images(np.concatenate(labels), read, sizes=SMALLNORB.sizes, image_shape=(edge, edge, 1))
 
 
-class _Images:
-    """The images of a part, in memory or in a scratch file once they are asked for."""
-
-    def __init__(self, path: Path, shape: tuple[int, ...]) -> None:
-        self._shape = shape
-        self._made = Once(lambda: guarded(path, lambda: _spooled(path)))
-
-    def __len__(self) -> int:
-        return self._shape[0]
-
-    def __call__(self) -> Array:
-        found: Array = self._made()
-        return found.reshape(self._shape)
+def _shape(path: Path) -> tuple[int, ...]:
+    with _stream(path) as stream:
+        dtype, shape = _header(stream)
+    if dtype != np.uint8 or len(shape) != 4 or shape[1:] != (2, 96, 96) or not 1 <= shape[0] <= _ROWS:
+        raise InputError(f"{path.name} holds {shape} {dtype} where ({_ROWS}, 2, 96, 96) bytes are needed")
+    return shape
 
 
-def _images(path: Path) -> _Images:
-    def shape() -> tuple[int, ...]:
-        with _stream(path) as stream:
-            dtype, found = _header(stream)
-        if dtype != np.uint8 or len(found) != 4 or found[1:] != (2, 96, 96) or not 1 <= found[0] <= _ROWS:
-            raise InputError(f"{path.name} holds {found} {dtype} where ({_ROWS}, 2, 96, 96) bytes are needed")
-        return found
-
-    return _Images(path, guarded(path, shape))
-
-
-def _classes(part: PartFiles) -> Array:
-    category = guarded(part.cat, lambda: _table(part.cat, 1))
-    info = guarded(part.info, lambda: _table(part.info, 2))
-    if info.shape[1:] != (4,) or len(info) != len(category):
-        raise InputError(f"{part.info.name} holds {info.shape} where ({len(category)}, 4) is needed")
-    found = np.column_stack([category, info]).astype(np.int32)
+def _classes(cat: Path, info: Path) -> Array:
+    category, others = guarded(cat, lambda: _table(cat, 1)), guarded(info, lambda: _table(info, 2))
+    if others.shape[1:] != (4,) or len(others) != len(category):
+        raise InputError(f"{info.name} holds {others.shape} where ({len(category)}, 4) is needed")
+    found = np.column_stack([category, others]).astype(np.int32)
     if (found[:, 3] % 2).any():
-        raise InputError(f"{part.info.name} holds odd azimuths, which the data set does not have")
+        raise InputError(f"{info.name} holds odd azimuths, which the data set does not have")
     found[:, 3] //= 2
     if found.min() < 0 or (found >= SMALLNORB.sizes).any():
-        raise InputError(f"{part.info.name} or {part.cat.name} holds classes outside of {SMALLNORB.sizes}")
+        raise InputError(f"{info.name} or {cat.name} holds classes outside of {SMALLNORB.sizes}")
     return found
 
 
@@ -130,7 +101,7 @@ def _spooled(path: Path) -> Array:
             if stream.read(1):
                 raise InputError(f"{path.name} holds more than its header declares")
 
-        return spool(blocks(), path.stat().st_size, expected_bytes=shape[0] * width)
+        return spool(blocks(), path.stat().st_size, expected_bytes=shape[0] * width).reshape(shape)
 
 
 def _stream(path: Path) -> IO[bytes]:

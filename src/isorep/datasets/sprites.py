@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from scipy.special import erf
 
-from ..errors import InputError
+from ..errors import InputError, import_extra
 from ..representation import Array
-from .folder import is_whole
+from ..settings import check_choice, check_counts
 from .scenes import Factor, Scene, hue_arc, ramp, turn
 
 SHAPES = ("square", "ellipse", "heart")
@@ -76,13 +76,9 @@ class Sprites(Scene):
     name: str = field(default="sprites", init=False)
 
     def __post_init__(self) -> None:
-        if not is_whole(self.size, 4, 512) or not is_whole(self.count, 1, 16):
-            raise InputError(f"size is {self.size} and count {self.count}: 4 to 512 and 1 to 16 are drawn")
-        if self.composition not in COMPOSITIONS or self.colour not in COLOURS:
-            raise InputError(
-                f"composition is {self.composition!r} and colour {self.colour!r}: there are {', '.join(COMPOSITIONS)}, "
-                f"and {', '.join(COLOURS)}"
-            )
+        check_counts(size=(self.size, 4, 512), count=(self.count, 1, 16))
+        check_choice("composition", self.composition, COMPOSITIONS)
+        check_choice("colour", self.colour, COLOURS)
 
     @property
     def channels(self) -> int:  # type: ignore[override]
@@ -206,8 +202,9 @@ class Squares(Scene):
     channels: int = field(default=1, init=False)
 
     def __post_init__(self) -> None:
-        if not is_whole(self.size, 4, 512) or not 0.001 <= self.softness <= 1:
-            raise InputError(f"size is {self.size} and softness {self.softness}: 4 to 512 and 0.001 to 1 are drawn")
+        check_counts(size=(self.size, 4, 512))
+        if not 0.001 <= self.softness <= 1:
+            raise InputError(f"softness is {self.softness} and must be a number from 0.001 to 1")
 
     @property
     def factors(self) -> tuple[Factor, ...]:  # type: ignore[override]
@@ -257,10 +254,9 @@ def render_squares(
     """
     if not (softness > 0 and reach > 0):
         raise InputError(f"softness is {softness!r} and reach {reach!r}: both must be positive")
-    if not isinstance(pixels, int | np.integer) or pixels < 2:
-        raise InputError(f"pixels is {pixels!r} and must be a whole number of at least 2")
+    check_counts(pixels=(pixels, 2))
     tensors = hasattr(position, "detach") or hasattr(radius, "detach")
-    library: Any = _torch() if tensors else np
+    library: Any = import_extra("torch", "torch", "squares of tensors") if tensors else np
     place, size = (library.as_tensor(v) if tensors else np.asarray(v, float) for v in (position, radius))
     if place.ndim not in (1, 2) or (place.ndim == 2 and place.shape[1] != 2) or size.shape != place.shape[:1]:
         raise InputError(f"positions of shape {tuple(place.shape)} and radii of shape {tuple(size.shape)} do not pair")
@@ -315,9 +311,3 @@ def square_metric(radius: Any, *, softness: float, corners: bool = True) -> tupl
     q = np.exp(-((r / softness) ** 2))
     norm = 2 * r * erf(r / softness) - 2 * softness / math.sqrt(math.pi) * (1 - q)
     return 2 * density * (1 - q) * norm, 4 * density * (1 + q) * norm + 2 * erf(r / softness) ** 2
-
-
-def _torch() -> Any:
-    import torch
-
-    return torch

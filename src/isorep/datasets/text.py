@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError, MissingFileError
-from .folder import is_whole
+from ..settings import check_counts
 
 TEXT_SUFFIXES = (".txt", ".md", ".rst", ".py")
 """The files of a folder that are taken as text; of Python files the prose."""
@@ -59,7 +59,6 @@ def standard_library_text(limit: int | None = None) -> list[Document]:
     >>> first.name, len(first.text)
     ('pydoc_data/topics.py', 2000)
     """
-    _check_limit(limit)
     root = Path(sysconfig.get_paths()["stdlib"])
     found = {path.relative_to(root).as_posix(): path for path in _python_files(root)}
     if not found:
@@ -78,7 +77,6 @@ def text_documents(path: str | Path, limit: int | None = None) -> list[Document]
     limit : int, optional
         At most so many characters altogether; the last document is cut there.
     """
-    _check_limit(limit)
     place = Path(path).expanduser()
     if place.is_file():
         return _limited([Document(place.name, _read(place))], limit)
@@ -166,6 +164,8 @@ def _read_raw(path: Path) -> str:
 
 def _limited(documents: Iterable[Document], limit: int | None) -> list[Document]:
     """Documents that hold text, up to so many characters; no file is read after the last that is needed."""
+    if limit is not None:
+        check_counts(limit=(limit, 1))
     found: list[Document] = []
     left = limit
     for document in documents:
@@ -176,8 +176,3 @@ def _limited(documents: Iterable[Document], limit: int | None) -> list[Document]
         if left == 0:
             break
     return found
-
-
-def _check_limit(limit: int | None) -> None:
-    if limit is not None and not is_whole(limit, 1):
-        raise InputError(f"limit is {limit!r}: it must be a positive number of characters")

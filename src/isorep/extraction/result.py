@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import platform
-from dataclasses import asdict, dataclass, field
+import sys
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .._version import __version__
 from ..errors import InputError
 from ..representation import Array, Representation
 from ..results import Written, aligned
@@ -18,7 +17,6 @@ from ..storage import column, read
 from .write import GROUP, beside
 
 SCHEMA = "isorep.extract/1"
-_PACKAGES = ("numpy", "torch", "transformers")
 
 
 @dataclass(frozen=True)
@@ -68,6 +66,9 @@ class Extraction(Written):
     seconds : float
     """
 
+    schema: ClassVar[str] = SCHEMA
+    page_by: ClassVar[str] = "extraction.page:page"
+    unwritten: ClassVar[frozenset[str]] = frozenset({"scratch"})
     layers: dict[str, ExtractedLayer]
     data: ExtractedData
     model: str
@@ -106,27 +107,10 @@ class Extraction(Written):
         return aligned(rows, left=(0, 1))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the rows, as plain data with a versioned schema."""
-        return {
-            "schema": SCHEMA,
-            "isorep": __version__,
-            "versions": _versions(),
-            "model": self.model,
-            "data": asdict(self.data),
-            "layers": [{**asdict(layer), "output": list(layer.output)} for layer in self.layers.values()],
-            "grouped": self.grouped,
-            "resumed": self.resumed,
-            "settings": self.settings,
-            "seconds": self.seconds,
-            "caveats": list(self.caveats),
-        }
+        """Everything but the rows, as plain data with a versioned schema; layers are a list, in their order."""
+        told = super().to_dict()
+        loaded = {name: version(name) for name in ("torch", "transformers") if name in sys.modules}
+        return told | {"layers": list(told["layers"].values()), "versions": told["versions"] | loaded}
 
     def __str__(self) -> str:
         return "\n".join([self.table(), *(f"note: {caveat}" for caveat in self.caveats)])
-
-
-def _versions() -> dict[str, str]:
-    import sys
-
-    found = {name: version(name) for name in _PACKAGES if name in sys.modules}
-    return {"isorep": __version__, "python": platform.python_version(), **found}

@@ -41,7 +41,6 @@ ASSEMBLERS = {
     "isorep.stability/1": "ica.page:assemble_stability",
     "isorep.similarity/1": "similarity.page:assemble",
     "isorep.layers/1": "similarity.page:assemble_layers",
-    "isorep.extract/1": "extraction.page:assemble",
     "isorep.decoder/1": "decoder.page:assemble",
     "isorep.decoder_pair/1": "decoder.pair_page:assemble",
     "isorep.decoder_layers/1": "decoder.layers_page:assemble",
