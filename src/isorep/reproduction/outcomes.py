@@ -25,7 +25,7 @@ from scipy.stats import t as student
 from ..alignment import Identity, Linear, Rigid, SignedPermutation
 from ..alignment.base import Aligner
 from ..representation import Array
-from ..resampling import Value
+from ..resampling import Interval, Value
 from .experiment import Claim, Line, Row, Table
 
 FORMS = ("2L+L2", "L+L2")
@@ -391,3 +391,27 @@ def cloud(points: Iterable[Sequence[float]], name: str, series: int, labels: Seq
     """Dots without a line."""
     at = tuple((float(x), float(y)) for x, y in points)
     return Line(name, at, ("",) * len(at) if labels is None else tuple(labels), series, dotted=True)
+
+
+def mean_value(values: Iterable[float | None]) -> Value:
+    """Mean and standard error of independent numbers, of those that are known and finite."""
+    known = [float(value) for value in values if value is not None and math.isfinite(value)]
+    if not known:
+        return Value(None)
+    error = float(np.std(known, ddof=1)) / math.sqrt(len(known)) if len(known) > 1 else None
+    return Value(float(np.mean(known)), error)
+
+
+def smallest(values: Mapping[str, Value], form: str = ".2f") -> tuple[str, Value]:
+    """The smallest of some numbers in words and as a value, with an interval for the smallest of all.
+
+    That is what a claim about every one of them is judged by. An unknown number leaves the interval open.
+    """
+    name = min(values, key=lambda key: math.inf if (mean := values[key].mean) is None else mean)
+    ends = [each.ends for each in values.values()]
+    low = min(-math.inf if each is None else each for each, _ in ends)
+    high = min(math.inf if each is None else each for _, each in ends)
+    words = f"least for {name}"
+    if math.isfinite(low) and low < high:
+        words += f", interval {format(Value(low), form)} to {format(Value(high), form)}"
+    return words, Value(values[name].mean, interval=Interval(low, high))

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..resampling import Interval, Value
 from .experiment import Chart, Claim, Mark, Outcome, Row, Summary, Table
-from .outcomes import Setting, claim, concluded, line, table
+from .outcomes import Setting, claim, concluded, line, smallest, table
 from .pretrained import KINDS, PUBLISHED, RUNGS, Preset
 
 WHEN = ("trained", "untrained")
@@ -363,18 +363,13 @@ def claims_of(every: list[Case]) -> tuple[Claim, ...]:
         about = {each.title: _range(each.margins) for each in every if each.rule is rule and rule.stated}
         if not about:
             continue
-        least = min(about, key=lambda title: math.inf if (mean := about[title].mean) is None else mean)
-        spans = [each.interval for each in about.values() if each.interval]
-        words, interval = f"{rule.formula}, in diameters, least for {least}", Interval(-math.inf, math.inf)
-        if len(spans) == len(about):  # otherwise nothing is decided
-            interval = Interval(min(each.low for each in spans), min(each.high for each in spans))
-            words += f", 95 % intervals from {Value(interval.low):.3f} to {Value(interval.high):.3f}"
+        words, value = smallest(about, ".3f")
         rows = sorted({min(rule.published), max(rule.published)})
         made.append(
             claim(
                 rule.text,
-                f"{words}:",
-                Value(about[least].mean, interval=interval),
+                f"{rule.formula}, in diameters, {words}:",
+                value,
                 least=0.0,
                 published=f"{' to '.join(f'{each:.3f}' for each in rows)} in Table 1, in sample",
                 form=".3f",
@@ -422,7 +417,6 @@ def _mean(values: Sequence[Value]) -> Value:
 
 
 def _range(values: Sequence[Value]) -> Value:
-    """The mean, from the lowest end to the highest."""
-    spans = [each.interval for each in values if each.interval]
-    whole = Interval(min(each.low for each in spans), max(each.high for each in spans)) if spans else None
-    return replace(_mean(values), interval=whole if len(spans) == len(values) else None)
+    """The mean, from the lowest end to the highest; without intervals nothing is decided."""
+    spans = [each.interval or Interval(-math.inf, math.inf) for each in values]
+    return replace(_mean(values), interval=Interval(min(each.low for each in spans), max(each.high for each in spans)))
