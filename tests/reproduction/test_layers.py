@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 from isorep import InputError  # noqa: E402
 from isorep.datasets import Document  # noqa: E402
 from isorep.models import GPT, BytePairs  # noqa: E402
+from isorep.models.corpus import parsed, split, windows_of  # noqa: E402
 from isorep.models.gpt import state_jacobians  # noqa: E402
 from isorep.reproduction import (  # noqa: E402
     Run,
@@ -29,7 +30,7 @@ from isorep.reproduction.layers import (  # noqa: E402
     plan,
 )
 from isorep.reproduction.layers_charts import Reading, mean_correlation  # noqa: E402
-from isorep.reproduction.layers_networks import SCALES, Preset, corpus_of, parsed, split, windows_of  # noqa: E402  # noqa: E402
+from isorep.reproduction.layers_networks import SCALES, Preset, corpus_of  # noqa: E402
 from isorep.reproduction.layers_summary import findings, verdict  # noqa: E402
 
 TINY = Preset(

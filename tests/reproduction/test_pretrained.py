@@ -13,28 +13,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from isorep import InputError  # noqa: E402
-from isorep.reproduction import Run, pretrained_training, reproduce, runner  # noqa: E402  # noqa: E402
-from isorep.reproduction import pretrained as units  # noqa: E402
-from isorep.reproduction.pretrained import (  # noqa: E402
-    EXPERIMENT,
-    RUNGS,
-    plan,
-)
-from isorep.reproduction.pretrained_charts import (  # noqa: E402
-    Measured,
-    Reading,
-    Span,
-    charts,
-)
-from isorep.reproduction.pretrained_claims import CLAIMS, FAILS, HOLDS, UNDECIDED, combined, judgements  # noqa: E402
-from isorep.reproduction.pretrained_named import named_pairs  # noqa: E402
-from isorep.reproduction.pretrained_settings import (  # noqa: E402
-    PUBLISHED,
-    SCALES,
-    Preset,
-)
-from isorep.reproduction.pretrained_summary import findings, verdict  # noqa: E402
-from isorep.reproduction.pretrained_training import task_of  # noqa: E402
+from isorep.models.pair_files import named_pairs  # noqa: E402
+from isorep.reproduction import Run, pretrained, reproduce, runner  # noqa: E402
+from isorep.reproduction.pretrained import EXPERIMENT, PUBLISHED, RUNGS, SCALES, Preset, plan, task_of  # noqa: E402
+from isorep.reproduction.pretrained_summary import LEVEL, RULES, summarise, summed  # noqa: E402
+from isorep.resampling import Interval, Value  # noqa: E402
 
 CHANGES = {
     "images": "rooms", "scene": 8, "train_images": 80, "rows": 120, "context": 8, "vocabulary": 270, "documents": 6,
@@ -81,9 +64,9 @@ def tiny(monkeypatch, folder, text, **more):
 
 def test_a_smoke_run_goes_from_the_command_to_tables_figures_and_page(smoke):
     folder, out, found = smoke
-    for words in ("Table 1: errors in diameters", "GPT (penultimate)", "0.219", "verdict: Of 6 published findings"):
+    for words in ("Table 1: errors in diameters", "GPT (penultimate)", "0.219", "verdict: The published effect "):
         assert words in out
-    for words in ("before training, held out", "rule: the linear error is at most two thirds", "untrained networks"):
+    for words in ("before training, held out", "its error is at most two thirds", "in Table 1, in sample"):
         assert words in out
     html = (folder / "page.html").read_text()
     for name in ("errors", "ladder-trained", "ladder-untrained"):
@@ -118,7 +101,7 @@ def test_the_outcomes_of_a_smoke_run_are_consistent(smoke):
 def test_an_interrupted_run_goes_on_and_trains_nothing_twice(monkeypatch, tmp_path, text):
     kinds = {"kinds": ("gpt", "ae")}
     monkeypatch.setattr(
-        units, "measure", lambda a, b, *rest: measured(0.4, 0.3, 0.1 + float(np.abs(a - b).mean()), 0.3)
+        pretrained, "measure", lambda a, b, *rest: measured(0.4, 0.3, 0.1 + float(np.abs(a - b).mean()), 0.3)
     )
     whole = tiny(monkeypatch, tmp_path / "whole", text, **kinds)
     from isorep import models
@@ -146,7 +129,7 @@ def test_an_interrupted_run_goes_on_and_trains_nothing_twice(monkeypatch, tmp_pa
     rows.write_bytes((tmp_path / "again" / "representations" / "gpt.safetensors").read_bytes())
     run = Run(replace(SCALES["smoke"], **{**CHANGES, "text": str(text), **kinds}), None, 0, folder=tmp_path / "again")
     with pytest.raises(InputError, match="rows of other trainings"):
-        pretrained_training.rows_of("ae", run)
+        pretrained.rows_of("ae", run)
 
 
 def test_rows_are_of_texts_that_were_trained_on_unless_unseen_ones_are_wanted(text):
@@ -216,7 +199,8 @@ def test_ready_representations_are_compared_beside_the_row_that_they_name(monkey
     row = found.summary.tables[0].rows[0]
     assert (row.name, row.published[:2]) == ("turned", (0.197, 0.109))
     assert row.values[1] < 0.01 < row.values[0]
-    assert "rigid at least half of linear" in found.summary.verdict.split("throughout")[1].split(")")[0]
+    assert found.summary.claims[0].text.startswith("a rigid map explains")
+    assert found.summary.reached is True
     np.save(ready / "b.npy", np.load(ready / "a.npy"))
     assert list(tiny(monkeypatch, ready / "run", text, pairs=pairs).outcomes) != list(found.outcomes), "another file"
 
@@ -251,7 +235,7 @@ def test_model_folders_and_code_are_extracted_and_have_an_untrained_control(monk
     )
     assert same < 1e-6 < before, "the same weights, and two others"
     assert [row.name for row in found.summary.tables[0].rows] == ["gpt, hidden_1", "gpt, hidden_2", "code, output"]
-    assert "Caveats: gpt, hidden_1:" in " ".join(found.summary.findings)
+    assert folders["layers"][0]["trained"]["caveats"], "what a comparison warns of stays in the outcome"
 
 
 @pytest.mark.parametrize(
@@ -285,7 +269,7 @@ def test_model_folders_and_code_are_extracted_and_have_an_untrained_control(monk
 )
 def test_whatever_is_wrong_with_a_file_of_pairs_is_one_sentence(ready, table, words):
     with pytest.raises(InputError, match=words) as caught:
-        named_pairs(written(ready, table))
+        named_pairs(written(ready, table), list(PUBLISHED))
     assert "\n" not in str(caught.value)
 
 
@@ -297,13 +281,13 @@ def test_the_file_of_pairs_in_the_guide_can_be_read(ready):
     for seed in (1, 2):
         (ready / "models" / f"pythia-160m-seed{seed}").mkdir(parents=True)
         (ready / "models" / f"pythia-160m-seed{seed}" / "config.json").touch()
-    pythia, code, stored = named_pairs(file)
+    pythia, code, stored = named_pairs(file, list(PUBLISHED))
     assert (pythia.layers, pythia.target_layers, pythia.pool, pythia.models) == ((-2, -1), (-2, -1), "token", True)
     assert (code.source, code.layers, code.published) == ("nets:build", ("encoder",), "")
     assert (stored.models, stored.group) == (False, "plates.npy"), "a column of that name, as there is no such file"
     (ready / "plates.npy").touch()
-    assert named_pairs(file)[2].group == str(ready / "plates.npy")
-    assert named_pairs(file)[2].digest != stored.digest
+    assert named_pairs(file, list(PUBLISHED))[2].group == str(ready / "plates.npy")
+    assert named_pairs(file, list(PUBLISHED))[2].digest != stored.digest
 
 
 def test_a_pair_that_cannot_be_compared_is_named(monkeypatch, ready, text):
@@ -317,7 +301,7 @@ def test_a_pair_that_cannot_be_compared_is_named(monkeypatch, ready, text):
     assert [unit.key.split("-")[0] for unit in both.units] == ["named", *["train", "pair"] * 4]
 
 
-# Rules and verdicts --------------------------------------------------------------------------------------------------
+# Claims ---------------------------------------------------------------------------------------------------------------
 
 
 def way(permutation, rigid, linear, ica, reach=0.002):
@@ -327,15 +311,15 @@ def way(permutation, rigid, linear, ica, reach=0.002):
             rung: {
                 "in_sample": error,
                 "held_out": error,
-                "interval": [error - reach, error + reach],
-                "excess": [error - linear - reach, error - linear + reach] if rung != "linear" else [0.0, 0.0],
-                "below_null": True,
+                "interval": [error - reach, error + reach] if reach else None,
+                "excess": [error - linear - reach, error - linear + reach] if reach else None,
             }
             for rung, error in errors.items()
         },
         "baseline": 0.4,
-        "efficiency": (permutation - ica) / (permutation - rigid),
+        "efficiency": (permutation - ica) / (permutation - rigid) if permutation != rigid else None,
         "efficiency_in_sample": 0.5,
+        "verdict": "linear",
     }
 
 
@@ -344,80 +328,102 @@ def measured(*errors, **more):
 
 
 def constructed(rows, control=None, **more):
-    """A reading of three pairs a subject with the same errors."""
+    """Three pairs a subject with the same errors."""
     outcomes = {}
     for subject, errors in rows.items():
         for pair in ((0, 1), (0, 2), (1, 2)):
-            entry = {"trained": measured(*errors, **more)} | ({"untrained": measured(*control)} if control else {})
-            outcomes[f"{subject}-{pair}"] = {"kind": subject, "pair": list(pair), "subjects": {subject: entry}}
-    return Reading(SCALES["smoke"], outcomes)
+            found = {"trained": measured(*errors, **more)} | ({"untrained": measured(*control)} if control else {})
+            outcomes[f"{subject}-{pair}"] = {"kind": subject, "pair": list(pair), "subjects": {subject: found}}
+    return outcomes
+
+
+def summary(rows, **more):
+    return summarise(SCALES["smoke"], constructed(rows, **more))
 
 
 def errors_of(name):
-    row = PUBLISHED[name]
-    return row.permutation, row.rigid, row.linear, row.ica
+    return PUBLISHED[name][1][:4]
 
 
 def test_the_published_table_keeps_every_stated_rule():
-    for claim in CLAIMS:
-        kept = {row.name: claim.published(row) >= 0 for row in PUBLISHED.values() if claim.concerns(row.kind)}
-        assert all(kept.values()) if claim.stated else not any(kept.values()), claim.key
+    for rule in RULES:
+        assert all(each >= 0 for each in rule.published) if rule.stated else max(rule.published) < 0, rule.short
     rows = {"gpt": errors_of("Pythia-160M"), "mae": errors_of("MAE"), "cnn": errors_of("ResNet-18")}
-    reading = constructed(rows, reach=0.0005)
-    sentence, reached = verdict(reading)
-    assert reached is True
-    assert "6 are seen throughout" in sentence
-    said = " ".join(findings(reading))
-    assert "The published numbers themselves break the rule." in said
-    assert "Pythia-160M 78%, MAE 55%, CheXpert 67%, ResNet-18 85%" in said
+    found = summary(rows, reach=0.0005)
+    assert found.reached is True
+    assert [each.holds for each in found.claims] == [True] * 6
+    assert found.verdict.endswith("6 of 6 claims hold.")
+    assert LEVEL.published == [pytest.approx(0.042)]
 
 
-def test_figures_show_intervals_the_published_numbers_and_the_efficiency():
-    errors, trained, efficiency = charts(constructed({"gpt": errors_of("Pythia-160M"), "ae": (0.3, 0.2, 0.1, 0.35)}))
+@pytest.mark.parametrize(
+    ("place", "holds", "breaks", "undecided"),
+    [
+        (0, {"gpt": (0.3, 0.2, 0.1, 0.25)}, {"gpt": (0.3, 0.29, 0.28, 0.35)}, {"gpt": (0.3, 0.25, 0.2, 0.25)}),
+        (0, {"ae": (0.3, 0.1, 0.05, 0.2)}, {"ae": (0.2, 0.19, 0.05, 0.1)}, {"ae": (0.3, 0.2, 0.1, 0.2)}),
+        (
+            2,
+            {"gpt": (0.3, 0.2, 0.1, 0.2), "mae": (0.3, 0.05, 0.1, 0.2)},
+            {"gpt": (0.3, 0.2, 0.1, 0.2), "mae": (0.3, 0.2, 0.1, 0.2)},
+            {"gpt": (0.3, 0.2, 0.1, 0.2), "mae": (0.3, 0.12, 0.1, 0.2)},
+        ),
+        (1, {"cnn": (0.3, 0.2, 0.1, 0.25)}, {"cnn": (0.3, 0.2, 0.1, 0.35)}, {"cnn": (0.3, 0.2, 0.1, 0.3)}),
+        (2, {"cnn": (0.3, 0.2, 0.1, 0.25)}, {"cnn": (0.3, 0.2, 0.1, 0.15)}, {"cnn": (0.3, 0.2, 0.1, 0.2)}),
+        (3, {"cnn": (0.3, 0.2, 0.1, 0.25)}, {"cnn": (0.3, 0.2, 0.1, 0.29)}, {"cnn": (0.3, 0.2, 0.1, 0.28)}),
+    ],
+)
+def test_a_claim_holds_or_not_by_the_intervals_of_all_pairs(place, holds, breaks, undecided):
+    assert summary(holds).claims[place].holds is True
+    assert summary(breaks).claims[place].holds is False
+    assert summary(undecided).claims[place].holds is None
+    assert summary(holds, reach=0).claims[place].holds is None, "without intervals nothing is decided"
+
+
+def test_one_network_that_breaks_a_rule_is_enough_and_is_named():
+    both = summary({"cnn": (0.3, 0.2, 0.1, 0.25), "ae": (0.3, 0.1, 0.05, 0.4)})
+    below = both.claims[1]
+    assert (below.holds, "least for Autoencoder" in below.measure) == (False, True)
+    mixed = constructed({"ae": (0.3, 0.1, 0.05, 0.4)})
+    mixed["ae-(0, 1)"]["subjects"]["ae"]["trained"] = measured(0.3, 0.1, 0.05, 0.2)
+    assert summarise(SCALES["smoke"], mixed).claims[1].holds is None, "pairs of one network disagree"
+
+
+def test_runs_without_a_part_have_no_claim_on_it():
+    assert summary({"ae": (0.3, 0.2, 0.1, 0.25)}).claims[0].text.startswith("a rigid map explains")
+    nothing = summarise(SCALES["smoke"], {})
+    assert (nothing.verdict, nothing.reached, nothing.tables) == ("Nothing was measured.", None, ())
+    constant = constructed({"ae": (0.3, 0.2, 0.1, 0.25)})
+    for outcome in constant.values():
+        for each in outcome["subjects"]["ae"]["trained"]["ways"]:
+            each["baseline"] = None
+            for rung in each["rungs"].values():
+                rung |= dict.fromkeys(rung)
+    found = summarise(SCALES["smoke"], constant)
+    assert {each.holds for each in found.claims} == {None}
+    assert "unknown" in found.claims[0].measure
+
+
+def test_tables_and_figures_show_intervals_the_published_numbers_and_the_efficiency():
+    rows = {"gpt": errors_of("Pythia-160M"), "ae": (0.3, 0.2, 0.1, 0.35)}
+    found = summary(rows, control=(0.3, 0.2, 0.1, 0.28))
+    errors, trained, untrained, efficiency = found.charts
     assert [(mark.name, mark.bound) for mark in errors.marks[:2]] == [
         ("GPT: permutation", 0.219),
         ("GPT: rigid", 0.150),
     ]
     assert all(mark.low < mark.value < mark.high for mark in errors.marks)
     assert [line.name for line in trained.lines] == ["GPT (penultimate)", "Autoencoder"]
+    assert untrained.lines[0].points[2][1] == pytest.approx(0.5), "rigid, of what the mean alone leaves"
     held_out = next(line for line in efficiency.lines if line.name == "held out")
     assert held_out.points[1] == (1.0, pytest.approx(-0.5)), "worse than a permutation"
     assert [line.points for line in efficiency.lines if line.name.startswith("published")] == [((0.0, 0.25),)]
-
-
-def test_negatives_are_said_as_negatives():
-    reading = constructed(
-        {"gpt": (0.3, 0.29, 0.28, 0.35), "mae": (0.2, 0.19, 0.05, 0.1)}, control=(0.3, 0.2, 0.1, 0.28)
-    )
-    found = {(each.claim.key, each.key): each.status for each in judgements(reading)}
-    assert found["linear", "gpt"] == found["rigid", "mae"] == found["ica-below", "gpt"] == FAILS
-    assert found["ica-above", "mae"] == FAILS
-    assert found["ica-below", "mae"] == found["level", "mae-gpt"] == HOLDS
-    sentence, reached = verdict(reading)
-    assert reached is None
-    assert "seen nowhere (GPT linear; rigid at least half of linear)" in sentence
-    said = " ".join(findings(reading))
-    assert "ICA is worse than a permutation for GPT (penultimate):" in said
-    assert "kept by untrained ones" in said
-    assert "broken (−0.080" in said
-    nothing, undecided = verdict(Reading(SCALES["smoke"], {}))
-    assert (nothing, undecided) == ("No pair was compared.", None)
-
-
-def test_margins_near_zero_and_pairs_without_intervals_decide_nothing():
-    near = constructed({"gpt": (0.3, 0.25, 0.2, 0.25)})
-    found = {each.claim.key: each for each in judgements(near)}
-    assert found["linear"].status == UNDECIDED, "the linear error is two thirds exactly"
-    assert found["linear"].span.value == pytest.approx(0)
-    bare = constructed({"ae": (0.3, 0.1, 0.05, 0.2)})
-    for pair in bare.subjects[0].trained.values():
-        for each in pair.found["ways"][0]["rungs"].values():
-            each["excess"] = None
-    assert {each.status for each in judgements(bare)} == {UNDECIDED}
+    rules = {row.name: row.values for row in found.tables[2].rows}
+    assert rules["ICA below permutation: Autoencoder"][2:] == pytest.approx((-0.05, -0.054, -0.046, 0.02))
+    assert rules["rigid within 0.01 of linear: Autoencoder"][2] == pytest.approx(-0.09)
 
 
 def test_the_interval_of_a_margin_adds_up_the_ends_of_its_parts():
-    found = combined([(2.0, Span(1.0, 0.5, 2.0)), (-1.0, Span(1.0, 0.0, 3.0))], 0.25)
-    assert (found.value, found.low, found.high) == (1.25, -1.75, 4.25)
-    assert combined([(1.0, Span(1.0))]).low is None
-    assert Measured(measured(0.3, 0.2, 0.1, 0.25)).share("rigid") == pytest.approx(0.5)
+    parts = [(2.0, Value(1.0, interval=Interval(0.5, 2.0))), (-1.0, Value(1.0, interval=Interval(0.0, 3.0)))]
+    assert summed(parts, 0.25) == Value(1.25, interval=Interval(-1.75, 4.25))
+    assert summed([(1.0, Value(1.0))]).interval is None
+    assert summed([(1.0, Value(None)), (0.0, Value(1.0))]).mean is None

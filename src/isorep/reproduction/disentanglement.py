@@ -1,12 +1,8 @@
 """Disentanglement (section 4.3 of the paper): a plain autoencoder plus ICA against models made for the purpose.
 
-Rendered rooms, sprites and squares at the scale of a laptop; the published data sets, where the files are, in full.
-
-What is measured of latents: scores of every way to unmix them, and the decoder's conditioning beside.
-
-InfoMEC of latents against classes, with what it costs kept in mind.
-
-The units of work: one training of one model with one setting, and the controls of a replicate.
+Rendered rooms, sprites and squares at the scale of a laptop; the published data sets, where the files are, in full. A
+unit is one training of one model with one setting, or the controls of a replicate; scores of every way to unmix latents
+are measured, with the decoder's conditioning beside.
 """
 
 from __future__ import annotations
@@ -20,36 +16,333 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from ..datasets.catalogue import find_entry
+from ..datasets.factor_splits import RENDERED, FactorSplit, available, factor_split
 from ..datasets.folder import VARIABLE, find_file
 from ..decoder import jacobian
 from ..disentangling import Unmixing, decoder_response, traversal, unmix
 from ..disentangling.traversals import encoded, lost
 from ..disentangling.unmixing import decoder_constants
+from ..errors import InputError
 from ..representation import Array
 from ..rows import blocks
-from ..structure.columns import Columns, as_columns, paired
+from ..structure.columns import as_columns, paired
 from ..structure.infomec import active_latents, measure_infomec, shares
 from ..structure.mutual_information import information
-from .disentanglement_settings import PAPER, PUBLISHED_STEPS, RENDERED, SCALES, Material, Preset, available, material
 from .experiment import Experiment, Outcome, Plan, Run, Unit
 
+PAPER = (
+    "Nelson, Fumero, Karaletsos and Locatello, Statistical and structural identifiability in representation learning, "
+    "ICLR 2026, section 4.3, Table 2; protocol of Hsu, Dorrell, Whittington, Wu and Finn, Disentanglement via latent "
+    "quantization, NeurIPS 2023"
+)
+DATA = {
+    "shapes3d": "Shapes3D",
+    "mpi3d_real_complex": "MPI3D",
+    "falcor3d": "Falcor3D",
+    "isaac3d": "Isaac3D",
+}
+"""The data sets of the table, by the names that loaders know them by."""
+
+MODELS = ("ae", "beta_vae", "beta_tcvae", "bioae", "vqvae", "vqvae_decay", "qlae")
+PUBLISHED_STEPS = 200_000
 ICA_KINDS = ("published", "scaled", "whitened", "pruned")
 _FEW = 3  # components beyond which there are enough planes to rank
 _ROWS_FITTED = 20_000  # latents that ICA is fitted to at most
+_PIXEL_ROWS = 5000  # images that principal components of pixels are fitted to at most
+_MOST_DECAY = 1.0
+_TOLERANCE = 1e-4  # of the regressions that explicitness is taken from
+_RANK = 1e-9
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The sizes of one scale.
+
+    Attributes
+    ----------
+    scenes : tuple of str
+        ``rooms``, ``sprites`` and ``squares`` are rendered; the others are read from their files.
+    models : tuple of str
+        Models of the benchmark, or ``all``.
+    weight_decays : tuple of float
+        Of the autoencoder. What counts is learning rate x weight decay x steps, so that small scales take larger ones.
+    betas : tuple of float
+        Of the variational models; empty for the published ones.
+    replicates : int
+        New images (where they are rendered) and new weights.
+    images, held_out, scored : int
+        Images to train on (None for all, which are 100,000 of rendered ones), images that are never trained on, and
+        images that are scored of each.
+    size : int
+        Side of rendered images.
+    network : str
+        ``dense``, ``light`` or ``published``.
+    steps, batch : int
+        Of the training.
+    falls_after : float or None
+        The share of the steps after which the learning rate falls; None as published.
+    scored_at : tuple of int
+        Steps after which models are scored; the last is always among them.
+    jacobians : int
+        Latents at which the decoder is differentiated.
+    tolerance : float
+        A setting reconstructs well if it loses at most this many times as much as the model's best one.
+    device : str
+        Where networks are trained.
+    """
+
+    scenes: tuple[str, ...]
+    models: tuple[str, ...]
+    weight_decays: tuple[float, ...]
+    betas: tuple[float, ...]
+    replicates: int
+    images: int | None
+    held_out: int
+    scored: int
+    size: int
+    network: str
+    steps: int
+    batch: int
+    falls_after: float | None
+    scored_at: tuple[int, ...]
+    jacobians: int = 48
+    tolerance: float = 1.5
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        for given, known, noun in (
+            (self.scenes, (*RENDERED, *DATA), "scene"),
+            (self.models, (*MODELS, "all"), "model"),
+        ):
+            for name in given:
+                if name not in known:
+                    raise InputError(f"there is no {noun} {name!r}; there are {', '.join(known)}")
+        if "ae" not in self.all_models:
+            raise InputError("models must have ae among them: it is what the others are set beside")
+        counts = {"replicates": self.replicates, "steps": self.steps, "batch": self.batch}
+        counts |= {"held_out": self.held_out, "scored": self.scored, "jacobians": self.jacobians}
+        for name, value in counts.items():
+            if value < 1:
+                raise InputError(f"{name} is {value}: it must be at least 1")
+        if not self.scenes or not self.weight_decays or min((*self.weight_decays, *self.betas)) < 0:
+            raise InputError("there must be scenes and weight decays, and none of these or of betas below 0")
+
+    @property
+    def all_models(self) -> tuple[str, ...]:
+        """The models, spelt out."""
+        return MODELS if "all" in self.models else self.models
+
+    @property
+    def all_scored_at(self) -> tuple[int, ...]:
+        """The steps after which models are scored."""
+        return tuple(sorted({step for step in self.scored_at if 0 <= step < self.steps} | {self.steps}))
+
+
+SCALES = {
+    "smoke": Preset(
+        scenes=("rooms",),
+        models=("ae", "beta_vae"),
+        weight_decays=(0.1, 0.5),
+        betas=(0.3,),
+        replicates=2,
+        images=2000,
+        held_out=500,
+        scored=500,
+        size=16,
+        network="dense",
+        steps=300,
+        batch=32,
+        falls_after=2 / 3,
+        scored_at=(),
+        jacobians=16,
+    ),
+    "laptop": Preset(
+        scenes=RENDERED,
+        models=("ae", "beta_vae"),
+        weight_decays=(0.03, 0.1, 0.3, 1.0),
+        betas=(0.1, 0.5),
+        replicates=3,
+        images=6000,
+        held_out=1500,
+        scored=1500,
+        size=32,
+        network="dense",
+        steps=1200,
+        batch=32,
+        falls_after=2 / 3,
+        scored_at=(600,),
+    ),
+    "paper": Preset(
+        scenes=(*DATA, "rooms"),
+        models=("all",),
+        weight_decays=(1e-4, 1e-3, 1e-2, 1e-1),
+        betas=(),
+        replicates=3,
+        images=None,
+        held_out=10_000,
+        scored=10_000,
+        size=64,
+        network="published",
+        steps=PUBLISHED_STEPS,
+        batch=128,
+        falls_after=None,
+        scored_at=(0, *range(500, 5000, 500), *range(5000, PUBLISHED_STEPS, 5000)),
+        jacobians=64,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of a model: its name in keys and tables, the weight decay, and the model's arguments."""
+
+    name: str
+    weight_decay: float
+    arguments: dict[str, float] = field(default_factory=dict)
+
+
+def plan(preset: Preset, data: Path | None) -> Plan:
+    """Replicates of a scene together, so that its images are made once."""
+    units: list[Unit] = []
+    skipped: list[str] = []
+    files: list[Path] = []
+    for scene in preset.scenes:
+        if not available(scene, data):
+            where = f"name a folder with --data or {VARIABLE}" if data is None else f"{data} does not hold its files"
+            skipped.append(f"{scene} was left out: {where} ({find_entry(scene).origin()})")
+            continue
+        if scene not in RENDERED and data is not None:
+            main = find_file(data, scene, find_entry(scene).file)
+            files += [] if main is None else [main]
+        for replicate in range(preset.replicates):
+            about = {"scene": scene, "replicate": replicate}
+            key, words = f"{scene}-{replicate}", f"{scene}, replicate {replicate}"
+            units.append(Unit(f"{key}-controls", f"{words}, controls", {**about}))
+            for model in preset.all_models:
+                for name in (each.name for each in settings_of(model, scene, preset)):
+                    wanted = {**about, "model": model, "setting": name}
+                    units.append(Unit(f"{key}-{model}-{name}", f"{words}, {model}, {name}", wanted))
+    return Plan(tuple(units), tuple(files), tuple(skipped))
+
+
+def settings_of(model: str, scene: str, preset: Preset) -> tuple[Setting, ...]:
+    """What is swept: weight decay of the autoencoder, beta of the variational models."""
+    if model == "ae":
+        return tuple(Setting(f"decay {decay:g}", decay) for decay in preset.weight_decays)
+    from ..models.disentangling import method_named
+
+    arguments, decay = method_named(model).settings_for(scene)
+    if "beta" in arguments:
+        betas = preset.betas or (arguments["beta"],)
+        return tuple(Setting(f"beta {beta:g}", 0.0, {"beta": beta}) for beta in betas)
+    # Learning rate x weight decay x steps as published, up to a decay that leaves any weights.
+    decay = min(decay * PUBLISHED_STEPS / preset.steps, max(_MOST_DECAY, decay))
+    return (Setting(f"decay {decay:.3g}", decay, arguments),)
+
+
+def run_unit(unit: Unit, run: Run) -> Outcome:
+    """One training, or the controls."""
+    wanted, preset = dict(unit.arguments), run.preset
+    place = wanted["replicate"] if wanted["scene"] in RENDERED else 0  # files hold the same images every time
+    images = factor_split(wanted["scene"], place, run.seed, preset.images, preset.held_out, preset.size, run.data)
+    bench = Bench(images, preset, 1000 * run.seed + wanted["replicate"])
+    return wanted | (_trained(bench, wanted, run) if "model" in wanted else _controls(bench))
+
+
+def _trained(bench: Bench, wanted: Any, run: Run) -> Outcome:
+    from ..models import benchmark_recipe, train
+    from ..models.disentangling import method_named
+
+    preset: Preset = run.preset
+    images, method = bench.split, method_named(wanted["model"])
+    (setting,) = (each for each in settings_of(method.name, images.scene, preset) if each.name == wanted["setting"])
+    # One run is drawn: the first replicate of the autoencoder with the weight decay in the middle of the sweep.
+    middle = settings_of("ae", images.scene, preset)[len(preset.weight_decays) // 2].name
+    draw = wanted["replicate"] == 0 and method.name == "ae" and setting.name == middle
+    steps = preset.all_scored_at
+    found = train(
+        method.builder(
+            images.shape, bench.latents, network=preset.network, rows=len(images.images), **setting.arguments
+        ),
+        images.images,
+        method.model.losses,
+        benchmark_recipe(
+            preset.steps,
+            weight_decay=setting.weight_decay,
+            batch=preset.batch,
+            falls_after=preset.falls_after,
+            record_every=max(preset.steps // 40, 1),
+        ),
+        seed=bench.seed,
+        prepare=method.model.prepare(bench.latents),
+        evaluate=evaluator(bench, method.model.discrete, method.model.has_axes, draw),
+        evaluate_every=lambda step: step in steps,
+        checkpoint=None if run.scratch is None else run.scratch / "training.safetensors",
+        device=preset.device,
+        progress=run.progress,
+    )
+    return {
+        "weight_decay": setting.weight_decay,
+        "names": list(images.names),
+        "latents": bench.latents,
+        "training": found.history.training[-1],
+        "seconds": found.history.seconds[-1],
+        "steps": [{"step": step, **values} for step, values in found.history.evaluations],
+    }
+
+
+def _controls(bench: Bench) -> Outcome:
+    """What no learning gives: principal components of pixels, and an encoder that was never trained."""
+    images = bench.split
+    outcome: Outcome = {"names": list(images.names)}
+    for name, (seen, unseen) in {"pixels": _principal(bench), "untrained": _untrained(bench)}.items():
+        outcome[name], _ = bench.conditions(seen, unseen, kinds=("scaled", "whitened"))
+    return outcome | ({} if images.rendered is None else {"generator": images.geometry()})
+
+
+def _principal(bench: Bench) -> tuple[Array, Array]:
+    """As many leading principal components of the pixels as models have latents."""
+    images = bench.split
+    seen, unseen = (part.reshape(len(part), -1) for part in (bench.images, images.held_out))
+    some = seen[:_PIXEL_ROWS].astype(np.float64) / 255
+    mean = some.mean(0)
+    axes = np.linalg.svd(some - mean, full_matrices=False)[2][: bench.latents]
+    return _onto(seen, mean, axes), _onto(unseen, mean, axes)
+
+
+def _onto(flat: Array, mean: Array, axes: Array) -> Array:
+    return np.concatenate([(flat[rows] / 255 - mean) @ axes.T for rows in blocks(len(flat), 1024)])
+
+
+def _untrained(bench: Bench) -> tuple[Array, Array]:
+    from ..models.batched import seeded
+    from ..models.disentangling import method_named
+
+    images = bench.split
+    build = method_named("ae").builder(
+        images.shape, bench.latents, network=bench.preset.network, rows=len(images.images)
+    )
+    module = seeded(build, bench.seed)
+    return encoded(module, bench.images), encoded(module, images.held_out)
 
 
 @dataclass(frozen=True, eq=False)
 class Bench:
     """The images that models of one replicate are judged on."""
 
-    material: Material
+    split: FactorSplit
     preset: Preset
     seed: int
 
     @property
+    def latents(self) -> int:
+        """Latents of every model: twice the number of factors."""
+        return 2 * len(self.split.names)
+
+    @property
     def images(self) -> Array:
         """The training images whose latents are looked at: those that ICA is fitted to, and those that are scored."""
-        return self.material.images[: max(_ROWS_FITTED, self.preset.scored)]
+        return self.split.images[: max(_ROWS_FITTED, self.preset.scored)]
 
     def conditions(
         self,
@@ -82,17 +375,11 @@ class Bench:
     def _both(
         self, latents: Array, held_out: Array, *, discrete: bool = False, same: tuple[Scored, Scored] | None = None
     ) -> tuple[Scored, Scored]:
-        material, count = self.material, self.preset.scored
-        sides = ((material.factors, latents), (material.held_out_factors, held_out))
+        split, count = self.split, self.preset.scored
+        sides = ((split.factors, latents), (split.held_out_factors, held_out))
         seen, unseen = (
-            score(
-                material.names,
-                factors[:count],
-                values[:count],
-                discrete=discrete,
-                same=None if same is None else same[place],
-            )
-            for place, (factors, values) in enumerate(sides)
+            score(split.names, factors[:count], values[:count], discrete=discrete, same=known)
+            for (factors, values), known in zip(sides, same or (None, None), strict=True)
         )
         return seen, unseen
 
@@ -102,12 +389,12 @@ class Bench:
 
 def evaluator(bench: Bench, discrete: bool, has_axes: bool, draw: bool) -> Callable[[Any, int], Outcome]:
     """What the trainer asks after some steps: ``evaluate(module, step)``."""
-    material, preset = bench.material, bench.preset
+    preset, unseen = bench.preset, bench.split.held_out
 
     def evaluate(module: Any, step: int) -> Outcome:
         last = step == preset.steps
-        latents, held_out = encoded(module, bench.images), encoded(module, material.held_out)
-        outcome: Outcome = {"lost": lost(module, material.held_out, held_out)}
+        latents, held_out = encoded(module, bench.images), encoded(module, unseen)
+        outcome: Outcome = {"lost": lost(module, unseen, held_out)}
         if not has_axes:
             found, _ = bench.conditions(latents, held_out, kinds=(), discrete=discrete)
             return outcome | {"conditions": found}
@@ -166,10 +453,6 @@ def _rotation(size: int, seed: int) -> Array:
     return np.asarray(turned * np.sign(np.diag(upper)))
 
 
-_TOLERANCE = 1e-4
-_RANK = 1e-9
-
-
 @dataclass(frozen=True, eq=False)
 class Scored:
     """InfoMEC, its matrix (factors x latents), which latents are active, and the explicitness of every factor."""
@@ -210,7 +493,7 @@ def score(
     told = same or measure_infomec(paired(columns, _white(latents), discrete_latents=False), tolerance=_TOLERANCE)
     nmi = information(pair.factors, pair.latents).normalised
     active = active_latents(pair.latents)
-    varies = _varies(pair.factors)
+    varies = np.array([not factor.constant for factor in pair.factors])
     seen = nmi[varies][:, active]
     modular = [value for value in shares(seen.T) if value is not None]
     compact = [value or 0.0 for value in shares(seen)]
@@ -229,182 +512,6 @@ def _white(latents: Array) -> Array:
     centred = latents - latents.mean(0)
     left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
     return np.asarray(left[:, sizes > sizes[0] * _RANK] * np.sqrt(len(latents))) if sizes[0] > 0 else latents
-
-
-def _varies(factors: Columns) -> Array:
-    return np.array([not factor.constant for factor in factors])
-
-
-_MOST_DECAY = 1.0
-_PIXEL_ROWS = 5000  # images that principal components of pixels are fitted to at most
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A setting of a model: its name in keys and tables, the weight decay, and the model's arguments."""
-
-    name: str
-    weight_decay: float
-    arguments: dict[str, float] = field(default_factory=dict)
-
-
-def plan(preset: Preset, data: Path | None) -> Plan:
-    """Replicates of a scene together, so that its images are made once."""
-    units: list[Unit] = []
-    skipped: list[str] = []
-    files: list[Path] = []
-    for scene in preset.scenes:
-        if not available(scene, data):
-            where = f"name a folder with --data or {VARIABLE}" if data is None else f"{data} does not hold its files"
-            skipped.append(f"{scene} was left out: {where} ({find_entry(scene).origin()})")
-            continue
-        if scene not in RENDERED and data is not None:
-            main = find_file(data, scene, find_entry(scene).file)
-            files += [] if main is None else [main]
-        for replicate in range(preset.replicates):
-            about = {"scene": scene, "replicate": replicate}
-            units.append(Unit(f"{scene}-{replicate}-controls", f"{scene}, replicate {replicate}, controls", {**about}))
-            for model in preset.all_models:
-                for setting in settings_of(model, scene, preset):
-                    units.append(
-                        Unit(
-                            f"{scene}-{replicate}-{model}-{setting.name}",
-                            f"{scene}, replicate {replicate}, {model}, {setting.name}",
-                            {**about, "model": model, "setting": setting.name},
-                        )
-                    )
-    return Plan(tuple(units), tuple(files), tuple(skipped))
-
-
-def settings_of(model: str, scene: str, preset: Preset) -> tuple[Setting, ...]:
-    """What is swept: weight decay of the autoencoder, beta of the variational models."""
-    if model == "ae":
-        return tuple(Setting(f"decay {decay:g}", decay) for decay in preset.weight_decays)
-    from ..models.disentangling import method_named
-
-    arguments, decay = method_named(model).settings_for(scene)
-    if "beta" in arguments:
-        betas = preset.betas or (arguments["beta"],)
-        return tuple(Setting(f"beta {beta:g}", 0.0, {"beta": beta}) for beta in betas)
-    # Learning rate x weight decay x steps as published, up to a decay that leaves any weights.
-    decay = min(decay * PUBLISHED_STEPS / preset.steps, max(_MOST_DECAY, decay))
-    return (Setting(f"decay {decay:.3g}", decay, arguments),)
-
-
-def run_unit(unit: Unit, run: Run) -> Outcome:
-    """One training, or the controls."""
-    wanted = unit.arguments
-    images = material(wanted["scene"], wanted["replicate"], run)
-    bench = Bench(images, run.preset, 1000 * run.seed + wanted["replicate"])
-    about = {"scene": wanted["scene"], "replicate": wanted["replicate"]}
-    if "model" not in wanted:
-        return about | _controls(bench)
-    return about | {"model": wanted["model"], "setting": wanted["setting"]} | _trained(bench, wanted, run)
-
-
-def _trained(bench: Bench, wanted: Any, run: Run) -> Outcome:
-    from ..models import benchmark_recipe, train
-    from ..models.disentangling import method_named
-
-    preset: Preset = run.preset
-    images, method = bench.material, method_named(wanted["model"])
-    (setting,) = (each for each in settings_of(method.name, images.scene, preset) if each.name == wanted["setting"])
-    # One run is drawn: the first replicate of the autoencoder with the weight decay in the middle of the sweep.
-    middle = settings_of("ae", images.scene, preset)[len(preset.weight_decays) // 2].name
-    draw = wanted["replicate"] == 0 and method.name == "ae" and setting.name == middle
-    steps = preset.all_scored_at
-    found = train(
-        method.builder(
-            images.shape, images.latents, network=preset.network, rows=len(images.images), **setting.arguments
-        ),
-        images.images,
-        method.model.losses,
-        benchmark_recipe(
-            preset.steps,
-            weight_decay=setting.weight_decay,
-            batch=preset.batch,
-            falls_after=preset.falls_after,
-            record_every=max(preset.steps // 40, 1),
-        ),
-        seed=bench.seed,
-        prepare=method.model.prepare(images.latents),
-        evaluate=evaluator(bench, method.model.discrete, method.model.has_axes, draw),
-        evaluate_every=lambda step: step in steps,
-        checkpoint=None if run.scratch is None else run.scratch / "training.safetensors",
-        device=preset.device,
-        progress=run.progress,
-    )
-    return {
-        "weight_decay": setting.weight_decay,
-        "names": list(images.names),
-        "latents": images.latents,
-        "training": found.history.training[-1],
-        "seconds": found.history.seconds[-1],
-        "steps": [{"step": step, **values} for step, values in found.history.evaluations],
-    }
-
-
-def _controls(bench: Bench) -> Outcome:
-    """What no learning gives: principal components of pixels, and an encoder that was never trained."""
-    images = bench.material
-    outcome: Outcome = {"names": list(images.names)}
-    seen, unseen = _principal(bench)
-    found, _ = bench.conditions(seen, unseen, kinds=("scaled", "whitened"))
-    outcome["pixels"] = found
-    seen, unseen = _untrained(bench)
-    found, _ = bench.conditions(seen, unseen, kinds=("scaled", "whitened"))
-    outcome["untrained"] = found
-    if images.rendered is not None and images.scene in RENDERED:
-        outcome["generator"] = _generator(images)
-    return outcome
-
-
-def _principal(bench: Bench) -> tuple[Array, Array]:
-    """As many leading principal components of the pixels as models have latents."""
-    images = bench.material
-    seen, unseen = (part.reshape(len(part), -1) for part in (bench.images, images.held_out))
-    some = seen[:_PIXEL_ROWS].astype(np.float64) / 255
-    mean = some.mean(0)
-    axes = np.linalg.svd(some - mean, full_matrices=False)[2][: images.latents]
-    return _onto(seen, mean, axes), _onto(unseen, mean, axes)
-
-
-def _onto(flat: Array, mean: Array, axes: Array) -> Array:
-    return np.concatenate([(flat[rows] / 255 - mean) @ axes.T for rows in blocks(len(flat), 1024)])
-
-
-def _untrained(bench: Bench) -> tuple[Array, Array]:
-    from ..disentangling.traversals import encoded
-    from ..models.batched import seeded
-    from ..models.disentangling import method_named
-
-    images = bench.material
-    build = method_named("ae").builder(
-        images.shape, images.latents, network=bench.preset.network, rows=len(images.images)
-    )
-    module = seeded(build, bench.seed)
-    return encoded(module, bench.images), encoded(module, images.held_out)
-
-
-def _generator(images: Material) -> Outcome:
-    """How far each factor moves the pixels, with factors of unit variance, and the constant of the generator."""
-    scene = images.rendered
-    if scene is None or scene.factor_values is None:
-        return {}
-    continuous = scene.scene.continuous
-    places = [images.names.index(name) for name in continuous]
-    values = scene.factor_values
-    rows = values[:: max(len(values) // 48, 1)][:48]
-    jacobian = scene.factor_jacobian(rows) * values[:, places].std(0)
-    squares = np.einsum("npi,npj->nij", jacobian, jacobian, optimize=True)
-    spectra = np.sqrt(np.maximum(np.linalg.eigvalsh(squares), 0))
-    stretch = np.sqrt(np.einsum("nii->ni", squares).mean(0))
-    least, most = float(spectra[:, 0].min()), float(spectra[:, -1].max())
-    return {
-        "stretch": dict(zip(continuous, stretch.tolist(), strict=True)),
-        "similarity": float(np.sqrt(most / least)) if least > 0 else float("inf"),
-        "median_condition": float(np.median(spectra[:, -1] / np.maximum(spectra[:, 0], 1e-12))),
-    }
 
 
 __all__ = ["EXPERIMENT"]

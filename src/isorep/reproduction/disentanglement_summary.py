@@ -1,328 +1,215 @@
-"""What was found, in sentences made by rule from the numbers.
-
-Outcomes of the units as tables beside the published one, figures, findings and a verdict.
-"""
+"""InfoMEC of every model and control beside Table 2, the sweep of weight decay, pictures, and the published claims."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest, spearmanr
 
-from .disentanglement_charts import (
-    COMPARABLE,
-    CONTROLS,
-    OURS,
-    Chosen,
-    Mean,
-    Reading,
-    Test,
-    charts,
-    compared,
-    quantile,
-    specialists_with_ica,
-    tests,
-    title,
-)
-from .disentanglement_settings import AGGREGATED, DATA, MEASURES, SOURCE, TABLE, Preset
-from .experiment import Outcome, Row, Summary, Table
+from ..resampling import Interval, Value
+from .disentanglement import DATA, ICA_KINDS, Preset
+from .experiment import Chart, Claim, Line, Mark, Outcome, Summary, Table
+from .outcomes import claim, concluded, estimate, log_ticks, mean_value, smallest, spearman_within, table, taken
 
-WAYS_IN_WORDS = (
-    "ICA in the tables: published, neither centred nor whitened; rescaled, the same on centred latents of a fixed root "
-    "mean square; whitened, at full rank; pruned, whitened in the directions that the decoder responds to. Rotated: "
-    "turned at random. PCA: leading principal components of the pixels. Untrained: the encoder before training."
-)
-_FEW = 4  # points from which a rank correlation is told
+SOURCE = "Table 2"
+MEASURES = ("InfoM", "InfoE", "InfoC")
+AGGREGATED = {
+    ("ae", "raw"): (0.39, 0.76, 0.25),
+    ("beta_vae", "raw"): (0.59, 0.81, 0.55),
+    ("beta_tcvae", "raw"): (0.58, 0.72, 0.59),
+    ("bioae", "raw"): (0.54, 0.75, 0.36),
+    ("ae", "published"): (0.65, 0.83, 0.40),
+}
+TABLE = {
+    ("ae", "raw"): ((0.34, 0.99, 0.16), (0.42, 0.40, 0.31), (0.37, 0.83, 0.20), (0.41, 0.80, 0.34)),
+    ("beta_vae", "raw"): ((0.59, 0.99, 0.49), (0.45, 0.71, 0.51), (0.71, 0.73, 0.70), (0.60, 0.80, 0.51)),
+    ("beta_tcvae", "raw"): ((0.61, 0.82, 0.62), (0.51, 0.60, 0.57), (0.66, 0.74, 0.71), (0.54, 0.70, 0.46)),
+    ("bioae", "raw"): ((0.56, 0.98, 0.44), (0.45, 0.66, 0.36), (0.54, 0.73, 0.31), (0.63, 0.65, 0.33)),
+    ("ae", "published"): ((0.79, 0.99, 0.52), (0.44, 0.66, 0.31), (0.71, 0.83, 0.33), (0.64, 0.82, 0.43)),
+}
+"""Published scores by (model, what was done to its latents), for each data set in the order of ``DATA``."""
 
 
-def verdict(reading: Reading) -> tuple[str, bool | None]:
-    """Whether AE + ICA is ahead of the AE, the other models and every control, in every scene."""
-    said: list[str] = []
-    of_all: list[str] = []
-    of_autoencoder: list[str] = []
-    for scene in reading.scenes:
-        name = DATA.get(scene, scene)
-        found = tests(reading, scene)
-        ahead = [test for test in found if test.answer == "ahead"]
-        others = [test for test in found if test.answer != "ahead"]
-        of_autoencoder += [name] if any(test.name == "AE" for test in ahead) else []
-        of_all += [name] if found and not others else []
-        ours = reading.held_out(scene, *OURS)
-        words = f"In {name} it has InfoM {_mean(ours, 'InfoM')} at InfoE {_mean(ours, 'InfoE')}"
-        if ahead:
-            words += f", ahead of {_listed([_told(test) for test in ahead])}"
-        if others:
-            words += f"; {_listed([f'{_answer(test)} {_told(test)}' for test in others])}"
-        said.append(words)
-    everywhere = len(of_all) == len(reading.scenes)
-    if everywhere:
-        head = "AE + ICA is ahead of the AE, of the other models and of every control"
-    elif of_autoencoder:
-        where = f"only in {_listed(of_all)}" if of_all else "nowhere"
-        head = f"AE + ICA is ahead of the AE in {_listed(of_autoencoder)}, and of everything it is set beside {where}"
-    else:
-        head = "AE + ICA is not ahead of the AE"
-    return ". ".join([head, *said]) + ".", True if everywhere else None if of_autoencoder else False
-
-
-def findings(reading: Reading) -> tuple[str, ...]:
-    """A sentence or two on each question."""
-    found: list[str] = []
-    for scene in reading.scenes:
-        found += [*_whitening(reading, scene), *_rivals(reading, scene), *_selection(reading, scene)]
-    return (*found, *_constants_finding(reading), *_factors(reading), *_planes(reading), WAYS_IN_WORDS)
-
-
-def _whitening(reading: Reading, scene: str) -> list[str]:
-    """Unwhitened, whitened, or pruned and whitened."""
-    ways = ("published", "scaled", "whitened", "pruned")
-    means = {way: reading.held_out(scene, "ae", way) for way in ways}
-    if not all(chosen.scores for chosen in means.values()):
-        return []
-    modular = {way: chosen.mean("InfoM").value or 0.0 for way, chosen in means.items()}
-    best, second = sorted(modular, key=lambda way: -modular[way])[:2]
-    margin = compared(second, means[best], means[second])
-    words = {
-        "published": "unwhitened as published",
-        "scaled": "unwhitened and rescaled",
-        "whitened": "whitened at full rank",
-        "pruned": "pruned and whitened",
-    }
-    told = _listed([f"{words[way]} {_mean(means[way], 'InfoM')}" for way in ways])
-    won = f"{words[best]} wins" if margin.answer != "not shown" else f"{words[best]} and {words[second]} are level"
-    points = [point for each in reading.last_points(scene).values() for point in each]
-    gaps = [_gap(point) for point in points]
-    kept = [point["geometry"]["directions"] for point in points]
-    latents = len(points[0]["geometry"]["activity"])
-    difference = (means["pruned"].mean("InfoE").value or 0.0) - (means["scaled"].mean("InfoE").value or 0.0)
-    return [
-        f"{DATA.get(scene, scene)}, inactive latents: InfoM {told}; {won}. The decoder responds to "
-        f"{_range(kept)} of {latents} directions, the weakest of these {np.median(gaps):.0f} times as much "
-        f"as the strongest of the others (median): whitening at full rank lifts those others to the variance of the "
-        f"rest, and pruning removes them first. Pruning changes InfoE by {_signed(difference)} and InfoC by "
-        f"{_signed((means['pruned'].mean('InfoC').value or 0.0) - (means['scaled'].mean('InfoC').value or 0.0))}."
-    ]
-
-
-def _rivals(reading: Reading, scene: str) -> list[str]:
-    found = specialists_with_ica(reading, scene)
-    if not found:
-        return []
-    told = _listed([f"{_answer(test)} {_told(test)}" for test in found])
-    return [f"{DATA.get(scene, scene)}, the other models with ICA of their own: AE + ICA is {told}."]
-
-
-def _selection(reading: Reading, scene: str) -> list[str]:
-    """What labels are worth."""
-    way = OURS[1]
-    published, honest = reading.as_published(scene, *OURS), reading.held_out(scene, *OURS)
-    blind = reading.least_constant(scene, way)
-    if not (published.scores and honest.scores):
-        return []
-    words = (
-        f"{DATA.get(scene, scene)}, selection: AE + ICA has InfoM {_mean(published, 'InfoM')} where setting and step "
-        f"are chosen and scored on the same images, {_mean(honest, 'InfoM')} where other replicates choose and new "
-        "images are scored"
-    )
-    if blind.scores and blind.choice is not None:
-        words += (
-            f", and {_mean(blind, 'InfoM')} where no label is looked at and the best conditioned decoder is taken "
-            f"({blind.choice[0]})"
-        )
-    return [words + "."]
-
-
-def _constants_finding(reading: Reading) -> list[str]:
-    """Whether the measured constant says where ICA works."""
-    said, pooled = [], []
-    for scene in reading.scenes:
-        pairs = _pairs(reading, scene)
-        pooled += pairs
-        if len(pairs) >= _FEW:
-            said.append(f"{_rank(pairs):+.2f} over {len(pairs)} runs in {DATA.get(scene, scene)}".replace("-", "−"))
-    if len(reading.scenes) > 1 and len(pooled) >= _FEW:
-        said.append(f"{_rank(pooled):+.2f} over all of them".replace("-", "−"))
-    if not said:
-        return []
-    return [
-        "Rank correlation of the decoder's bi-Lipschitz constant among active directions with InfoM of AE + ICA "
-        f"(rescaled; the theory expects it to be negative): {_listed(said)}."
-    ]
-
-
-def _factors(reading: Reading) -> list[str]:
-    """Whether factors that move the pixels little are those that are not recovered."""
-    said = []
-    for scene in reading.scenes:
-        generators = reading.generators(scene)
-        points = [point for each in reading.last_points(scene).values() for point in each]
-        if not generators or not points:
-            continue
-        names = list(generators[0]["stretch"])
-        stretch = {name: float(np.mean([each["stretch"][name] for each in generators])) for name in names}
-        best = {
-            name: float(np.mean([point["conditions"]["pruned"]["held_out"]["best"][name] for point in points]))
-            for name in names
-        }
-        rank = _rank([(stretch[name], best[name]) for name in names])
-        told = _listed([f"{name} {stretch[name]:.2g} and {best[name]:.2f}" for name in names])
-        constants = [each["similarity"] for each in generators if each["similarity"] is not None]
-        constant = f"{np.mean(constants):.1f}" if constants else "infinite"
-        said.append(
-            f"{DATA.get(scene, scene)}, factors: how far a standard deviation of each moves the pixels, and the "
-            f"information that the best component has of it: {told}; rank correlation {rank:+.2f}. The generator's "
-            f"own constant, up to scale, is {constant}.".replace("correlation -", "correlation −")
-        )
-    return said
-
-
-def _planes(reading: Reading) -> list[str]:
-    """Whether planes that may turn hold components that tell of the same factors."""
-    firm, overlap, ranks, pointed, chance = [], [], [], 0, 0.0
-    for scene in reading.scenes:
-        for points in reading.last_points(scene).values():
-            for point in points:
-                found = point["conditions"]["pruned"].get("planes")
-                if found is not None:
-                    firm += found["curvature"]
-                    overlap += found["overlap"]
-                    ranks += [] if found["spearman"] is None else [found["spearman"]]
-                    pointed += int(np.argmin(found["curvature"]) == np.argmax(found["overlap"]))
-                    chance += 1 / len(found["overlap"])
-    if len(ranks) < 2:
-        return []
-    pooled = _rank(list(zip(firm, overlap, strict=True)))
-    error = float(np.std(ranks, ddof=1) / math.sqrt(len(ranks)))
-    mean = float(np.mean(ranks))
-    leans = mean < -quantile(len(ranks)) * error
-    firmly = binomtest(pointed, len(ranks), min(chance / len(ranks), 1.0), alternative="greater").pvalue < 0.05
-    if leans and not firmly:
-        says = "tend to be those of mixed factors, but the softest of them does not say which factors stay mixed"
-    else:
-        says = f"{'say' if leans else 'do not say'} which factors stay mixed"
-    return [
-        f"Planes: rank correlation of the contrast's curvature in the plane of two components with how far both tell "
-        f"of the same factors is {_signed(mean)} ± {error:.2f} within runs ({len(ranks)} of them), and "
-        f"{_signed(pooled)} over all planes. The plane that curves least is the one that is mixed most in {pointed} of "
-        f"them (chance gives {chance:.1f}). Near-Gaussian planes {says}."
-    ]
-
-
-def _pairs(reading: Reading, scene: str) -> list[tuple[float, float]]:
-    found = []
-    for points in reading.last_points(scene).values():
-        for point in points:
-            constant = point["geometry"]["active"]["similarity"]
-            if constant is not None and math.isfinite(constant):
-                found.append((float(constant), float(point["conditions"][OURS[1]]["held_out"]["InfoM"])))
-    return found
-
-
-def _gap(point: Outcome) -> float:
-    """How many times as much the weakest active direction moves images as the strongest inactive one."""
-    activity, kept = point["geometry"]["activity"], int(point["geometry"]["directions"])
-    if kept >= len(activity) or not activity[kept]:
-        return math.inf
-    return float(activity[kept - 1] / activity[kept])
-
-
-def _range(numbers: list[int]) -> str:
-    return f"{min(numbers)}" if min(numbers) == max(numbers) else f"{min(numbers)} to {max(numbers)}"
-
-
-def _rank(pairs: list[tuple[float, float]]) -> float:
-    x, y = zip(*pairs, strict=True)
-    if len(set(x)) < 2 or len(set(y)) < 2:
-        return 0.0
-    return float(spearmanr(x, y).statistic)
-
-
-def _told(test: Test) -> str:
-    explicit = f", InfoE {_signed(test.explicitness)}" if abs(test.explicitness) > COMPARABLE else ""
-    return f"{test.name} ({_value(test.difference, test.error, signed=True)}{explicit})"
-
-
-def _answer(test: Test) -> str:
-    return {
-        "behind": "behind",
-        "not shown": "not shown to differ from",
-        "ahead, but less explicit": "ahead at less InfoE of",
-    }.get(test.answer, test.answer + " of")
-
-
-def _mean(chosen: Chosen, measure: str) -> str:
-    mean = chosen.mean(measure)
-    return _value(mean.value, mean.error)
-
-
-def _value(value: float | None, error: float | None, signed: bool = False) -> str:
-    if value is None:
-        return "unknown"
-    told = _signed(value) if signed else f"{value:.2f}"
-    return told if error is None else f"{told} ± {error:.2f}"
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "−")
-
-
-def _listed(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else "nothing"
-
-
+TITLES = {
+    "ae": "AE",
+    "beta_vae": "β-VAE",
+    "beta_tcvae": "β-TCVAE",
+    "bioae": "BioAE",
+    "vqvae": "VQ-VAE",
+    "vqvae_decay": "VQ-VAE with weight decay",
+    "qlae": "QLAE",
+    "pixels": "PCA",
+    "untrained": "untrained",
+}
+WAYS = {
+    "raw": "",
+    "rotated": " (rotated)",
+    "published": " + ICA (published)",
+    "scaled": " + ICA (rescaled)",
+    "whitened": " + ICA (whitened)",
+    "pruned": " + ICA (pruned)",
+}
+CONTROLS = ("pixels", "untrained")
+OURS = ("ae", "scaled")
+"""The published method, made independent of the latents' scale."""
+COMPARABLE = 0.05  # explicitness may be so much lower and still be comparable
 HIGHER = "higher is better"
+SELECTIONS = {
+    "published": ("seen", "setting and step with the best mean InfoM on training images, as published"),
+    "held-out": ("held_out", "setting and step that the other replicates choose, on images never trained on"),
+}
+SWEPT = {
+    "lost": "lost",
+    "directions": "geometry.directions",
+    "constant": "geometry.active.similarity",
+    "condition": "geometry.active.median_condition",
+    "AE": "conditions.raw.held_out.InfoM",
+    "as published": "conditions.published.held_out.InfoM",
+    "rescaled": "conditions.scaled.held_out.InfoM",
+    "pruned": "conditions.pruned.held_out.InfoM",
+    "InfoE": "conditions.raw.held_out.InfoE",
+}
+_SERIES = {"raw": 0, "rotated": 3, "published": 1, "scaled": 2, "pruned": 4, "whitened": 1}
+_ABOVE = 1e-9  # no difference at all is not ahead
+_FEW, _ENOUGH = 4, 8  # runs from which a rank correlation is told, and from which it is judged
+
+Choice = tuple[str, int]
+"""A setting, and the step after which it was scored."""
 
 
 def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     """Everything that is printed and drawn."""
-    reading = Reading(preset, outcomes)
-    sentence, reached = verdict(reading)
-    tables: list[Table | None] = [
-        _scores_table(reading, scene, how) for scene in reading.scenes for how in ("published", "held-out")
-    ]
-    tables += [_aggregated(reading), _sweep_table(reading)]
-    return Summary(
-        verdict=sentence,
-        reached=reached,
-        tables=tuple(table for table in tables if table is not None),
-        charts=charts(reading),
-        findings=findings(reading),
+    selection = Selection(preset, outcomes)
+    claims = claims_of(selection)
+    return Summary(*concluded(claims), _tables(selection), _charts(selection), claims=claims)
+
+
+class Selection:
+    """Outcomes by scene, model, setting, step and replicate, and which setting and step is chosen."""
+
+    def __init__(self, preset: Preset, outcomes: Mapping[str, Outcome]) -> None:
+        self.tolerance = preset.tolerance
+        self.runs = [outcome for outcome in outcomes.values() if "model" in outcome]
+        self.controls = [outcome for outcome in outcomes.values() if "model" not in outcome]
+        scenes = [str(run["scene"]) for run in self.runs]
+        self.scenes = {scene: DATA.get(scene, scene) for scene in scenes}
+        self.models = list(dict.fromkeys(run["model"] for run in self.runs))
+        self.last = max((int(point["step"]) for run in self.runs for point in run["steps"]), default=0)
+        self.rows = [(model, way) for model in (*self.models, *CONTROLS) for way in self.ways(model)]
+
+    def ways(self, model: str) -> list[str]:
+        """What was done to the latents of a model, or of a control."""
+        if model in CONTROLS:
+            found = [control[model] for control in self.controls]
+        else:
+            found = [run["steps"][-1]["conditions"] for run in self.runs if run["model"] == model]
+        return [way for way in WAYS if found and all(way in conditions for conditions in found)]
+
+    def points(self, scene: str, model: str) -> dict[Choice, dict[int, Outcome]]:
+        """Scored steps by setting and step, then by replicate."""
+        found: dict[Choice, dict[int, Outcome]] = {}
+        for run in self.runs:
+            if run["scene"] == scene and run["model"] == model:
+                for point in run["steps"]:
+                    found.setdefault((run["setting"], int(point["step"])), {})[int(run["replicate"])] = point
+        return found
+
+    def last_points(self, scene: str) -> dict[str, list[Outcome]]:
+        """The autoencoder's last steps by weight decay, a list over replicates."""
+        points = self.points(scene, "ae")
+        return {setting: list(each.values()) for (setting, step), each in points.items() if step == self.last}
+
+    def scores(self, scene: str, model: str, way: str, side: str = "held_out") -> dict[int, Outcome]:
+        """Scores by replicate, of the setting and step with the best mean modularity among those that reconstruct well.
+
+        ``seen`` ones are chosen and scored on training images, as published. Of ``held_out`` ones, which were never
+        trained on, a replicate has the setting and step that the other replicates choose.
+        """
+        if model in CONTROLS:
+            return {each["replicate"]: each[model][way][side] for each in self.controls if each["scene"] == scene}
+        points = self.points(scene, model)
+        lost = {choice: _mean(each, "lost").mean for choice, each in points.items()}
+        most = self.tolerance * min((each for each in lost.values() if each is not None), default=0.0)
+        points = {key: each for key, each in points.items() if (share := lost[key]) is not None and share <= most}
+        replicates = sorted({replicate for each in points.values() for replicate in each})
+        found = {}
+        for replicate in replicates:
+            apart = replicate if side == "held_out" and len(replicates) > 1 else None
+            means = {
+                choice: _mean({key: point for key, point in each.items() if key != apart}, _path(way, "seen")).mean
+                for choice, each in points.items()
+            }
+            known = {choice: mean for choice, mean in means.items() if mean is not None}
+            best = max(known, key=lambda choice: known[choice]) if known else None
+            if best is not None and replicate in points[best]:
+                found[replicate] = points[best][replicate]["conditions"][way][side]
+        return found
+
+    def strongest(self, scene: str, model: str) -> str:
+        """The way to unmix a control that has the best mean modularity."""
+        ways = [way for way in self.ways(model) if way in ICA_KINDS]
+        means = {way: _mean(self.scores(scene, model, way), "InfoM").mean or 0.0 for way in ways}
+        return max(means, key=lambda way: means[way]) if means else "raw"
+
+
+def _path(way: str, side: str = "held_out") -> str:
+    return f"conditions.{way}.{side}.InfoM"
+
+
+def _mean(points: Mapping[Any, Outcome] | list[Outcome], path: str) -> Value:
+    """Mean over replicates, and its standard error."""
+    return mean_value(taken(each, path) for each in (points.values() if isinstance(points, Mapping) else points))
+
+
+def title(model: str, way: str) -> str:
+    """What a row is called."""
+    return TITLES.get(model, model) + WAYS[way]
+
+
+def _tables(selection: Selection) -> tuple[Table, ...]:
+    made = []
+    for scene, name in selection.scenes.items():
+        for key, (side, words) in SELECTIONS.items():
+            scores = {title(*row): selection.scores(scene, *row, side) for row in selection.rows}
+            rows = {row: [_mean(each, measure) for measure in MEASURES] for row, each in scores.items()}
+            found = table(f"{scene}-{key}", f"{name}: {words}", HIGHER, rows, MEASURES)
+            found = replace(found, source=_source(scene))
+            made.append(_beside(found, scene) if key == "published" else found)
+    if set(DATA) <= set(selection.scenes):
+        rows = {
+            title(*row): [
+                _over_scenes([_mean(selection.scores(scene, *row, "seen"), measure) for scene in DATA])
+                for measure in MEASURES
+            ]
+            for row in selection.rows
+            if row[0] not in CONTROLS
+        }
+        found = table("aggregated", "Mean over the data sets", HIGHER, rows, MEASURES)
+        made.append(_beside(replace(found, source=SOURCE), ""))
+    words = (
+        "The autoencoder by weight decay: share of the variance that reconstructions lose, directions the decoder "
+        "responds to, its bi-Lipschitz constant (up to scale) and median condition number among these, and InfoM"
     )
+    rows = {
+        f"{name}, {setting}": [_mean(points, path) for path in SWEPT.values()]
+        for scene, name in selection.scenes.items()
+        for setting, points in selection.last_points(scene).items()
+    }
+    made.append(table("sweep", words, "held-out images, after the last step", rows, tuple(SWEPT)))
+    return tuple(each for each in made if each.rows)
 
 
-def _scores_table(reading: Reading, scene: str, how: str) -> Table:
-    """All models and controls of a scene under one rule of selection."""
-    rows = []
-    for model in (*reading.models, *CONTROLS):
-        for way in reading.ways(model):
-            chosen = (reading.as_published if how == "published" else reading.held_out)(scene, model, way)
-            published = _published(scene, model, way) if how == "published" else ()
-            rows.append(_row(title(model, way), chosen, published))
-    said = (
-        "setting and step with the best mean InfoM on training images, as published"
-        if how == "published"
-        else "setting and step that the other replicates choose, on images never trained on"
-    )
-    return Table(f"{scene}-{how}", f"{DATA.get(scene, scene)}: {said}", MEASURES, tuple(rows), HIGHER, _source(scene))
+def _beside(found: Table, scene: str) -> Table:
+    """The table with the published scores of a scene: means over data sets where it is no published one.
 
-
-def _row(name: str, chosen: Chosen, published: tuple[float, ...] = ()) -> Row:
-    if not chosen.scores:
-        return Row(name, (), (), published)
-    means = [chosen.mean(measure) for measure in MEASURES]
-    return Row(name, tuple(mean.value for mean in means), tuple(mean.error for mean in means), published)
-
-
-def _published(scene: str, model: str, way: str) -> tuple[float, ...]:
-    """Published scores: those of Shapes3D beside rooms, which are drawn in its manner, and means beside others."""
-    known = TABLE.get((model, way))
-    if known is None:
-        return ()
-    if scene in known:
-        return known[scene]
-    return known["shapes3d"] if scene == "rooms" else AGGREGATED[model, way]
+    Beside rooms stand those of Shapes3D, in whose manner they are drawn.
+    """
+    own = "shapes3d" if scene == "rooms" else scene
+    known = {title(*row): dict(zip(DATA, each, strict=True)).get(own, AGGREGATED[row]) for row, each in TABLE.items()}
+    return replace(found, rows=tuple(replace(row, published=known.get(row.name, ())) for row in found.rows))
 
 
 def _source(scene: str) -> str:
@@ -331,50 +218,189 @@ def _source(scene: str) -> str:
     return f"{SOURCE}, {'Shapes3D' if scene == 'rooms' else 'all data sets'}: other images"
 
 
-def _aggregated(reading: Reading) -> Table | None:
-    """Means over the data sets of the paper, where all were run."""
-    if not set(DATA) <= set(reading.scenes):
-        return None
-    rows = []
-    for model in reading.models:
-        for way in reading.ways(model):
-            found = [reading.as_published(scene, model, way) for scene in DATA]
-            means = [[chosen.mean(measure).value for chosen in found] for measure in MEASURES]
-            values = tuple(
-                None if any(value is None for value in each) else float(np.mean([value or 0.0 for value in each]))
-                for each in means
-            )
-            rows.append(Row(title(model, way), values, (), AGGREGATED.get((model, way), ())))
-    return Table("aggregated", "Mean over the data sets", MEASURES, tuple(rows), HIGHER, SOURCE)
+def _over_scenes(values: list[Value]) -> Value:
+    known = [each.mean for each in values if each.mean is not None]
+    return Value(float(np.mean(known)) if len(known) == len(values) else None)
 
 
-def _sweep_table(reading: Reading) -> Table | None:
-    """Weight decay of the autoencoder: reconstruction, conditioning, and what ICA makes of it; held-out images."""
-    rows = []
-    for scene in reading.scenes:
-        for setting, points in reading.last_points(scene).items():
-            columns = (
-                [point["lost"] for point in points],
-                [point["geometry"]["directions"] for point in points],
-                [point["geometry"]["active"]["similarity"] for point in points],
-                [point["geometry"]["active"]["median_condition"] for point in points],
-                *(
-                    [point["conditions"][way]["held_out"]["InfoM"] for point in points]
-                    for way in ("raw", "published", "scaled", "pruned")
-                ),
-                [point["conditions"]["raw"]["held_out"]["InfoE"] for point in points],
-            )
-            means = [Mean.of(column) for column in columns]
-            rows.append(
-                Row(
-                    f"{DATA.get(scene, scene)}, {setting}",
-                    tuple(mean.value for mean in means),
-                    tuple(mean.error for mean in means),
-                )
-            )
-    names = ("lost", "directions", "constant", "condition", "AE", "as published", "rescaled", "pruned", "InfoE")
-    title_ = (
-        "The autoencoder by weight decay: share of the variance that reconstructions lose, directions the decoder "
-        "responds to, its bi-Lipschitz constant (up to scale) and median condition number among these, and InfoM"
+def _charts(selection: Selection) -> tuple[Chart, ...]:
+    """For each scene the scores and the sweep; the constants of all; matrices and traversals of one run a scene."""
+    drawn = []
+    for scene, name in selection.scenes.items():
+        drawn += [_scores_chart(selection, scene, name), _sweep(selection, scene, name)]
+    lines = []
+    for series, (scene, name) in enumerate(selection.scenes.items()):
+        if dots := sorted(constants(selection, scene)):
+            labels = tuple(f"{setting}: constant {10**x:.1f}, InfoM {y:.3f}" for x, y, setting in dots)
+            lines.append(Line(name, tuple((x, y) for x, y, _ in dots), labels, series, dotted=True))
+    drawn.append(
+        Chart(
+            "constants",
+            "Does the decoder's constant say where ICA works?",
+            "Each dot is an autoencoder: its bi-Lipschitz constant up to scale among the directions that the decoder "
+            "responds to, and InfoM after ICA on held-out images.",
+            ("constant", "InfoM"),
+            lines=tuple(lines),
+            ticks=log_ticks(x for line in lines for x, _ in line.points),
+        )
     )
-    return Table("sweep", title_, names, tuple(rows), "held-out images, after the last step") if rows else None
+    drawn += [chart for run in selection.runs for chart in _pictures(run, selection.scenes[run["scene"]])]
+    return tuple(chart for chart in drawn if chart.marks or chart.lines or chart.cells or chart.picture)
+
+
+def _scores_chart(selection: Selection, scene: str, name: str) -> Chart:
+    marks = []
+    for model, way in selection.rows:
+        scores = selection.scores(scene, model, way)
+        value, bound = _mean(scores, "InfoM"), _mean(scores, "InfoE").mean
+        if value.mean is not None:
+            mark = Mark(title(model, way), max(value.mean, 0.0), bound=max(bound or 0.0, 0.0), series=_SERIES[way])
+            if value.error is not None:
+                mark = replace(mark, low=max(value.mean - value.error, 0.0), high=value.mean + value.error)
+            marks.append(mark)
+    return Chart(
+        f"{scene}-infom",
+        f"Modularity, {name}",
+        "InfoM on images never trained on, mean over replicates with its standard error, setting and step chosen by "
+        "the other replicates. The tick is InfoE: a high InfoM with a low InfoE is cheap.",
+        ("InfoM", ""),
+        marks=tuple(marks),
+        bound="InfoE",
+    )
+
+
+def _sweep(selection: Selection, scene: str, name: str) -> Chart:
+    points = selection.last_points(scene)
+    decays = {float(setting.split()[-1]): setting for setting in points} if len(points) > 1 else {}
+    places = {decay: math.log10(decay) if decay > 0 else -6.0 for decay in sorted(decays)}
+    lines = []
+    for way in ("raw", "published", "scaled", "pruned"):
+        values = [_mean(points[decays[decay]], _path(way)).mean or 0.0 for decay in places]
+        labels = tuple(f"{decays[decay]}: {value:.3f}" for decay, value in zip(places, values, strict=True))
+        lines.append(Line(title("ae", way), tuple(zip(places.values(), values, strict=True)), labels, _SERIES[way]))
+    return Chart(
+        f"{scene}-sweep",
+        f"Weight decay of the autoencoder, {name}",
+        "InfoM on held-out images after the last step, mean over replicates.",
+        ("weight decay", "InfoM"),
+        lines=tuple(each for each in lines if each.points),
+        ticks=tuple((place, f"{decay:g}") for decay, place in places.items()),
+    )
+
+
+def constants(selection: Selection, scene: str) -> list[tuple[float, float, str]]:
+    """Logarithm of the decoder's constant and InfoM of AE + ICA, for every autoencoder that has both."""
+    found = []
+    for setting, points in selection.last_points(scene).items():
+        for point in points:
+            constant, modular = taken(point, SWEPT["constant"]), taken(point, SWEPT["rescaled"])
+            if constant is not None and math.isfinite(constant) and modular is not None:
+                found.append((math.log10(constant), float(modular), setting))
+    return found
+
+
+def _pictures(run: Outcome, name: str) -> list[Chart]:
+    drawn: list[Chart] = []
+    point = run["steps"][-1]
+    if "sheets" not in point:
+        return drawn
+    for way, words in (("raw", "latents"), ("pruned", "components")):
+        nmi = point["conditions"][way]["seen"].get("nmi") or ((),)
+        drawn.append(
+            Chart(
+                f"{run['scene']}-nmi-{words}",
+                f"What {words} know of factors, {name}",
+                f"Share of each factor's entropy that each of the {words} tells; {title('ae', way)}, "
+                f"{run['setting']}, first replicate.",
+                (words, "factors"),
+                cells=tuple(tuple(row) for row in nmi if row),
+                sides=(tuple(run["names"]), tuple(str(place) for place in range(len(nmi[0])))),
+            )
+        )
+    for words, sheet in point["sheets"].items():
+        drawn.append(
+            Chart(
+                f"{run['scene']}-traversal-{words}",
+                f"Traversals of {words}, {name}",
+                f"Each row moves one of the {words} from its 5 % to its 95 % quantile, the others at rest; from "
+                f"the top: {', '.join(str(place) for place in sheet['order'])}.",
+                ("", ""),
+                picture=sheet["png"],
+                pixels=(sheet["width"], sheet["height"]),
+            )
+        )
+    return drawn
+
+
+def claims_of(selection: Selection) -> tuple[Claim, ...]:
+    """AE + ICA against the AE, the other models and every control, in every scene; and what the theory expects."""
+    ours, autoencoder = AGGREGATED["ae", "published"][0], AGGREGATED["ae", "raw"][0]
+    rivals = [scores[0] for (model, _), scores in AGGREGATED.items() if model != "ae"]
+    mean = "mean over data sets in Table 2"
+    against = {
+        "ae": ("AE + ICA is more modular than the AE", f"{ours} against {autoencoder}, {mean}"),
+        "others": (
+            "AE + ICA is more modular than models made for the purpose",
+            f"{ours} against {min(rivals)} to {max(rivals)}, {mean}",
+        ),
+        "rotated": ("AE + ICA is more modular than random rotations of the AE's latents (a control)", ""),
+        "pixels": ("AE + ICA is more modular than ICA of principal components of the pixels (a control)", ""),
+        "untrained": ("AE + ICA is more modular than ICA of an encoder that was never trained (a control)", ""),
+    }
+    rule = f"above 0 in every scene, with InfoE lower by at most {COMPARABLE}"
+    made = []
+    for key, (text, published) in against.items():
+        if found := differences(selection, key):
+            words, value = smallest(found)
+            words = f"difference in held-out InfoM, {words}:"
+            judged = claim(text, words, value, least=_ABOVE, published=published, form=".2f")
+            made.append(replace(judged, rule=rule))
+    dots = [np.array([dot[:2] for dot in constants(selection, scene)]) for scene in selection.scenes]
+    if (count := sum(map(len, dots))) >= _FEW:
+        rank = spearman_within([(each[:, 0], each[:, 1]) for each in dots if len(each)])
+        ends = (-1.0, 1.0) if rank.low is None or rank.high is None or count < _ENOUGH else (rank.low, rank.high)
+        words = f"interval {Value(ends[0]):.2f} to {Value(ends[1]):.2f}"
+        judged = claim(
+            "the better conditioned the decoder, the more modular is AE + ICA",
+            f"rank correlation of the decoder's constant with InfoM within scenes, {count} runs, {words}:",
+            Value(rank.value, interval=Interval(*ends)),
+            most=-_ABOVE,
+            published="none; the theory expects a negative one",
+            form=".2f",
+        )
+        made.append(replace(judged, rule="below 0"))
+    return tuple(made)
+
+
+def differences(selection: Selection, against: str) -> dict[str, Value]:
+    """InfoM of AE + ICA less that of opponents over replicates, with Student's 95 % interval, by opponent and scene.
+
+    Where AE + ICA is less explicit, or that is not known, the interval has no lower end: it is then not ahead.
+    """
+    found = {}
+    for scene, name in selection.scenes.items():
+        if against in CONTROLS:
+            opponents = [(against, selection.strongest(scene, against))] if selection.ways(against) else []
+        elif against == "others":
+            opponents = [(model, "raw") for model in selection.models if model != "ae"]
+        else:
+            opponents = [("ae", "raw" if against == "ae" else against)]
+        ours = selection.scores(scene, *OURS)
+        for opponent in opponents:
+            theirs = selection.scores(scene, *opponent)
+            modular, explicit = (
+                [
+                    ours[key][measure] - theirs[key][measure]
+                    for key in sorted(set(ours) & set(theirs))
+                    if ours[key][measure] is not None and theirs[key][measure] is not None
+                ]
+                for measure in ("InfoM", "InfoE")
+            )
+            if not modular:
+                continue
+            shown, level = estimate(np.array(modular)), mean_value(explicit)
+            low, high = (shown.mean,) * 2 if shown.low is None or shown.high is None else (shown.low, shown.high)
+            low = -math.inf if level.mean is None or level.mean < -COMPARABLE else low
+            words = f"{title(*opponent)} in {name} (InfoE {level:+.2f})"
+            found[words] = Value(shown.mean, interval=Interval(low, high))
+    return found

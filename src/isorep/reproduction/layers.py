@@ -19,6 +19,7 @@ import numpy as np
 from ..comparison import compare
 from ..comparison.fits import checked_rungs
 from ..errors import InputError
+from ..models.corpus import parsed
 from ..representation import Array
 from ..similarity import svcca
 from .experiment import Experiment, Outcome, Plan, Run, Unit
@@ -33,7 +34,6 @@ from .layers_networks import (
     folder_model,
     label,
     measured_windows,
-    parsed,
     small_gpt,
 )
 from .outcomes import threads

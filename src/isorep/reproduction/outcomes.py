@@ -24,7 +24,7 @@ from scipy.stats import rankdata
 from ..alignment import Identity, Linear, Rigid, SignedPermutation
 from ..alignment.base import Aligner
 from ..representation import Array
-from ..resampling import Value, t_interval
+from ..resampling import Interval, Value, t_interval
 from .experiment import Claim, Line, Mark, Row, Table
 
 FORMS = ("2L+L2", "L+L2")
@@ -449,3 +449,27 @@ def over_cases(text: str, cases: Mapping[str, Value], **asked: Any) -> Claim:
     ordered = sorted(cases.items(), key=lambda case: math.inf if case[1].mean is None else case[1].mean)
     made = [claim(text, f"{with_interval(measure, value, form)}:", value, **asked) for measure, value in ordered]
     return min(made, key=lambda each: (False, None, True).index(each.holds))
+
+
+def mean_value(values: Iterable[float | None]) -> Value:
+    """Mean and standard error of independent numbers, of those that are known and finite."""
+    known = [float(value) for value in values if value is not None and math.isfinite(value)]
+    if not known:
+        return Value(None)
+    error = float(np.std(known, ddof=1)) / math.sqrt(len(known)) if len(known) > 1 else None
+    return Value(float(np.mean(known)), error)
+
+
+def smallest(values: Mapping[str, Value], form: str = ".2f") -> tuple[str, Value]:
+    """The smallest of some numbers in words and as a value, with an interval for the smallest of all.
+
+    That is what a claim about every one of them is judged by. An unknown number leaves the interval open.
+    """
+    name = min(values, key=lambda key: math.inf if (mean := values[key].mean) is None else mean)
+    ends = [each.ends for each in values.values()]
+    low = min(-math.inf if each is None else each for each, _ in ends)
+    high = min(math.inf if each is None else each for _, each in ends)
+    words = f"least for {name}"
+    if math.isfinite(low) and low < high:
+        words += f", interval {format(Value(low), form)} to {format(Value(high), form)}"
+    return words, Value(values[name].mean, interval=Interval(low, high))

@@ -1,343 +1,422 @@
-"""What was found, in sentences made by rule from the numbers.
+r"""Table 1 in sample and held out, the ladder and the efficiency of ICA, and the published findings as rules.
 
-Outcomes of the units as tables, figures, findings and a verdict.
+A rule is a margin :math:`m=c+\sum_rw_re_r\ge0` over the errors of the rungs r of a pair. With
+:math:`E_r=e_r-e_{\rm linear}`, whose intervals are of differences row by row, it is
+:math:`m=c+\sum_{r\ne{\rm linear}}w_rE_r+(\sum_rw_r)e_{\rm linear}`. The interval of m adds up the ends of the parts, so
+that it is too wide rather than too narrow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from .experiment import Outcome, Row, Summary, Table
-from .pretrained import RUNGS
-from .pretrained_charts import Number, Reading, Subject, charts
-from .pretrained_claims import FAILS, HOLDS, UNDECIDED, Claim, Judgement, judgements
-from .pretrained_settings import KINDS, LEFT_OPEN, PUBLISHED, SOURCE, Preset
+from ..resampling import Interval, Value
+from .experiment import Chart, Claim, Mark, Outcome, Row, Summary, Table
+from .outcomes import Setting, claim, concluded, line, smallest, table
+from .pretrained import KINDS, PUBLISHED, RUNGS, Preset
 
+WHEN = ("trained", "untrained")
 WORDS = {"signed_permutation": "permutation", "rigid": "rigid", "linear": "linear", "ica": "ICA"}
+ORDER = ("signed_permutation", "ica", "rigid", "linear")  # as the paper expects errors to fall
+TITLES = {
+    "gpt": "GPT (penultimate)",
+    "gpt-last": "GPT (last)",
+    "mae": "Masked autoencoder",
+    "cnn": "Supervised CNN",
+    "ae": "Autoencoder",
+}
+BESIDE = {"gpt": "Pythia-160M", "mae": "MAE", "cnn": "ResNet-18"}
+"""The published row that stands beside."""
 
-
-def verdict(reading: Reading) -> tuple[str, bool | None]:
-    """Which of the published findings are seen wherever they apply, in part, or nowhere."""
-    every = [(claim, found) for claim, found in by_claim(reading) if claim.stated]
-    if not every:
-        return "No pair was compared.", None
-    full = [claim for claim, found in every if all(each.status == HOLDS for each in found)]
-    none = [claim for claim, found in every if all(each.status == FAILS for each in found)]
-    rest = [claim for claim, _ in every if claim not in full and claim not in none]
-    parts = [
-        f"{len(claims)} {'is' if len(claims) == 1 else 'are'} {words} ({'; '.join(claim.short for claim in claims)})"
-        for claims, words in ((full, "seen throughout"), (none, "seen nowhere"), (rest, "seen in part or undecided"))
-        if claims
-    ]
-    cases = [each for _, found in every for each in found]
-    kept = sum(each.status == HOLDS for each in cases)
-    reached = True if len(full) == len(every) else False if len(none) == len(every) else None
-    return (
-        f"Of {len(every)} published findings, held out, {_and(parts)}: {kept} of {len(cases)} cases keep their rule.",
-        reached,
-    )
-
-
-def findings(reading: Reading) -> tuple[str, ...]:
-    """One sentence for each published finding, then what else should be known."""
-    said = [_claim(claim, found) for claim, found in by_claim(reading)]
-    said += [_order(reading), _control_finding(reading), _untrained_claims(reading), _folds(reading)]
-    said += [_shrinking(reading), _learnt(reading), _caveats(reading), _pairs(reading)]
-    return (*(sentence for sentence in said if sentence), LEFT_OPEN)
-
-
-def by_claim(reading: Reading) -> list[tuple[Claim, list[Judgement]]]:
-    """Judgements of each claim, in the order of claims."""
-    found: dict[str, list[Judgement]] = {}
-    for each in judgements(reading):
-        found.setdefault(each.claim.key, []).append(each)
-    return [(group[0].claim, group) for group in found.values()]
-
-
-def judged_words(each: Judgement) -> str:
-    """What a pair says on a claim, and the numbers that decide it."""
-    span, count = each.span, len(each.margins)
-    numbers = _signed(span.value)
-    if span.low is not None and span.high is not None:
-        numbers += f", 95 % interval {_signed(span.low)} to {_signed(span.high)}"
-    if each.error is not None:
-        numbers += f", s.e. over pairs {each.error:.3f}"
-    if count > 1 and each.status == UNDECIDED:
-        numbers += f", kept in {each.hold} and broken in {each.fail} of {count} pairs"
-    parts = [numbers]
-    if each.in_sample is not None:
-        parts.append(f"in sample {_signed(each.in_sample)}")
-    if each.published is not None:
-        parts.append(f"published {_signed(each.published)}")
-    if each.status_before is not None:
-        parts.append(f"{each.status_before} by untrained ones")
-    return f"{each.title} {each.status} ({'; '.join(parts)})"
-
-
-def _claim(claim: Claim, found: list[Judgement]) -> str:
-    strict = "" if claim.stated else ", a stricter reading than any published one"
-    words = f"Whether {claim.words}{strict} (rule: {claim.rule}), margins in diameters: "
-    words += ", ".join(judged_words(each) for each in found)
-    broken = [each.title for each in found if each.published is not None and each.published < 0]
-    return f"{words}. {'The published numbers themselves break the rule.' if broken else ''}".strip()
-
-
-def _order(reading: Reading) -> str:
-    """Whether rigid is nearer to linear where theory says rigid than where it says linear."""
-    known = {}
-    for subject in reading.subjects:
-        errors = [subject.error(rung)[0] for rung in ("signed_permutation", "rigid", "linear")]
-        if (share := _gained(*errors)) is not None:
-            known[subject.title] = share
-    if not known:
-        return ""
-    rows = {row.name: _gained(row.permutation, row.rigid, row.linear) for row in PUBLISHED.values()}
-    return (
-        f"Of what a linear map gains over a permutation, a rigid map gains: {_shares(known)}. Published are "
-        f"{_shares(rows)}: theory expects less of the GPT than of the others, and Table 1 does not show that."
-    )
-
-
-def _control_finding(reading: Reading) -> str:
-    """What training does to the error of each rung, as shares of what the mean alone leaves."""
-    parts: list[str] = []
-    closer: list[str] = []
-    not_closer: list[str] = []
-    for subject in reading.subjects:
-        shares = [
-            f"{WORDS[rung]} {after:.0%} ({before:.0%})"
-            for rung in RUNGS
-            if (after := subject.share(rung)[0]) is not None
-            and (before := subject.share(rung, "untrained")[0]) is not None
-        ]
-        if not shares:
-            continue
-        parts.append(f"{subject.title} {', '.join(shares)}")
-        (closer if _is_closer(subject) else not_closer).append(subject.title)
-    if not parts:
-        return ""
-    said = (
-        "Held-out errors as shares of what the mean alone leaves, those of untrained networks in brackets: "
-        f"{'; '.join(parts)}."
-    )
-    if closer:
-        said += f" By the share of the linear map, training makes closer: {', '.join(closer)}."
-    if not_closer:
-        said += f" Training makes no closer: {', '.join(not_closer)}."
-    return said
-
-
-def _is_closer(subject: Subject) -> bool:
-    after, before = subject.share("linear")[0], subject.share("linear", "untrained")[0]
-    return after is not None and before is not None and after < before
-
-
-def _shrinking(reading: Reading) -> str:
-    """Why ICA can be worse than a permutation."""
-    worse = [
-        subject.title
-        for subject in reading.subjects
-        if (ica := subject.error("ica")[0]) is not None
-        and (permutation := subject.error("signed_permutation")[0]) is not None
-        and ica > permutation
-    ]
-    if not worse:
-        return ""
-    return (
-        f"ICA is worse than a permutation for {', '.join(worse)}: the permutation has a scale, which shrinks towards "
-        "the mean where two networks disagree, and ICA maps unit variance onto unit variance, right or wrong."
-    )
-
-
-def _untrained_claims(reading: Reading) -> str:
-    seen = [each for each in judgements(reading) if each.claim.stated and each.status == HOLDS and each.before]
-    alike = [each for each in seen if each.status_before == HOLDS]
-    if not seen:
-        return ""
-    return (
-        f"Cases that keep a rule and have a control: {len(seen)}, of which untrained networks keep {len(alike)}, too; "
-        "there the rule says something about architecture and data, and nothing about training."
-    )
-
-
-def _folds(reading: Reading) -> str:
-    """How much an in-sample figure flatters."""
-    parts = []
-    for subject in reading.subjects:
-        gaps = []
-        for rung in RUNGS:
-            inside, outside = subject.error(rung, "in_sample")[0], subject.error(rung)[0]
-            if inside is not None and outside is not None:
-                gaps.append(f"{WORDS[rung]} {_signed(outside - inside)}")
-        first = next(iter(subject.trained.values()), None)
-        if first is None or not gaps:
-            continue
-        below = sum(each.below_null("linear") for each in subject.trained.values())
-        grouped = "" if first.found["groups"] is None else f" in {first.found['groups']} groups"
-        parts.append(
-            f"{subject.title} {', '.join(gaps)} ({first.found['rows']} rows{grouped}, the linear map below chance in "
-            f"{below} of {len(subject.trained)} pairs)"
-        )
-    return f"What held-out errors add to those in sample: {'; '.join(parts)}." if parts else ""
-
-
-def _learnt(reading: Reading) -> str:
-    parts = []
-    for each in reading.trainings:
-        words = f"{KINDS[each['kind']]} {_mean(each['loss_before']):.3f} to {_mean(each['held_out_loss']):.3f}"
-        if each.get("accuracy"):
-            words += f" (accuracy {_mean(each['accuracy']):.0%} of ten classes)"
-        parts.append(words)
-    return f"Held-out losses, before and after training: {', '.join(parts)}." if parts else ""
-
-
-def _caveats(reading: Reading) -> str:
-    """What a comparison of a named pair warns of; for the trained ones it is known beforehand."""
-    parts = [
-        f"{subject.title}: {caveat}"
-        for subject in reading.subjects
-        if subject.named
-        for each in subject.trained.values()
-        for caveat in each.found["caveats"]
-    ]
-    return f"Caveats: {'; '.join(parts)}." if parts else ""
-
-
-def _pairs(reading: Reading) -> str:
-    preset = reading.preset
-    if not reading.trainings:
-        return ""
-    data = "that were not trained on" if preset.unseen else "that were trained on, as published"
-    return (
-        f"Rows are of texts and images {data}; {preset.seeds} trainings of a kind make all pairs, so that pairs share "
-        "trainings, and standard errors are jackknives over trainings. Intervals are over rows, or over documents, and "
-        "those of margins add up the ends of their parts, so that they are too wide rather than too narrow."
-    )
-
-
-def _gained(permutation: float | None, rigid: float | None, linear: float | None) -> float | None:
-    if permutation is None or rigid is None or linear is None or permutation <= linear:
-        return None
-    return (permutation - rigid) / (permutation - linear)
-
-
-def _shares(known: dict[str, float] | dict[str, float | None]) -> str:
-    return ", ".join(f"{name} {share:.0%}" for name, share in known.items() if share is not None)
-
-
-def _and(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−")
-
-
-Cell = tuple[Number, Number]
-COLUMNS = ("permutation", "rigid", "linear", "ICA", "ICA efficiency")
+COLUMNS = (*WORDS.values(), "ICA efficiency")
+SHARE = "linear / mean alone"
 EFFICIENCY = "lower is closer; efficiency is 1 for the rigid map, and left out where that removes less than a tenth"
+SIMILAR = 0.02  # diameters by which a level of error is still a similar one
+_MOST, _LONGEST = 8, 12  # subjects of one figure, and letters of a name there
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A finding of the paper as an inequality between the errors of a pair; ``weights`` are in the order of the rungs.
+
+    It is about all networks, or those of some ``kinds``. One that is not ``stated`` in the paper is no claim.
+    """
+
+    short: str
+    text: str
+    formula: str
+    weights: tuple[float, float, float, float]
+    kinds: tuple[str, ...] = (*KINDS, "")
+    constant: float = 0.0
+    stated: bool = True
+
+    def at(self, errors: Sequence[float]) -> float:
+        """The margin for errors without intervals."""
+        return self.constant + sum(weight * each for weight, each in zip(self.weights, errors, strict=True))
+
+    @property
+    def published(self) -> list[float]:
+        """The margins of Table 1."""
+        if self is LEVEL:
+            return [PUBLISHED["Pythia-160M"][1][2] - PUBLISHED["MAE"][1][1] + SIMILAR]
+        return [self.at(row[: len(RUNGS)]) for kind, row in PUBLISHED.values() if kind in self.kinds]
+
+    def margin(self, rungs: Mapping[str, Any]) -> Value:
+        """The margin for held-out errors of a pair."""
+        parts = [(sum(self.weights), _error(rungs["linear"], "interval"))]
+        for rung, weight in zip(RUNGS, self.weights, strict=True):
+            if rung != "linear":
+                parts.append((weight, _error(rungs[rung], "excess", rungs["linear"]["held_out"])))
+        return summed(parts, self.constant)
+
+
+OTHERS = ("mae", "cnn", "ae")
+RULES = (
+    Rule(
+        "GPT linear",
+        "a linear map explains GPT-class models: its error is at most two thirds of the permutation's",
+        "2/3 permutation − linear",
+        (2 / 3, 0, -1, 0),
+        ("gpt",),
+    ),
+    Rule(
+        "rigid at least half of linear",
+        "a rigid map explains autoencoders and supervised models: it gains at least half of what a linear map gains "
+        "over the permutation",
+        "(permutation + linear) / 2 − rigid",
+        (0.5, -1, 0.5, 0),
+        OTHERS,
+    ),
+    Rule(
+        "MAE rigid like GPT linear",
+        "rigid maps of masked autoencoders leave a similar error as linear maps of GPTs",
+        f"linear of the GPT + {SIMILAR} − rigid",
+        (0, 0, 0, 0),
+        constant=SIMILAR,
+    ),
+    Rule("rigid within 0.01 of linear", "", "", (0, -1, 1, 0), OTHERS, constant=0.01, stated=False),
+    Rule(
+        "ICA below permutation",
+        "ICA removes part of the permutation's error",
+        "permutation − ICA",
+        (1, 0, 0, -1),
+    ),
+    Rule("ICA above rigid", "ICA stays above the rigid map", "ICA − rigid", (0, -1, 0, 1)),
+    Rule(
+        "ICA at least a fifth of rigid",
+        "ICA removes a substantial portion: at least a fifth of what the rigid map gains over the permutation",
+        "4/5 permutation + 1/5 rigid − ICA",
+        (0.8, 0.2, 0, -1),
+    ),
+)
+LEVEL = RULES[2]
+"""The one finding that is about two kinds: its weights are for different networks."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A rule for a subject: margins of its pairs, of untrained ones, in sample, and that of the published row."""
+
+    rule: Rule
+    title: str
+    margins: list[Value]
+    before: list[Value]
+    in_sample: float | None
+    published: float | None
+
+    @property
+    def cells(self) -> list[Value]:
+        """Columns of the table: means over pairs, of ends as of margins."""
+        held_out = _mean(self.margins)
+        ends = (held_out.interval.low, held_out.interval.high) if held_out.interval else (None, None)
+        numbers = (self.published, self.in_sample, held_out.mean, *ends, _mean(self.before).mean)
+        return [Value(each) for each in numbers]
 
 
 def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     """Everything that is printed and drawn."""
-    reading = Reading(preset, outcomes)
-    sentence, reached = verdict(reading)
-    tables = (_in_sample(reading), _held_out(reading), _claims(reading), _control_table(reading), _models(reading))
-    return Summary(
-        verdict=sentence,
-        reached=reached,
-        tables=tuple(table for table in tables if table.rows),
-        charts=charts(reading),
-        findings=findings(reading),
+    subjects = _subjects(outcomes)
+    every = cases(subjects)
+    claims = claims_of(every)
+    tables = _tables(subjects, every, [each for each in outcomes.values() if "loss_before" in each])
+    return Summary(*concluded(claims), tables, _charts(subjects[:_MOST]), claims=claims)
+
+
+def _subjects(outcomes: Mapping[str, Outcome]) -> list[Setting]:
+    """What is one row of Table 1 each: a representation of a kind with all its pairs, or a layer of a named pair."""
+    found: dict[str, dict[str, Any]] = {}
+    for outcome in outcomes.values():
+        for key, pair in (outcome.get("subjects") or {}).items():
+            about = {"title": TITLES[key], "short": key.upper().replace("-LAST", " last"), "kind": outcome["kind"]}
+            subject = found.setdefault(key, {**about, "key": key, "published": BESIDE.get(key, ""), "pairs": []})
+            subject["pairs"].append(_pair(outcome["pair"], pair, 2))
+    for outcome in outcomes.values():
+        for place, layer in enumerate(outcome.get("layers") or ()):
+            title = f"{outcome['name']}, {layer['layer']}" if layer["layer"] else outcome["name"]
+            short = title if len(title) <= _LONGEST else f"{title[: _LONGEST - 1]}…"
+            kind = PUBLISHED[outcome["published"]][0] if outcome["published"] else ""
+            about = {"title": title, "short": short, "kind": kind, "key": "", "published": outcome["published"]}
+            # The source is mapped onto the target, as in Table 1.
+            found[f"named-{outcome['name']}-{place}"] = about | {"pairs": [_pair((0, 1), layer, 1)]}
+    return [Setting(each, lowest=-math.inf) for each in found.values()]
+
+
+def _pair(places: Sequence[int], measured: Mapping[str, Any], directions: int) -> dict[str, Any]:
+    pair: dict[str, Any] = {"first": places[0], "second": places[1]}
+    for when in WHEN:
+        ways = measured[when]["ways"][:directions] if when in measured else []
+        shares = [
+            {name: rung["held_out"] / way["baseline"] for name, rung in way["rungs"].items()}
+            if way["baseline"]
+            else dict.fromkeys(RUNGS)
+            for way in ways
+        ]
+        with_shares = [{**way, "shares": share} for way, share in zip(ways, shares, strict=True)]
+        pair[when] = _averaged(with_shares) if ways else None
+    return pair
+
+
+def _averaged(values: list[Any]) -> Any:
+    """The mean of both directions number by number, None where one is unknown.
+
+    Ends of intervals are averaged as well: too wide rather than too narrow, as directions share their rows.
+    """
+    first = values[0]
+    if any(each is None for each in values) or isinstance(first, str):
+        return None
+    if isinstance(first, dict):
+        return {key: _averaged([each[key] for each in values]) for key in first}
+    if isinstance(first, list):
+        return [_averaged(list(each)) for each in zip(*values, strict=True)]
+    return sum(values) / len(values)
+
+
+def _tables(subjects: list[Setting], every: list[Case], trainings: list[Outcome]) -> tuple[Table, ...]:
+    held_out = {
+        when: {
+            each.title: [
+                *(each.mean(f"{when}.rungs.{rung}.held_out") for rung in RUNGS),
+                each.mean(f"{when}.efficiency"),
+                each.mean(f"{when}.shares.linear"),
+            ]
+            for each in subjects
+            if any(pair[when] for pair in each.pairs)
+        }
+        for when in WHEN
+    }
+    keys = ("loss_before", "loss", "held_out_loss", "accuracy")
+    made = (
+        _table_1(subjects),
+        table(
+            "held-out",
+            "The same held out, documents kept whole, ± s.e. over pairs",
+            EFFICIENCY,
+            held_out["trained"],
+            (*COLUMNS, SHARE),
+        ),
+        table(
+            "findings",
+            "The published findings as rules: margins in diameters, held out with the mean 95 % interval of a pair",
+            "0 and above keeps the rule",
+            {f"{each.rule.short}: {each.title}": each.cells for each in every},
+            ("published", "in sample", "held out", "low", "high", "untrained"),
+        ),
+        table(
+            "untrained",
+            "The same networks before training, held out, ± s.e. over pairs",
+            "lower is closer: what architecture and data alone give",
+            held_out["untrained"],
+            (*COLUMNS, SHARE),
+        ),
+        table(
+            "models",
+            "Networks: losses, mean over trainings",
+            "lower is better",
+            {
+                f"{KINDS[each['kind']]}, {len(each['loss'])} trained": [
+                    *(_mean([Value(number) for number in each.get(key) or ()]) for key in keys),
+                    Value(float(each["parameters"])),
+                ]
+                for each in trainings
+            },
+            ("held out, before", "training", "held out", "accuracy", "parameters"),
+        ),
     )
+    return tuple(each for each in made if each.rows)
 
 
-def _in_sample(reading: Reading) -> Table:
-    rows = []
-    for subject in reading.subjects:
-        cells = [subject.error(rung, "in_sample") for rung in RUNGS] + [subject.efficiency("efficiency_in_sample")]
-        rows.append(Row(subject.title, *_columns(cells), published=_beside(subject)))
-    return Table(
-        "table-1",
-        "Table 1: errors in diameters, in sample as published, ± s.e. over pairs",
-        COLUMNS,
-        tuple(rows),
-        EFFICIENCY,
-        SOURCE,
-    )
+def _table_1(subjects: list[Setting]) -> Table:
+    paths = [*(f"trained.rungs.{rung}.in_sample" for rung in RUNGS), "trained.efficiency_in_sample"]
+    title = "Table 1: errors in diameters, in sample as published, ± s.e. over pairs"
+    rows = {each.title: [each.mean(path) for path in paths] for each in subjects}
+    made = table("table-1", title, EFFICIENCY, rows, COLUMNS)
+    beside = [PUBLISHED[each.published][1] if each.published else () for each in subjects]
+    both: list[Row] = [replace(row, published=own) for row, own in zip(made.rows, beside, strict=True)]
+    return replace(made, rows=tuple(both), source="Table 1, in sample")
 
 
-def _held_out(reading: Reading) -> Table:
-    rows = []
-    for subject in reading.subjects:
-        cells = [subject.error(rung) for rung in RUNGS] + [subject.efficiency()]
-        rows.append(Row(subject.title, *_columns([*cells, subject.share("linear")])))
-    return Table(
-        "held-out",
-        "The same held out, documents kept whole, ± s.e. over pairs",
-        (*COLUMNS, "linear / mean alone"),
-        tuple(rows),
-        EFFICIENCY,
-    )
-
-
-def _claims(reading: Reading) -> Table:
-    rows = []
-    for each in judgements(reading):
-        span = each.span
-        before = [one.value for one in each.before]
-        values = (
-            each.published,
-            each.in_sample,
-            span.value,
-            span.low,
-            span.high,
-            sum(before) / len(before) if before else None,
+def _charts(subjects: list[Setting]) -> tuple[Chart, ...]:
+    marks = []
+    for subject in subjects:
+        for place, rung in enumerate(RUNGS):
+            error = _span(subject, rung, "trained")
+            if error.mean is not None:
+                ends = (error.interval.low, error.interval.high) if error.interval else (None, None)
+                bound = PUBLISHED[subject.published][1][place] if subject.published else None
+                name = f"{subject.short}: {WORDS[rung]}"
+                marks.append(Mark(name, error.mean, ends[0], ends[1], bound, place))
+    maps, names = [WORDS[rung] for rung in ORDER], [each.short for each in subjects]
+    drawn = [
+        Chart(
+            "errors",
+            "Held-out errors beside Table 1",
+            "Mean over pairs in diameters of the target; intervals are over rows or documents, the mean of those of "
+            "the pairs. The tick is the published number, which is in sample and of a much larger model.",
+            ("error in diameters", ""),
+            marks=tuple(marks),
+            bound="published, in sample",
+            whisker="95 % interval",
         )
-        rows.append(Row(f"{each.claim.short}: {each.title}", values))
-    return Table(
-        "findings",
-        "The published findings as rules: margins in diameters, held out with the mean 95 % interval of a pair",
-        ("published", "in sample", "held out", "low", "high", "untrained"),
-        tuple(rows),
-        "0 and above keeps the rule",
+    ]
+    for when in WHEN:
+        lines = [
+            line(each.title, [each.mean(f"{when}.shares.{rung}") for rung in ORDER], maps, colour)
+            for colour, each in enumerate(subjects)
+        ]
+        drawn.append(
+            Chart(
+                f"ladder-{when}",
+                f"What is left after each map, {when} networks",
+                "Held-out error as a share of what the target's mean alone leaves, mean over pairs with its standard "
+                "error; lower is closer. From left to right as the paper expects errors to fall.",
+                ("map", "held-out error / mean alone"),
+                lines=tuple(each for each in lines if each.points),
+                ticks=tuple((float(place), name) for place, name in enumerate(maps)),
+            )
+        )
+    series = {
+        "held out": [each.mean("trained.efficiency") for each in subjects],
+        "in sample": [each.mean("trained.efficiency_in_sample") for each in subjects],
+        "held out, untrained": [each.mean("untrained.efficiency") for each in subjects],
+        "published, in sample": [
+            Value(PUBLISHED[each.published][1][-1] if each.published else None) for each in subjects
+        ],
+    }
+    lines = [
+        replace(line(name, values, names, colour), dotted=True) for colour, (name, values) in enumerate(series.items())
+    ]
+    drawn.append(
+        Chart(
+            "efficiency",
+            "Efficiency of ICA",
+            "The share of what the rigid map gains over the permutation that ICA gains without any pairs; mean over "
+            "pairs with its standard error. Below 0 ICA is worse than the permutation.",
+            ("", "efficiency"),
+            lines=tuple(each for each in lines if each.points),
+            ticks=tuple((float(place), name) for place, name in enumerate(names)),
+        )
     )
+    return tuple(each for each in drawn if each.marks or each.lines)
 
 
-def _control_table(reading: Reading) -> Table:
-    rows = []
-    for subject in reading.subjects:
-        if subject.untrained:
-            cells = [subject.error(rung, when="untrained") for rung in RUNGS]
-            cells += [subject.efficiency(when="untrained"), subject.share("linear", "untrained")]
-            rows.append(Row(subject.title, *_columns(cells)))
-    return Table(
-        "untrained",
-        "The same networks before training, held out, ± s.e. over pairs",
-        (*COLUMNS, "linear / mean alone"),
-        tuple(rows),
-        "lower is closer: what architecture and data alone give",
-    )
+def cases(subjects: list[Setting]) -> list[Case]:
+    """Every rule for every subject that it is about, rule by rule."""
+    found = []
+    for rule in RULES:
+        if rule is LEVEL:
+            found += _level({each.key: each for each in subjects})
+            continue
+        for each in subjects:
+            if each.kind in rule.kinds:
+                margins = {
+                    when: [rule.margin(pair[when]["rungs"]) for pair in each.pairs if pair[when]] for when in WHEN
+                }
+                errors = [each.mean(f"trained.rungs.{rung}.in_sample").mean for rung in RUNGS]
+                known = [error for error in errors if error is not None]
+                inside = rule.at(known) if len(known) == len(RUNGS) else None
+                row = rule.at(PUBLISHED[each.published][1][: len(RUNGS)]) if each.published else None
+                found.append(Case(rule, each.title, margins["trained"], margins["untrained"], inside, row))
+    return found
 
 
-def _models(reading: Reading) -> Table:
-    rows = []
-    for each in reading.trainings:
-        keys = ("loss_before", "loss", "held_out_loss", "accuracy")
-        values = tuple(sum(each[key]) / len(each[key]) if each.get(key) else None for key in keys)
-        rows.append(Row(f"{KINDS[each['kind']]}, {len(each['loss'])} trained", (*values, float(each["parameters"]))))
-    columns = ("held out, before", "training", "held out", "accuracy", "parameters")
-    return Table("models", "Networks: losses, mean over trainings", columns, tuple(rows), "lower is better")
+def _level(subjects: Mapping[str, Setting]) -> list[Case]:
+    """The masked autoencoders against the GPT: two independent sets of pairs, so intervals are those of the means."""
+    if "gpt" not in subjects or "mae" not in subjects:
+        return []
+    gpt, mae = subjects["gpt"], subjects["mae"]
+    margins = {
+        when: [summed([(1.0, _span(gpt, "linear", when)), (-1.0, _span(mae, "rigid", when))], SIMILAR)] for when in WHEN
+    }
+    before = [each for each in margins["untrained"] if each.mean is not None]
+    inside = gpt.mean("trained.rungs.linear.in_sample") - mae.mean("trained.rungs.rigid.in_sample")
+    in_sample = None if inside.mean is None else inside.mean + SIMILAR
+    return [Case(LEVEL, f"{mae.title} and GPT", margins["trained"], before, in_sample, LEVEL.published[0])]
 
 
-def _beside(subject: Subject) -> tuple[Number, ...]:
-    row = subject.published
-    return () if row is None else (row.permutation, row.rigid, row.linear, row.ica, row.efficiency)
+def claims_of(every: list[Case]) -> tuple[Claim, ...]:
+    """A stated rule holds where all pairs of all networks keep it, and not where all pairs of one network break it."""
+    made = []
+    for rule in RULES:
+        about = {each.title: _range(each.margins) for each in every if each.rule is rule and rule.stated}
+        if not about:
+            continue
+        words, value = smallest(about, ".3f")
+        rows = sorted({min(rule.published), max(rule.published)})
+        made.append(
+            claim(
+                rule.text,
+                f"{rule.formula}, in diameters, {words}:",
+                value,
+                least=0.0,
+                published=f"{' to '.join(f'{each:.3f}' for each in rows)} in Table 1, in sample",
+                form=".3f",
+            )
+        )
+    return tuple(made)
 
 
-def _columns(cells: list[Cell]) -> tuple[tuple[Number, ...], tuple[Number, ...]]:
-    return tuple(value for value, _ in cells), tuple(error for _, error in cells)
+def summed(parts: Iterable[tuple[float, Value]], constant: float = 0.0) -> Value:
+    """A weighted sum whose ends are the sums of the ends; parts of no weight do not count."""
+    value, low, high = constant, constant, constant
+    bare = False
+    for weight, part in parts:
+        if abs(weight) < 1e-9:
+            continue
+        if part.mean is None:
+            return Value(None)
+        value += weight * part.mean
+        bare = bare or part.interval is None
+        ends = sorted((weight * part.interval.low, weight * part.interval.high)) if part.interval else (0.0, 0.0)
+        low, high = low + ends[0], high + ends[1]
+    return Value(value, interval=None if bare else Interval(low, high))
+
+
+def _error(rung: Mapping[str, Any], ends: str, less: float | None = 0.0) -> Value:
+    """A held-out error with an interval, or what it is more than another."""
+    if rung["held_out"] is None or less is None:
+        return Value(None)
+    return Value(rung["held_out"] - less, interval=Interval(*rung[ends]) if rung[ends] else None)
+
+
+def _span(subject: Setting, rung: str, when: str) -> Value:
+    """The held-out error of a rung, and the mean interval of a pair."""
+    return _mean([_error(pair[when]["rungs"][rung], "interval") for pair in subject.pairs if pair[when]])
+
+
+def _mean(values: Sequence[Value]) -> Value:
+    """Mean of numbers and of ends; no interval where one has none."""
+    known = [each.mean for each in values if each.mean is not None]
+    if not known:
+        return Value(None)
+    spans = [each.interval for each in values if each.interval]
+    ends = [sum(getattr(each, end) for each in spans) / len(values) for end in ("low", "high")]
+    return Value(sum(known) / len(known), interval=Interval(*ends) if len(spans) == len(values) else None)
+
+
+def _range(values: Sequence[Value]) -> Value:
+    """The mean, from the lowest end to the highest; without intervals nothing is decided."""
+    spans = [each.interval or Interval(-math.inf, math.inf) for each in values]
+    return replace(_mean(values), interval=Interval(min(each.low for each in spans), max(each.high for each in spans)))
