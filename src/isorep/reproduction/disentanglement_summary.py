@@ -398,9 +398,10 @@ def differences(selection: Selection, against: str) -> dict[str, Value]:
             )
             if not modular:
                 continue
-            shown, level = estimate(np.array(modular)), mean_value(explicit)
-            low, high = (shown.mean,) * 2 if shown.low is None or shown.high is None else (shown.low, shown.high)
-            low = -math.inf if level.mean is None or level.mean < -COMPARABLE else low
+            shown, level = estimate(modular), mean_value(explicit)
+            ends = shown.interval or Interval(float(np.mean(modular)), float(np.mean(modular)))
+            if level.mean is None or level.mean < -COMPARABLE:
+                ends = replace(ends, low=-math.inf)
             words = f"{title(*opponent)} in {name} (InfoE {level:+.2f})"
-            found[words] = Value(shown.mean, interval=Interval(low, high))
+            found[words] = Value(shown.mean, interval=ends)
     return found
