@@ -396,11 +396,13 @@ def differences(selection: Selection, against: str) -> dict[str, Value]:
                 ]
                 for measure in ("InfoM", "InfoE")
             )
-            if not modular:
-                continue
-            shown, level = estimate(np.array(modular)), mean_value(explicit)
-            low, high = (shown.mean,) * 2 if shown.low is None or shown.high is None else (shown.low, shown.high)
-            low = -math.inf if level.mean is None or level.mean < -COMPARABLE else low
+            level = mean_value(explicit)
             words = f"{title(*opponent)} in {name} (InfoE {level:+.2f})"
-            found[words] = Value(shown.mean, interval=Interval(low, high))
+            if modular:
+                shown = estimate(np.array(modular))
+                low, high = (shown.mean,) * 2 if shown.low is None or shown.high is None else (shown.low, shown.high)
+                low = -math.inf if level.mean is None or level.mean < -COMPARABLE else low
+                found[words] = Value(shown.mean, interval=Interval(low, high))
+            elif ours:
+                found[words] = Value(None)
     return found
