@@ -218,6 +218,8 @@ def test_what_was_not_run_or_is_not_known_decides_nothing():
     assert [text.split(" (a control")[0][-9:] for text in texts[:2]] == ["an the AE", "s latents"]
     unknown = summarise(TINY, constructed((0.8, 0.82), explicit=None))
     assert unknown.claims[0].holds is None, "explicitness is not known"
+    constant = summarise(TINY, constructed((0.8, 0.82), raw=(None, None)))
+    assert (constant.reached, "unknown" in constant.claims[0].measure) == (None, True)
 
 
 def test_the_decoder_s_constant_is_judged_by_its_rank_correlation_over_enough_runs():

@@ -1,4 +1,4 @@
-"""The layers experiment: end to end through the command, resumed, with model folders, and read by rule."""
+"""The layers experiment: end to end through the command, resumed, with model folders, and claims."""
 
 import json
 import os
@@ -14,24 +14,12 @@ torch = pytest.importorskip("torch")
 
 from isorep import InputError  # noqa: E402
 from isorep.datasets import Document  # noqa: E402
-from isorep.models import GPT, BytePairs  # noqa: E402
+from isorep.models import GPT, BytePairs, states  # noqa: E402
 from isorep.models.corpus import parsed, split, windows_of  # noqa: E402
 from isorep.models.gpt import state_jacobians  # noqa: E402
-from isorep.reproduction import (  # noqa: E402
-    Run,
-    experiment_named,
-    layers_networks,
-    reproduce,
-    runner,
-)
-from isorep.reproduction.layers import (  # noqa: E402
-    EXPERIMENT,
-    places_of,
-    plan,
-)
-from isorep.reproduction.layers_charts import Reading, mean_correlation  # noqa: E402
-from isorep.reproduction.layers_networks import SCALES, Preset, corpus_of  # noqa: E402
-from isorep.reproduction.layers_summary import findings, verdict  # noqa: E402
+from isorep.reproduction import Run, experiment_named, layers, reproduce, runner  # noqa: E402
+from isorep.reproduction.layers import EXPERIMENT, SCALES, Preset, corpus_for, places_of, plan  # noqa: E402
+from isorep.reproduction.layers_summary import mean_correlation, summarise  # noqa: E402
 
 TINY = Preset(
     sizes=("8x1",),
@@ -112,7 +100,13 @@ def tiny(monkeypatch, tmp_path, text, name="run", **more):
 
 def test_a_smoke_run_goes_from_the_command_to_tables_figures_and_page(smoke):
     folder, out, found = smoke
-    for words in ("SVCCA by layer", "12x3 with 16x4", "untrained", "constant of the rest", "verdict: The last layer"):
+    for words in (
+        "SVCCA by layer",
+        "12x3 with 16x4",
+        "untrained",
+        "constant of the rest",
+        "verdict: The published effect",
+    ):
         assert words in out
     html = (folder / "page.html").read_text()
     for name in ("svcca-12x3", "ladder-16x4", "svcca-12x3-16x4", "constants"):
@@ -190,14 +184,14 @@ def test_an_interrupted_run_goes_on_to_the_same_numbers_and_trains_nothing_twice
 
 def test_weights_of_another_training_are_refused(tmp_path, text):
     preset = replace(TINY, text=str(text), steps=1)
-    corpus = corpus_of(preset, 0)
+    corpus = corpus_for(preset, 0)
     run = Run(preset, None, 0, folder=tmp_path)
-    layers_networks.trained_model("8x1", 0, corpus, run)
+    layers.trained_model("8x1", 0, corpus, run)
     (tmp_path / "models" / "8x1-0.safetensors").rename(tmp_path / "models" / "8x1-1.safetensors")
     with pytest.raises(InputError, match="holds weights of another training"):
-        layers_networks.trained_model("8x1", 1, corpus, run)
+        layers.trained_model("8x1", 1, corpus, run)
     (tmp_path / "models" / "8x1-1.safetensors").write_bytes(b"half a file")
-    assert layers_networks.trained_model("8x1", 1, corpus, run)[1]["steps"] == 1, "a damaged file is made anew"
+    assert layers.trained_model("8x1", 1, corpus, run)[1]["steps"] == 1, "a damaged file is made anew"
 
 
 # Model folders ------------------------------------------------------------------------------------------------------
@@ -233,14 +227,14 @@ def test_model_folders_are_compared_by_their_own_tokens(monkeypatch, tmp_path, t
     assert pair["documents"] > 1
     assert found.summary.tables[-1].rows[0].name == "1: a"
 
-    network, _ = layers_networks.folder_model(first, Run(TINY, None, 0), trained=True)
+    network, _ = states.folder_network(first, None, 16)
     tokens = np.arange(16).reshape(2, 8)
-    module = layers_networks.opened(first).module
+    module = states.opened(first).module
     with torch.no_grad():
         last = module(torch.from_numpy(tokens)).last_hidden_state.flatten(0, 1)
-    states = network.states(tokens, ())
-    assert np.allclose(states.at[0], last.numpy(), atol=1e-5)
-    assert (states.layers, sorted(states.at)) == (2, [0, 1, 2])
+    found = network.states(tokens, ())
+    assert np.allclose(found.at[0], last.numpy(), atol=1e-5)
+    assert (found.layers, sorted(found.at)) == (2, [0, 1, 2])
     assert sorted(network.states(tokens, (0, 2, 5)).at) == [0, 2], "only what is asked for is kept"
 
 
@@ -259,15 +253,15 @@ def test_folders_that_cannot_be_paired_are_refused(monkeypatch, tmp_path, text):
 def test_a_model_that_looks_ahead_has_no_map_of_one_token(monkeypatch, tmp_path, text):
     transformers = pytest.importorskip("transformers")
     folders = [made_folder(tmp_path / name, 0, 1) for name in "ab"]
-    module = layers_networks.opened(folders[0]).module.eval()
+    module = states.opened(folders[0]).module.eval()
     window = np.array([[3, 1, 4, 1]])
-    assert not layers_networks.looks_ahead(lambda tokens: [module(input_ids=tokens).last_hidden_state], window)
+    assert not states.looks_ahead(lambda tokens: [module(input_ids=tokens).last_hidden_state], window)
     for seed, folder in enumerate(folders):
         torch.manual_seed(seed)
         sizes = {"vocab_size": 257, "hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2}
         config = transformers.BertConfig(**sizes, intermediate_size=8, max_position_embeddings=16)
         transformers.BertModel(config).save_pretrained(folder)
-    layers_networks.opened.cache_clear()
+    states.opened.cache_clear()
     with pytest.raises(InputError, match="a is no causal model: its states depend on later tokens"):
         tiny(monkeypatch, tmp_path, text, "one", models=tuple(folders))
     found = tiny(monkeypatch, tmp_path, text, "two", models=tuple(folders), jacobians=0, rungs=("linear",))
@@ -283,7 +277,7 @@ def test_jacobians_by_rows_are_those_of_the_blocks():
     for parameter in model.parameters():
         parameter.data += 0.2 * torch.randn_like(parameter)
     tokens = np.array([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]])
-    by_rows = layers_networks.row_jacobians(model.hidden_states, tokens)
+    by_rows = states.row_jacobians(model.hidden_states, tokens)
     for one, other in zip(by_rows, state_jacobians(model, torch.from_numpy(tokens)), strict=True):
         assert np.allclose(one, other.numpy(), atol=1e-4)
 
@@ -291,7 +285,7 @@ def test_jacobians_by_rows_are_those_of_the_blocks():
 def test_constants_leave_out_the_two_directions_that_the_norm_loses():
     turned = np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))[0]
     rest = np.stack([turned @ np.diag([8.0, 4, 2, 1e-9, 0]), np.diag([3.0, 3, 3, 0, 0])])
-    before, last = layers_networks.constants([rest, np.stack([np.eye(5)] * 2)])
+    before, last = states.constants([rest, np.stack([np.eye(5)] * 2)])
     assert before["local"] == pytest.approx((2 + 1) / 2)
     assert before["similarity"] == pytest.approx(2)
     assert before["constant"] == pytest.approx(8)
@@ -335,73 +329,115 @@ def test_sizes_and_seeds_that_make_no_pairs_are_refused():
         plan(replace(TINY, seeds=1), None)
     assert len(plan(SCALES["laptop"], None).units) == 8 + 2 * 6 + 4
     assert experiment_named("layers") is EXPERIMENT
-    assert layers_networks.seed_of(0, 0) != layers_networks.seed_of(0, 1)
+    assert layers.seed_of(0, 0) != layers.seed_of(0, 1)
 
 
-# Verdicts -----------------------------------------------------------------------------------------------------------
+# Claims -------------------------------------------------------------------------------------------------------------
+
+FALLING = (0.9, 0.8, 0.7, 0.6, 0.95)
+CONSTANTS = (9.0, 4.0, 3.0, 2.0, 1.0)
+REST, CONTROL = "the larger", "training"
 
 
-def constructed(svcca, errors=(0.1, 0.2, 0.3, 0.4, 0.5), constants=(9.0, 4.0, 3.0, 2.0, 1.0), pairs=4):
+def constructed(svcca, errors=(0.1, 0.2, 0.3, 0.4, 0.5), *, pairs=4, group="8x4", before=None, constants=CONSTANTS):
     """Outcomes of networks with four blocks; values are from the last layer to the embedding, constants reversed."""
     rng = np.random.default_rng(0)
+    sizes = {"size": "8x4", "parameters": 10}
     outcomes = {
-        f"model-{place}": {"size": "8x4", "place": place, "constants": [{"local": each} for each in constants]}
+        f"model-{place}": {**sizes, "place": place, "constants": constants and [{"local": each} for each in constants]}
         for place in range(2)
     }
     labels = ["last", "block 3", "block 2", "block 1", "embedding"]
     for pair in range(pairs):
-        layers = [
-            {
-                "place": place,
-                "labels": [labels[place]] * 2,
-                "svcca": {"2": {"value": value + 0.001 * rng.normal()}, "8": {"value": 0.5 * value}},
-                "ladder": {rung: {"error": errors[place], "chance": 1.0} for rung in ("rigid", "linear")},
+        outcome = {"pair": [{"size": "8x4", "place": place} for place in range(2)], "group": group}
+        for when, values in (("layers", svcca), ("initial", before or ())):
+            outcome[when] = [
+                {
+                    "place": place,
+                    "labels": [labels[place]] * 2,
+                    "svcca": {"2": {"value": value + 0.001 * rng.normal()}, "8": {"value": 0.5 * value}},
+                    "ladder": {rung: {"error": errors[place], "chance": 1.0} for rung in ("rigid", "linear")},
+                }
+                for place, value in enumerate(values)
+            ]
+        outcomes[f"pair-{pair}"] = outcome
+    return outcomes
+
+
+def judged(outcomes, words):
+    return next(each.holds for each in summarise(TINY, outcomes).claims if each.text.startswith(words))
+
+
+def test_the_last_layer_is_the_most_similar_where_it_is_in_every_case():
+    found = summarise(TINY, constructed(FALLING))
+    assert found.reached is True, "the embedding does not count"
+    assert found.verdict.startswith("The published effect is seen: the last layer is the most similar one")
+    assert summarise(TINY, constructed((0.6, 0.7, 0.8, 0.9, 0.5))).reached is False
+    mixed = constructed(FALLING)
+    for key in ("pair-0", "pair-1", "pair-2", "pair-3"):
+        mixed[key]["layers"][0]["svcca"]["8"]["value"] = 0.1
+    found = summarise(TINY, mixed)
+    assert (found.reached, "least for 8x4, 8 components" in found.claims[0].measure) == (False, True)
+    assert summarise(TINY, constructed((0.8, 0.8, 0.7, 0.6, 0.5))).reached is not True, "a tie is not the most similar"
+    assert summarise(TINY, constructed(FALLING, pairs=1)).reached is None, "one pair has no error"
+
+
+def test_pairs_of_two_sizes_have_a_claim_of_their_own():
+    assert not any(each.text.endswith("as published") for each in summarise(TINY, constructed(FALLING)).claims)
+    for svcca, answer in ((FALLING, True), ((0.6, 0.7, 0.8, 0.9, 0.5), False)):
+        claim = summarise(TINY, constructed(svcca, group="8x4 with 12x4")).claims[1]
+        assert (claim.text.endswith("as published"), claim.holds) == (True, answer)
+    assert summarise(TINY, constructed(FALLING, group="8x4 with 12x4", pairs=1)).claims[1].holds is None
+
+
+def test_training_makes_last_layers_more_similar_or_not():
+    for before, answer in ((0.2, True), (0.95, False)):
+        assert judged(constructed(FALLING, before=[before] * 5), CONTROL) is answer
+    assert judged(constructed(FALLING, before=[0.2] * 5, pairs=1), CONTROL) is None
+
+
+def test_errors_follow_the_constant_of_what_remains_or_go_against_it():
+    assert judged(constructed(FALLING), REST) is True
+    assert judged(constructed(FALLING, errors=(0.5, 0.4, 0.3, 0.2, 0.1)), REST) is False
+    assert judged(constructed(FALLING, pairs=2), REST) is None, "two pairs have no interval"
+    assert len(summarise(TINY, constructed(FALLING, constants=None)).claims) == 1, "jacobians=0"
+
+
+def test_within_a_layer_the_depth_does_not_count():
+    for sign, answer in ((1, True), (-1, False)):
+        outcomes = constructed(FALLING)
+        for pair in range(4):
+            outcomes[f"model-{pair + 2}"] = {
+                "size": "8x4",
+                "parameters": 10,
+                "place": pair + 2,
+                "constants": [{"local": each + pair} for each in CONSTANTS],
             }
-            for place, value in enumerate(svcca)
-        ]
-        sides = [{"size": "8x4", "place": place} for place in range(2)]
-        outcomes[f"pair-{pair}"] = {"pair": sides, "group": "8x4", "layers": layers}
-    return Reading(TINY, outcomes)
+            outcomes[f"pair-{pair}"]["pair"] = [{"size": "8x4", "place": pair + 2}] * 2
+            for layer in outcomes[f"pair-{pair}"]["layers"]:
+                layer["ladder"]["rigid"]["error"] += sign * 0.01 * pair
+        assert judged(outcomes, "the same within") is answer
+    few = {key: value for key, value in outcomes.items() if key not in ("pair-2", "pair-3")}
+    assert not any(each.text.startswith("the same within") for each in summarise(TINY, few).claims), "two pairs"
 
 
-def test_the_verdict_follows_the_numbers():
-    sentence, reached = verdict(constructed([0.9, 0.8, 0.7, 0.6, 0.95]))
-    assert reached is True, "the embedding does not count"
-    assert "most similar in all 2 cases" in sentence
-    sentence, reached = verdict(constructed([0.6, 0.7, 0.8, 0.9, 0.5]))
-    assert (sentence, reached) == ("The last layer is not the most similar in any of 2 cases.", False)
-    mixed = constructed([0.9, 0.8, 0.7, 0.6, 0.5])
-    for pair in mixed.groups[0].pairs:
-        pair.found["layers"][0]["svcca"]["8"]["value"] = 0.1
-    sentence, reached = verdict(mixed)
-    assert reached is None
-    assert "in 1 of 2 cases, by two standard errors in 1. It is so for 8x4 (2 components)." in sentence
-    assert verdict(Reading(TINY, {}))[1] is None
-
-
-def test_one_pair_has_no_error_and_gives_no_clear_case():
-    sentence, reached = verdict(constructed([0.9, 0.8, 0.7, 0.6, 0.5], pairs=1))
-    assert reached is None
-    assert "in 2 of 2 cases, by two standard errors in 0" in sentence
-
-
-def test_findings_say_whether_errors_follow_what_remains():
-    said = " ".join(findings(constructed([0.9, 0.8, 0.7, 0.6, 0.95])))
-    assert "the rigid error follows the local constant of the remaining network, rank correlation 1.00" in said
-    assert "more similar than the last with 2 components (0.9" in said
-    against = " ".join(findings(constructed([0.9, 0.8, 0.7, 0.6, 0.5], errors=(0.5, 0.4, 0.3, 0.2, 0.1))))
-    assert "the rigid error falls with the local constant" in against
-    assert "as a share of chance the least is at block 1 (20%)" in against
-    assert "the embedding is nowhere more similar" in against
+def test_nothing_measured_has_no_claims_and_unknown_layers_no_numbers():
+    nothing = summarise(TINY, {})
+    assert (nothing.verdict, nothing.reached, nothing.tables) == ("Nothing was measured.", None, ())
+    short = constructed(FALLING)
+    for key in ("pair-0", "pair-1", "pair-2", "pair-3"):
+        short[key]["layers"] = short[key]["layers"][:1]
+    found = summarise(TINY, short)
+    assert (found.reached, "unknown" in found.verdict) == (None, True), "no other layer"
 
 
 def test_correlations_over_layers_are_averaged_over_pairs():
     layers = np.arange(4.0)
     up, down = (layers, layers**3), (layers, -layers)
-    assert mean_correlation([up, up, up]).low == pytest.approx(1)
+    assert mean_correlation([up, up, up]).interval.low == pytest.approx(1)
     found = mean_correlation([up, up, down, up])
-    assert found.value == pytest.approx(0.5)
-    assert found.low < 0.5 < found.high
-    assert mean_correlation([up, down]).low is None
-    assert mean_correlation([(layers[:3], layers[:3])]).value is None, "three layers are too few"
-    assert mean_correlation([(np.ones(4), layers)]).pairs == 0
+    assert found.mean == pytest.approx(0.5)
+    assert found.interval.low < 0.5 < found.interval.high
+    assert mean_correlation([up, down]).interval is None
+    assert mean_correlation([(layers[:3], layers[:3])]).mean is None, "three layers are too few"
+    assert mean_correlation([(np.ones(4), layers)]).mean is None

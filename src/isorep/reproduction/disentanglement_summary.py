@@ -396,12 +396,14 @@ def differences(selection: Selection, against: str) -> dict[str, Value]:
                 ]
                 for measure in ("InfoM", "InfoE")
             )
-            if not modular:
-                continue
-            shown, level = estimate(modular), mean_value(explicit)
-            ends = shown.interval or Interval(float(np.mean(modular)), float(np.mean(modular)))
-            if level.mean is None or level.mean < -COMPARABLE:
-                ends = replace(ends, low=-math.inf)
+            level = mean_value(explicit)
             words = f"{title(*opponent)} in {name} (InfoE {level:+.2f})"
-            found[words] = Value(shown.mean, interval=ends)
+            if modular:
+                shown = estimate(modular)
+                ends = shown.interval or Interval(float(np.mean(modular)), float(np.mean(modular)))
+                if level.mean is None or level.mean < -COMPARABLE:
+                    ends = replace(ends, low=-math.inf)
+                found[words] = Value(shown.mean, interval=ends)
+            elif ours:
+                found[words] = Value(None)
     return found

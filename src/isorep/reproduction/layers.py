@@ -1,15 +1,14 @@
 """Layers of language models (section 5.3 of Roeder et al. 2021): is the last layer the most similar across trainings?
 
-Small GPTs trained here on the prose of Python's library, or real model folders; layer by layer, up to which group.
-
-What is measured of two networks, layer by layer from the end: SVCCA, and the ladder held out by document.
-
-The units of work: one network each, then one pair each.
+Small GPTs trained here on the prose of Python's library, or real model folders. A unit is one network, or one pair:
+layer by layer from the end SVCCA, and the ladder held out by document.
 """
 
 from __future__ import annotations
 
+import json
 import warnings
+from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -17,28 +16,241 @@ from typing import Any
 import numpy as np
 
 from ..comparison import compare
-from ..comparison.fits import checked_rungs
+from ..comparison.fits import RUNGS, checked_rungs
 from ..errors import InputError
-from ..models.corpus import parsed
+from ..files import finite_json, write_text
+from ..models.corpus import Corpus, corpus_of, parsed
+from ..models.states import Network, States, constants, folder_network, folder_windows, gpt_network
+from ..models.weight_files import read_arrays, weights_of, write_arrays
 from ..representation import Array
 from ..similarity import svcca
 from .experiment import Experiment, Outcome, Plan, Run, Unit
-from .layers_networks import (
-    PAPER,
-    SCALES,
-    Network,
-    Preset,
-    States,
-    constants,
-    corpus_of,
-    folder_model,
-    label,
-    measured_windows,
-    small_gpt,
-)
 from .outcomes import threads
 
+PAPER = (
+    "Roeder, Metz and Kingma, On linear identifiability of learned representations, ICML 2021, section 5.3 and Figure 4"
+)
+
+COMPONENTS = (16, 64, 256, 768)
+"""Principal components of SVCCA; the last is the width of the smallest model."""
+
+PLACES = (0, 2, 5, 8, 11)
+"""Layers of the figure, as places before the last: the states numbered −1, −3, −6, −9 and −12."""
+
 CONTROL_RUNGS = ("rigid", "linear")
+FOLDERS = "model folders"
+FOLDER = "models"
+_DECISIVE = (
+    "heads", "context", "text", "characters", "vocabulary", "held_out", "steps", "batch", "learning_rate", "warmup"
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The sizes of one scale.
+
+    Attributes
+    ----------
+    models : tuple of str
+        Folders of models of the transformers library with one tokenizer; nothing is trained if there are any.
+    sizes : tuple of str
+        Small GPTs to train, as ``WIDTHxLAYERS``.
+    seeds : int
+        Trainings of every size; all pairs of a size are compared, and seed by seed those of two sizes.
+    heads, context : int
+        Of attention; tokens that are seen at once.
+    text : str
+        A text file or a folder of them; by default the prose of Python's standard library.
+    characters : int or None
+        Of the text at most.
+    vocabulary : int
+        Tokens: bytes and learnt pairs.
+    held_out : int
+        Documents that are not trained on; on them everything is measured.
+    windows : int
+        Stretches of ``context`` tokens of each held-out document at most.
+    steps, batch, learning_rate, warmup
+        AdamW with weight decay 0.1, gradients clipped to norm 1, the rate rising for ``warmup`` steps and then falling
+        as a cosine.
+    rows : int
+        Tokens that layers are compared on, at most.
+    components : tuple of int
+        Of SVCCA.
+    places : tuple of int
+        Layers to compare, as places before the last: 0 is the last. All of them if empty.
+    rungs : tuple of str
+        Of the ladder.
+    n_null, n_boot : int
+        Shuffled pairings, and draws for the interval of an error.
+    jacobians : int
+        Tokens at which the constants of the remaining network are measured; 0 for none.
+    jacobian_context : int
+        Tokens before each of them at most, for model folders.
+    control : bool
+        Whether networks as they were before training are compared, too.
+    threads : int
+        Of torch; 0 leaves them as they are.
+    """
+
+    models: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ("64x4", "96x6")
+    seeds: int = 4
+    heads: int = 4
+    context: int = 64
+    text: str = ""
+    characters: int | None = None
+    vocabulary: int = 512
+    held_out: int = 60
+    windows: int = 4
+    steps: int = 1_200
+    batch: int = 16
+    learning_rate: float = 2e-3
+    warmup: int = 50
+    rows: int = 4_000
+    components: tuple[int, ...] = (4, 16, 32, 64)
+    places: tuple[int, ...] = ()
+    rungs: tuple[str, ...] = RUNGS
+    n_null: int = 5
+    n_boot: int = 200
+    jacobians: int = 32
+    jacobian_context: int = 16
+    control: bool = True
+    threads: int = 0
+
+
+SCALES = {
+    "smoke": Preset(
+        sizes=("24x2", "32x3"),
+        seeds=2,
+        context=32,
+        characters=700_000,
+        vocabulary=320,
+        held_out=16,
+        steps=60,
+        batch=8,
+        learning_rate=1e-2,
+        warmup=10,
+        rows=900,
+        components=(4, 12, 24),
+        jacobians=6,
+        n_boot=50,
+        n_null=3,
+    ),
+    "laptop": Preset(threads=2),
+    "paper": Preset(
+        sizes=("256x6", "384x12"),
+        seeds=3,
+        heads=8,
+        context=256,
+        vocabulary=4_096,
+        steps=20_000,
+        batch=32,
+        learning_rate=1e-3,
+        warmup=500,
+        rows=20_000,
+        components=COMPONENTS,
+        places=PLACES,
+        n_null=20,
+        n_boot=1_000,
+        jacobians=16,
+        threads=2,
+    ),
+}
+
+
+def plan(preset: Preset, data: Path | None) -> Plan:
+    """Every network, then all pairs of one size, then those of two sizes seed by seed; or all pairs of folders."""
+    checked_rungs(preset.rungs)
+    if preset.models:
+        return _folders(preset)
+    for size in preset.sizes:
+        if parsed(size)[0] % preset.heads:
+            raise InputError(f"the width of {size} does not divide into {preset.heads} heads")
+    if len(set(preset.sizes)) < len(preset.sizes) or not preset.sizes or preset.seeds < 2:
+        raise InputError("there must be sizes, each only once, and at least 2 seeds of each")
+    units = [
+        Unit(f"model-{size}-{place}", f"GPT {size}, training {place + 1}", {"size": size, "place": place})
+        for size in preset.sizes
+        for place in range(preset.seeds)
+    ]
+    for size in preset.sizes:
+        for a, b in combinations(range(preset.seeds), 2):
+            units.append(_pair((size, a), (size, b), size))
+    for small, large in combinations(preset.sizes, 2):
+        for place in range(preset.seeds):
+            # Not of the same seed: those begin with some of the same draws.
+            other = (place + 1) % preset.seeds
+            units.append(_pair((small, place), (large, other), f"{small} with {large}"))
+    return Plan(tuple(units))
+
+
+def _pair(first: tuple[str, int], second: tuple[str, int], group: str) -> Unit:
+    key = ".".join(f"{size}-{place}" for size, place in (first, second))
+    words = " and ".join(f"{size}, training {place + 1}" for size, place in (first, second))
+    sides = [{"size": size, "place": place} for size, place in (first, second)]
+    return Unit(f"pair-{key}", f"GPT {words}", {"pair": sides, "group": group})
+
+
+def _folders(preset: Preset) -> Plan:
+    folders = list(preset.models)
+    if len(folders) < 2 or len(set(folders)) < len(folders):
+        raise InputError("models are at least two folders, each only once, between commas")
+    missing = [folder for folder in folders if not Path(folder).expanduser().is_dir()]
+    if missing:
+        raise InputError(f"{missing[0]} is not a folder: models are folders of the transformers library")
+    sides = [{"folder": folder, "size": f"{place + 1}: {Path(folder).name}"} for place, folder in enumerate(folders)]
+    units = [Unit(f"model-{place}", f"model {side['size']}", side) for place, side in enumerate(sides)]
+    for a, b in combinations(range(len(sides)), 2):
+        words = f"models {sides[a]['size']} and {sides[b]['size']}"
+        units.append(Unit(f"pair-{a}.{b}", words, {"pair": [sides[a], sides[b]], "group": FOLDERS}))
+    return Plan(tuple(units))
+
+
+def run_unit(unit: Unit, run: Run) -> Outcome:
+    """Train and describe a network, or compare two."""
+    with threads(run.preset.threads):
+        return _compared(unit, run) if "pair" in unit.arguments else _described(unit, run)
+
+
+def _described(unit: Unit, run: Run) -> Outcome:
+    preset: Preset = run.preset
+    wanted = unit.arguments
+    network, facts = _network(wanted, run, trained=True)
+    found: dict[str, Any] = {**wanted, **facts, "constants": _constants(network, run), "initial_constants": None}
+    if preset.control:
+        found["initial_constants"] = _constants(_network(wanted, run, trained=False)[0], run)
+    if not preset.models:
+        corpus = corpus_for(preset, run.seed)
+        found |= {
+            "unigram": corpus.unigram,
+            "text": {"digest": corpus.digest, "characters": corpus.characters, "tokens": int(corpus.train.size)},
+        }
+    return found
+
+
+def _compared(unit: Unit, run: Run) -> Outcome:
+    preset: Preset = run.preset
+    wanted = unit.arguments
+    tokens, documents = measured_windows(preset, run.seed)
+    groups = np.repeat(documents, tokens.shape[1])
+    found: dict[str, Any] = {**wanted, "rows": int(tokens.size), "documents": len(np.unique(documents))}
+    for key, trained in (("layers", True), ("initial", False)):
+        if not trained and not preset.control:
+            continue
+        sides = (_network(each, run, trained=trained)[0] for each in wanted["pair"])
+        first, second = (side.states(tokens, preset.places) for side in sides)
+        found[key] = compare_layers(first, second, groups, preset, run.seed, control=not trained)
+    return found
+
+
+def _constants(network: Network, run: Run) -> list[dict[str, float]] | None:
+    """At the last tokens of windows that are spread over the held-out text."""
+    count = run.preset.jacobians
+    if not count:
+        return None
+    tokens, _ = measured_windows(run.preset, run.seed)
+    rows = np.unique(np.linspace(0, len(tokens) - 1, min(count, len(tokens))).astype(int))
+    return constants(network.jacobians(tokens[rows]))
 
 
 def places_of(preset: Preset, counts: tuple[int, int]) -> list[int]:
@@ -107,107 +319,112 @@ def _ladder(
     return entries
 
 
-FOLDERS = "model folders"
-
-
-def plan(preset: Preset, data: Path | None) -> Plan:
-    """Every network, then all pairs of one size, then those of two sizes seed by seed; or all pairs of folders."""
-    checked_rungs(preset.rungs)
-    if preset.models:
-        return _folders(preset)
-    for size in preset.sizes:
-        if parsed(size)[0] % preset.heads:
-            raise InputError(f"the width of {size} does not divide into {preset.heads} heads")
-    if len(set(preset.sizes)) < len(preset.sizes) or not preset.sizes or preset.seeds < 2:
-        raise InputError("there must be sizes, each only once, and at least 2 seeds of each")
-    units = [
-        Unit(f"model-{size}-{place}", f"GPT {size}, training {place + 1}", {"size": size, "place": place})
-        for size in preset.sizes
-        for place in range(preset.seeds)
-    ]
-    for size in preset.sizes:
-        for a, b in combinations(range(preset.seeds), 2):
-            units.append(_pair((size, a), (size, b), size))
-    for small, large in combinations(preset.sizes, 2):
-        for place in range(preset.seeds):
-            # Not of the same seed: those begin with some of the same draws.
-            other = (place + 1) % preset.seeds
-            units.append(_pair((small, place), (large, other), f"{small} with {large}"))
-    return Plan(tuple(units))
-
-
-def run_unit(unit: Unit, run: Run) -> Outcome:
-    """Train and describe a network, or compare two."""
-    with threads(run.preset.threads):
-        return _compared(unit, run) if "pair" in unit.arguments else _described(unit, run)
-
-
-def _described(unit: Unit, run: Run) -> Outcome:
-    preset: Preset = run.preset
-    wanted = unit.arguments
-    network, facts = _network(wanted, run, trained=True)
-    found: dict[str, Any] = {**wanted, **facts, "constants": _constants(network, run), "initial_constants": None}
-    if preset.control:
-        found["initial_constants"] = _constants(_network(wanted, run, trained=False)[0], run)
-    if not preset.models:
-        corpus = corpus_of(preset, run.seed)
-        found |= {
-            "unigram": corpus.unigram,
-            "text": {"digest": corpus.digest, "characters": corpus.characters, "tokens": int(corpus.train.size)},
-        }
-    return found
-
-
-def _compared(unit: Unit, run: Run) -> Outcome:
-    preset: Preset = run.preset
-    wanted = unit.arguments
-    windows = measured_windows(preset, run.seed)
-    found: dict[str, Any] = {**wanted, "rows": int(windows.tokens.size), "documents": len(np.unique(windows.documents))}
-    for key, trained in (("layers", True), ("initial", False)):
-        if not trained and not preset.control:
-            continue
-        sides = (_network(each, run, trained=trained)[0] for each in wanted["pair"])
-        first, second = (side.states(windows.tokens, preset.places) for side in sides)
-        found[key] = compare_layers(first, second, windows.groups, preset, run.seed, control=not trained)
-    return found
-
-
-def _constants(network: Network, run: Run) -> list[dict[str, float]] | None:
-    """At the last tokens of windows that are spread over the held-out text."""
-    count = run.preset.jacobians
-    if not count:
-        return None
-    tokens = measured_windows(run.preset, run.seed).tokens
-    rows = np.unique(np.linspace(0, len(tokens) - 1, min(count, len(tokens))).astype(int))
-    return constants(network.jacobians(tokens[rows]))
+def label(place: int, layers: int) -> str:
+    """The layer at a place from the end, of a network with so many blocks."""
+    return "last" if place == 0 else "embedding" if place == layers else f"block {layers - place}"
 
 
 def _network(wanted: Any, run: Run, *, trained: bool) -> tuple[Network, dict[str, Any]]:
+    """A network with the facts of its training, or the same before training."""
+    preset: Preset = run.preset
     if "folder" in wanted:
-        return folder_model(wanted["folder"], run, trained=trained)
-    return small_gpt(wanted["size"], wanted["place"], run, trained=trained)
+        seed = None if trained else seed_of(run.seed, preset.models.index(wanted["folder"]))
+        network, count = folder_network(wanted["folder"], seed, preset.jacobian_context)
+        return network, {"parameters": count}
+    corpus, (size, place) = corpus_for(preset, run.seed), (wanted["size"], wanted["place"])
+    if trained:
+        module, facts = trained_model(size, place, corpus, run)
+    else:
+        module, facts = untrained_model(size, seed_of(run.seed, place), corpus, preset), {}
+    return gpt_network(module), facts
 
 
-def _pair(first: tuple[str, int], second: tuple[str, int], group: str) -> Unit:
-    key = ".".join(f"{size}-{place}" for size, place in (first, second))
-    words = " and ".join(f"{size}, training {place + 1}" for size, place in (first, second))
-    sides = [{"size": size, "place": place} for size, place in (first, second)]
-    return Unit(f"pair-{key}", f"GPT {words}", {"pair": sides, "group": group})
+def corpus_for(preset: Preset, seed: int) -> Corpus:
+    """The tokens of a preset's text."""
+    sizes = (preset.text, preset.characters, preset.vocabulary, preset.context, preset.held_out, preset.windows)
+    return corpus_of(*sizes, seed)
 
 
-def _folders(preset: Preset) -> Plan:
-    folders = list(preset.models)
-    if len(folders) < 2 or len(set(folders)) < len(folders):
-        raise InputError("models are at least two folders, each only once, between commas")
-    missing = [folder for folder in folders if not Path(folder).expanduser().is_dir()]
-    if missing:
-        raise InputError(f"{missing[0]} is not a folder: models are folders of the transformers library")
-    sides = [{"folder": folder, "size": f"{place + 1}: {Path(folder).name}"} for place, folder in enumerate(folders)]
-    units = [Unit(f"model-{place}", f"model {side['size']}", side) for place, side in enumerate(sides)]
-    for a, b in combinations(range(len(sides)), 2):
-        words = f"models {sides[a]['size']} and {sides[b]['size']}"
-        units.append(Unit(f"pair-{a}.{b}", words, {"pair": [sides[a], sides[b]], "group": FOLDERS}))
-    return Plan(tuple(units))
+def measured_windows(preset: Preset, seed: int) -> tuple[Array, Array]:
+    """As many held-out windows as the preset wants tokens, and the document of each."""
+    if preset.models:
+        sizes = (preset.text, preset.characters, preset.context, preset.held_out, preset.windows)
+        tokens, documents = folder_windows(preset.models, *sizes, seed)
+    else:
+        corpus = corpus_for(preset, seed)
+        tokens, documents = corpus.held_out[:, :-1], corpus.documents
+    count = max(preset.rows // tokens.shape[1], 2)
+    chosen = np.sort(np.random.default_rng([seed, 37]).permutation(len(tokens))[:count])
+    return tokens[chosen], documents[chosen]
+
+
+def trained_model(size: str, place: int, corpus: Corpus, run: Run) -> tuple[Any, dict[str, Any]]:
+    """A trained GPT in evaluation mode with the facts of its training: read from the run's folder if it is there."""
+    seed, settings = seed_of(run.seed, place), asdict(run.preset)
+    belongs = json.dumps(
+        {"size": size, "seed": seed, "text": corpus.digest} | {key: settings[key] for key in _DECISIVE}
+    )
+    path = None if run.folder is None else run.folder / FOLDER / f"{size}-{place}.safetensors"
+    kept = None if path is None else read_arrays(path, belongs, "weights of another training")
+    if kept is not None:
+        import torch
+
+        module = untrained_model(size, seed, corpus, run.preset)
+        module.load_state_dict({name: torch.from_numpy(each) for name, each in kept[0].items()})
+        return module.eval(), kept[1]
+    module, facts = _train(size, place, corpus, run)
+    if path is not None:
+        write_arrays(path, weights_of(module), belongs, facts)
+        write_text(path.parent / "tokens.json", finite_json({"merges": corpus.pairs.merges}))
+    return module, facts
+
+
+def untrained_model(size: str, seed: int, corpus: Corpus, preset: Preset) -> Any:
+    """The network as training begins with it."""
+    from ..models.batched import seeded
+
+    return seeded(lambda _: _built(size, corpus, preset), seed).eval()
+
+
+def seed_of(seed: int, place: int) -> int:
+    """The seed of a training: the same for all sizes."""
+    return int(np.random.SeedSequence([seed, 41, place]).generate_state(1)[0])
+
+
+def _built(size: str, corpus: Corpus, preset: Preset) -> Any:
+    from ..models import GPT
+
+    width, layers = parsed(size)
+    return GPT(corpus.pairs.vocabulary, width, layers, preset.heads, preset.context)
+
+
+def _train(size: str, place: int, corpus: Corpus, run: Run) -> tuple[Any, dict[str, Any]]:
+    from ..models import Group, Recipe, Schedule, next_token_loss, train
+
+    preset: Preset = run.preset
+    found = train(
+        lambda _: _built(size, corpus, preset),
+        corpus.train,
+        next_token_loss,
+        Recipe(
+            steps=preset.steps,
+            batch=preset.batch,
+            groups=Group("adamw", preset.learning_rate, options={"weight_decay": 0.1}, clip_norm=1.0),
+            schedule=Schedule("cosine", warmup=preset.warmup),
+            record_every=max(preset.steps // 5, 1),
+        ),
+        seed=seed_of(run.seed, place),
+        validation=corpus.held_out,
+        checkpoint=None if run.scratch is None else run.scratch / f"{size}-{place}.safetensors",
+        progress=run.progress,
+    )
+    history = found.history
+    return found.module, {
+        "loss": history.training[-1],
+        "held_out_loss": history.validation[-1],
+        "steps": history.steps[-1],
+        "parameters": sum(each.numel() for each in found.module.parameters()),
+    }
 
 
 __all__ = ["EXPERIMENT"]

@@ -1,330 +1,342 @@
-"""What was found, in sentences made by rule from the numbers.
-
-Outcomes of the units as tables, figures, findings and a verdict.
-"""
+"""SVCCA and the ladder by layer, errors against the constant of the network that remains, and the published claims."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.stats import spearmanr
 
 from ..comparison.fits import RUNGS
-from .experiment import Outcome, Row, Summary, Table
-from .layers_charts import EMBEDDING, Group, Number, Reading, charts, mean_of
-from .layers_networks import LEFT_OPEN, Preset
-from .outcomes import Correlation, spearman_within
+from ..representation import Array
+from ..resampling import Interval, Value
+from .experiment import Chart, Claim, Line, Outcome, Summary, Table
+from .layers import Preset
+from .outcomes import claim, concluded, line, log_ticks, mean_value, smallest, spearman_within, table, taken
 
-ROUNDING = 5e-4
-"""Differences in SVCCA up to this are none."""
-
-
-def verdict(reading: Reading) -> tuple[str, bool | None]:
-    """Whether the last layer is the most similar, for every group of pairs and number of components."""
-    said, cells = [], []
-    for group in reading.groups:
-        judgements = {components: found for components in group.components if (found := judged(group, components))}
-        cells += [found[0] for found in judgements.values()]
-        most = [f"{components}" for components, (cell, _) in judgements.items() if cell != "not"]
-        said += [f"{group.name} ({', '.join(most)} components)"] if most else []
-    if not cells:
-        return "There are no layers to compare the last with.", None
-    clear, first = cells.count("clear"), len(cells) - cells.count("not")
-    if clear == len(cells):
-        return f"The last layer is the most similar in all {len(cells)} cases, by two standard errors.", True
-    if not first:
-        return f"The last layer is not the most similar in any of {len(cells)} cases.", False
-    return (
-        f"The last layer is the most similar in {first} of {len(cells)} cases, by two standard errors in {clear}. "
-        f"It is so for {'; '.join(said)}.",
-        None,
-    )
-
-
-def judged(group: Group, components: int) -> tuple[str, str] | None:
-    """``clear``, ``unclear`` or ``not``, and the numbers in words."""
-    found = group.most_similar(components)
-    if found is None or found[1] is None:
-        return None
-    place, gap, error = found[0], float(found[1]), found[2]
-    value = group.svcca(0, components)[0]
-    margin = "" if error is None else f" ± {error:.3f}"
-    words = f"last {_number(value)}, {_signed(gap)}{margin} against the closest other"
-    if place != 0 or gap <= ROUNDING:
-        return "not", f"{words} ({group.label(place)} is the closest)" if place else words
-    return ("clear" if error is not None and gap > 2 * error else "unclear"), words
-
-
-def findings(reading: Reading) -> tuple[str, ...]:
-    """One sentence or two on each question."""
-    said = [_learnt(reading)]
-    for group in reading.groups:
-        said += [
-            _similar(group),
-            _control(group),
-            _embedding(group),
-            _last(group),
-            _rungs(group),
-            _follows_finding(group),
-        ]
-    said += [_constants(reading, size) for size in reading.sizes]
-    if any(group.follows("rigid").value is not None for group in reading.groups):
-        said.append(
-            "Depth drives both what remains and the error, so a correlation over layers cannot tell the constant from "
-            "the depth; pairs of one size share networks, so that their standard errors and intervals are too narrow."
-        )
-    return (*(sentence for sentence in said if sentence), LEFT_OPEN)
-
-
-def _learnt(reading: Reading) -> str:
-    parts = []
-    for size in reading.sizes:
-        models = [each for each in reading.of_size(size) if each.get("held_out_loss") is not None]
-        if models:
-            loss, error = mean_of([each["held_out_loss"] for each in models])
-            parts.append(f"{size}: {_number(loss)}{'' if error is None else f' ± {error:.3f}'}")
-    if not parts:
-        return ""
-    unigram = next(each["unigram"] for each in reading.models if "unigram" in each)
-    return (
-        f"Cross-entropy of held-out tokens in nats, {'; '.join(parts)}; by the frequency of tokens alone {unigram:.3f}."
-    )
-
-
-def _similar(group: Group) -> str:
-    """The last layer against the closest other, for every number of components."""
-    parts = [
-        f"{components} components: {found[1]}"
-        for components in group.components
-        if (found := judged(group, components))
-    ]
-    return f"{group.name}: SVCCA with {'; '.join(parts)}." if parts else ""
-
-
-def _control(group: Group) -> str:
-    """What training adds to SVCCA, layer by layer."""
-    parts = []
-    for components in group.components:
-        known = {place: gain for place in group.places if (gain := _gain(group, place, components)) is not None}
-        first = {
-            place: value
-            for place in group.blocks
-            if (value := group.svcca(place, components, "initial")[0]) is not None
-        }
-        if 0 not in known or not first:
-            continue
-        most = max(known, key=lambda place: known[place])
-        closest = max(first, key=lambda place: first[place])
-        parts.append(
-            f"{components} components: {_signed(known[0])} at the last, most at {group.label(most)} "
-            f"({_signed(known[most])}); untrained, {group.label(closest)} is the closest ({_number(first[closest])})"
-        )
-    return f"{group.name}: training adds to SVCCA {'; '.join(parts)}." if parts else ""
-
-
-def _embedding(group: Group) -> str:
-    place = next((place for place in group.places if group.label(place) == EMBEDDING), None)
-    if place is None:
-        return ""
-    higher = []
-    for components in group.components:
-        embedded, last = (group.svcca(each, components)[0] for each in (place, 0))
-        if embedded is not None and last is not None and embedded > last + ROUNDING:
-            higher.append(f"{components} components ({_number(embedded)} against {_number(last)})")
-    if not higher:
-        return f"{group.name}: the embedding is nowhere more similar than the last layer."
-    return (
-        f"{group.name}: the embedding, which is not among the published layers, is more similar than the last with "
-        f"{', '.join(higher)}."
-    )
-
-
-def _last(group: Group) -> str:
-    """The state that the head multiplies is identified up to a linear map: how near that is."""
-    linear, error = group.error(0, "linear")
-    share = group.error(0, "linear", share=True)[0]
-    if linear is None:
-        return ""
-    before = group.error(0, "linear", "initial", share=True)[0]
-    known = {
-        place: value for place in group.blocks if (value := group.error(place, "linear", share=True)[0]) is not None
-    }
-    best = min(known, key=lambda place: known[place]) if known else 0
-    words = (
-        f"{group.name}: at the last layer the best linear map has a held-out error of {_spelt(linear, error)} diameters"
-    )
-    if share is not None:
-        words += f", {share:.0%} of chance"
-        words += "" if before is None else f" (untrained {before:.0%})"
-    words += f"; as a share of chance the least is at {group.label(best)} ({known[best]:.0%})" if known and best else ""
-    return f"{words}. Equal conditional distributions would make it zero."
-
-
-def _rungs(group: Group) -> str:
-    parts = []
-    for name in RUNGS:
-        value = group.error(0, name, share=True)[0]
-        if value is not None:
-            parts.append(f"{name.replace('_', ' ')} {value:.0%}")
-    return f"{group.name}: held-out errors at the last layer as shares of chance: {', '.join(parts)}." if parts else ""
-
-
-def _follows_finding(group: Group) -> str:
-    """Whether errors follow the constant of the remaining network over layers, and within a layer."""
-    rigid, linear = group.follows("rigid"), group.follows("linear")
-    if rigid.value is None:
-        return ""
-    shares = group.follows("rigid", share=True)
-    without = group.follows("rigid", last=False)
-    within = spearman_within(group.within("rigid"))
-    words = (
-        f"{group.name}: over layers the rigid error {_judged(rigid)} the local constant of the remaining network, rank "
-        f"correlation {spelt(rigid)}; as a share of chance {spelt(shares)}; the linear error {spelt(linear)}"
-    )
-    words += "" if without.value is None else f"; without the last layer {spelt(without)}"
-    return f"{words}. Within a layer, over pairs, {spelt(within)}."
-
-
-def _constants(reading: Reading, size: str) -> str:
-    after, before = reading.constants(size), reading.constants(size, "initial_constants")
-    if not after:
-        return ""
-    listed = ", ".join(f"{name} {value:.3g}" for name, value, _ in after[:-1] if value is not None)
-    start = ", ".join(f"{value:.3g}" for _, value, _ in before[:-1] if value is not None)
-    return (
-        f"{size}: the local constant of the network that remains, after the best scale: {listed}"
-        + (f" (untrained {start})" if start else "")
-        + "; the final norm loses two directions, which are left out."
-    )
-
-
-def _judged(found: Correlation) -> str:
-    if found.low is None or found.high is None:
-        return "is set against"
-    return "follows" if found.low > 0 else "falls with" if found.high < 0 else "is not shown to follow"
-
-
-def _gain(group: Group, place: int, components: int) -> Number:
-    after, before = (group.svcca(place, components, key)[0] for key in ("layers", "initial"))
-    return None if after is None or before is None else after - before
-
-
-def spelt(found: Correlation) -> str:
-    """A correlation with its interval."""
-    if found.value is None:
-        return "unknown"
-    interval = "" if found.low is None else f" (95 % interval {_two(found.low)} to {_two(found.high)})"
-    return f"{_two(found.value)}{interval}"
-
-
-def _two(value: Number) -> str:
-    return "unknown" if value is None else f"{value:.2f}".replace("-", "−")
-
-
-def _signed(value: Number) -> str:
-    return "unknown" if value is None else f"{value:+.3f}".replace("-", "−")
-
-
-def _spelt(value: Number, error: Number = None) -> str:
-    return _number(value) + ("" if error is None else f" ± {error:.3f}")
-
-
-def _number(value: Number) -> str:
-    return "unknown" if value is None else f"{value:.3f}"
-
-
-Cell = tuple[Number, Number]
+EMBEDDING = "embedding"
+WHEN = ("layers", "initial")
+LAYER = "layer, the last on the right"
+FOLLOWS = {
+    "rigid": "error.rigid",
+    "rigid / chance": "share.rigid",
+    "linear": "error.linear",
+    "linear / chance": "share.linear",
+}
+ROUNDING = 5e-4  # differences in SVCCA up to this are none
+_DRAWS = 2000
+_LEAST_LAYERS, _LEAST_PAIRS = 4, 3  # below, a rank correlation over layers says nothing, or has no interval
+_MOST_GROUPS = 6  # of one figure
+_ABOVE = 1e-9  # no correlation at all is not above 0
 
 
 def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     """Everything that is printed and drawn."""
-    reading = Reading(preset, outcomes)
-    sentence, reached = verdict(reading)
-    tables = [
-        _svcca_table(reading),
-        *(_ladder_table(group, preset) for group in reading.groups),
-        _follows_table(reading),
+    models = [each for each in outcomes.values() if "pair" not in each]
+    names = dict.fromkeys(each["group"] for each in outcomes.values() if "pair" in each)
+    groups = [Group(name, outcomes, models) for name in names]
+    claims = claims_of(groups, preset)
+    return Summary(*concluded(claims), _tables(groups, models, preset), _charts(groups, preset), claims=claims)
+
+
+class Group:
+    """Pairs that are averaged, all of one size or of two.
+
+    ``pairs[0]["layers"][1]`` is the layer one before the last: ``svcca`` by components, the held-out ``error`` by rung
+    in diameters, its ``share`` of what shuffled pairings give, and the ``constant`` of the network that remains.
+    """
+
+    def __init__(self, name: str, outcomes: Mapping[str, Outcome], models: Sequence[Outcome]) -> None:
+        found = [each for each in outcomes.values() if each.get("group") == name]
+        self.name, self.anchor = name, name.replace(" with ", "-").replace(" ", "-")
+        self.count = f"{len(found)} pairs" if len(found) != 1 else "1 pair"
+        self.pairs = [{when: _by_place(each, when, models) for when in WHEN} for each in found]
+        self.places = sorted(set.intersection(*(set(pair["layers"]) for pair in self.pairs)))
+        self.blocks = [place for place in self.places if self.label(place) != EMBEDDING]
+
+    def label(self, place: int) -> str:
+        """What a layer is called: by its block where all networks agree, else by its place from the end."""
+        names = {name for pair in self.pairs for name in pair["layers"][place]["labels"]}
+        return str(names.pop()) if len(names) == 1 else f"{place} before the last"
+
+    def values(self, place: int, path: str, when: str = "layers") -> list[float | None]:
+        """A measure of a layer, pair by pair; None where it is unknown."""
+        return [taken(pair[when].get(place), path) for pair in self.pairs]
+
+    def mean(self, place: int, path: str, when: str = "layers") -> Value:
+        """Its mean over pairs, and the standard error."""
+        return mean_value(self.values(place, path, when))
+
+    def columns(self, path: str, place: int | None = None, *, last: bool = True) -> list[tuple[Array, Array]]:
+        """Constants and errors where both are known: over layers for each pair, or over pairs at one place."""
+        places = [each for each in self.places if last or each] if place is None else [place]
+        dots = [
+            [(taken(pair["layers"][at], "constant"), taken(pair["layers"][at], path)) for at in places]
+            for pair in self.pairs
+        ]
+        series = dots if place is None else [[dot for pair in dots for dot in pair]]
+        known = [np.array([dot for dot in each if None not in dot], dtype=float).reshape(-1, 2) for each in series]
+        return [(each[:, 0], each[:, 1]) for each in known]
+
+    def gap(self, components: int) -> Value | None:
+        """By how much the last layer is closer than the closest other block; None where there is no other."""
+        means = {at: mean for at in self.blocks if (mean := self.mean(at, f"svcca.{components}").mean) is not None}
+        if 0 not in means or len(means) < 2:
+            return None
+        best = max((at for at in means if at), key=lambda at: means[at])
+        both = zip(*(self.values(at, f"svcca.{components}") for at in (0, best)), strict=True)
+        return mean_value(a - b for a, b in both if a is not None and b is not None)
+
+
+def _by_place(outcome: Outcome, when: str, models: Sequence[Outcome]) -> dict[int, dict[str, Any]]:
+    """Layers of a pair as a group takes them."""
+    sides = [
+        next((each for each in models if all(each.get(key) == side[key] for key in side)), {})
+        for side in outcome["pair"]
     ]
-    tables += [_models(reading)]
-    return Summary(
-        verdict=sentence,
-        reached=reached,
-        tables=tuple(table for table in tables if table.rows),
-        charts=charts(reading),
-        findings=findings(reading),
-    )
+    found = {}
+    for layer in outcome.get(when) or ():
+        place, ladder = layer["place"], layer["ladder"]
+        rest = [side["constants"][-1 - place]["local"] for side in sides if place < len(side.get("constants") or ())]
+        shares = {rung: each["error"] / each["chance"] for rung, each in ladder.items() if each["chance"]}
+        found[place] = {
+            "labels": layer["labels"],
+            "svcca": {int(count): each["value"] for count, each in layer["svcca"].items()},
+            "error": dict.fromkeys(RUNGS) | {rung: each["error"] for rung, each in ladder.items()},
+            "share": dict.fromkeys(RUNGS) | shares,
+            "constant": float(np.exp(np.mean(np.log(rest)))) if len(rest) == len(sides) else None,
+        }
+    return found
 
 
-def _svcca_table(reading: Reading) -> Table:
-    places = sorted({place for group in reading.groups for place in group.places})
-    rows = []
-    for group in reading.groups:
-        for key, words in (("layers", ""), ("initial", ", untrained")):
-            for components in group.components:
-                cells = [group.svcca(place, components, key) for place in places]
-                if any(value is not None for value, _ in cells):
-                    rows.append(Row(f"{group.name}, {components} components{words}", *_columns(cells)))
-    return Table(
-        "svcca",
-        "SVCCA by layer, counted from the last, ± s.e. over pairs",
-        tuple("last" if place == 0 else f"−{place}" for place in places),
-        tuple(rows),
-        "higher is closer; of networks of one size the first layer is the embedding",
-    )
+def mean_correlation(columns: Sequence[tuple[Array, Array]], seed: int = 0) -> Value:
+    """The mean over pairs of Spearman's correlation over layers, with a bootstrap interval over pairs.
+
+    The error is half of the interval.
+    """
+    fit = [(x, y) for x, y in columns if len(x) >= _LEAST_LAYERS and np.ptp(x) > 0 and np.ptp(y) > 0]
+    values = np.array([spearmanr(x, y).statistic for x, y in fit])
+    if len(values) < _LEAST_PAIRS:
+        return Value(float(values.mean()) if len(values) else None)
+    draws = np.random.default_rng([seed, 19]).choice(values, (_DRAWS, len(values))).mean(1)
+    low, high = (float(each) for each in np.quantile(draws, (0.025, 0.975)))
+    return Value(float(values.mean()), (high - low) / 2, Interval(low, high))
 
 
-def _ladder_table(group: Group, preset: Preset) -> Table:
-    rows = []
-    for place in group.places:
-        cells = [group.error(place, rung) for rung in preset.rungs]
-        cells += [group.error(place, "linear", share=True), group.error(place, "linear", "initial", share=True)]
-        cells += [group.constant(place)]
-        rows.append(Row(group.label(place), *_columns(cells)))
-    columns = tuple(rung.replace("_", " ") for rung in preset.rungs)
-    return Table(
-        f"ladder-{group.anchor}",
-        f"{group.name}: errors in diameters by layer, held out by document, ± s.e. over {group.count}",
-        (*columns, "linear / chance", "untrained", "constant of the rest"),
-        tuple(rows),
-        "lower is closer; the constant is 1 where nothing remains",
-    )
-
-
-def _follows_table(reading: Reading) -> Table:
-    rows = []
-    for group in reading.groups:
-        for last, words in ((True, "all layers"), (False, "without the last")):
-            found = [
-                group.follows(rung, share=share, last=last) for rung in ("rigid", "linear") for share in (False, True)
-            ]
-            if any(each.value is not None for each in found):
-                rows.append(Row(f"{group.name}, {words}", *_columns([_half(each) for each in found])))
-    return Table(
-        "follows",
-        "Rank correlation over layers of the error with the constant of the remaining network, mean of pairs ± half of "
-        "the 95 % interval",
-        ("rigid", "rigid / chance", "linear", "linear / chance"),
-        tuple(rows),
-        "1: the error grows with the constant; depth drives both",
-    )
-
-
-def _models(reading: Reading) -> Table:
-    rows = []
-    for size in reading.sizes:
-        models = reading.of_size(size)
-        cells = [mean_of([each.get(key) for each in models]) for key in ("loss", "held_out_loss", "unigram")]
-        parameters = mean_of([each["parameters"] / 1000 for each in models])[0]
-        rows.append(
-            Row(f"{size}, {len(models)} trained" if len(models) > 1 else size, *_columns([*cells, (parameters, None)]))
+def _tables(groups: list[Group], models: Sequence[Outcome], preset: Preset) -> tuple[Table, ...]:
+    places = sorted({place for group in groups for place in group.places})
+    similar = {
+        f"{group.name}, {count} components{words}": [group.mean(place, f"svcca.{count}", when) for place in places]
+        for group in groups
+        for when, words in zip(WHEN, ("", ", untrained"), strict=True)
+        for count in preset.components
+    }
+    follows = {
+        f"{group.name}, {words}": [mean_correlation(group.columns(path, last=last)) for path in FOLLOWS.values()]
+        for group in groups
+        for last, words in ((True, "all layers"), (False, "without the last"))
+    }
+    made = [
+        table(
+            "svcca",
+            "SVCCA by layer, counted from the last, ± s.e. over pairs",
+            "higher is closer; of networks of one size the first layer is the embedding",
+            _known(similar),
+            ["last" if place == 0 else f"−{place}" for place in places],
         )
-    columns = ("training", "held out", "frequency alone", "1000 parameters")
-    return Table(
-        "models", "Networks: cross-entropy of a token in nats, ± s.e.", columns, tuple(rows), "lower is better"
+    ]
+    for group in groups:
+        paths = [*(f"error.{rung}" for rung in preset.rungs), "share.linear"]
+        rows = {
+            group.label(place): [
+                *(group.mean(place, path) for path in paths),
+                group.mean(place, "share.linear", "initial"),
+                group.mean(place, "constant"),
+            ]
+            for place in group.places
+        }
+        made.append(
+            table(
+                f"ladder-{group.anchor}",
+                f"{group.name}: errors in diameters by layer, held out by document, ± s.e. over {group.count}",
+                "lower is closer; the constant is 1 where nothing remains",
+                rows,
+                [*(_spaced(rung) for rung in preset.rungs), "linear / chance", "untrained", "constant of the rest"],
+            )
+        )
+    made.append(
+        table(
+            "follows",
+            "Rank correlation over layers of the error with the constant of the remaining network, mean of pairs ± "
+            "half of the 95 % interval",
+            "1: the error grows with the constant; depth drives both",
+            _known(follows),
+            tuple(FOLLOWS),
+        )
     )
+    rows = {}
+    for size in dict.fromkeys(each["size"] for each in models):
+        own = [each for each in models if each["size"] == size]
+        losses = [mean_value(each.get(key) for each in own) for key in ("loss", "held_out_loss", "unigram")]
+        count = Value(mean_value(each.get("parameters", math.nan) / 1000 for each in own).mean)
+        rows[f"{size}, {len(own)} trained" if len(own) > 1 else str(size)] = [*losses, count]
+    columns = ("training", "held out", "frequency alone", "1000 parameters")
+    made.append(table("models", "Networks: cross-entropy of a token in nats, ± s.e.", "lower is better", rows, columns))
+    return tuple(each for each in made if each.rows)
 
 
-def _half(found: Correlation) -> Cell:
-    return found.value, None if found.low is None or found.high is None else (found.high - found.low) / 2
+def _known(rows: Mapping[str, list[Value]]) -> dict[str, list[Value]]:
+    return {name: each for name, each in rows.items() if any(value.mean is not None for value in each)}
 
 
-def _columns(cells: list[Cell]) -> tuple[tuple[Number, ...], tuple[Number, ...]]:
-    return tuple(value for value, _ in cells), tuple(error for _, error in cells)
+def _spaced(rung: str) -> str:
+    return rung.replace("_", " ")
+
+
+def _charts(groups: list[Group], preset: Preset) -> tuple[Chart, ...]:
+    """Two figures for each group of pairs, and one of all."""
+    drawn = []
+    for group in groups:
+        ticks = tuple((-float(at), group.label(at).removesuffix(" before the last")) for at in reversed(group.places))
+        similar = [
+            replace(_layer_line(group, f"k = {count}{words}", f"svcca.{count}", colour, when), dotted=bool(words))
+            for when, words in zip(WHEN, ("", ", before"), strict=True)
+            for colour, count in enumerate(preset.components)
+        ]
+        ladder = [_layer_line(group, _spaced(rung), f"share.{rung}", colour) for colour, rung in enumerate(RUNGS)]
+        drawn += [
+            Chart(
+                f"svcca-{group.anchor}",
+                f"{group.name}: SVCCA by layer (Figure 4)",
+                f"SVCCA with k components, mean over {group.count} with its standard error, on held-out documents. "
+                "Dots without a line are the same networks before training: what the input alone makes similar.",
+                (LAYER, "mean canonical correlation"),
+                lines=tuple(each for each in similar if each.points),
+                ticks=ticks,
+            ),
+            Chart(
+                f"ladder-{group.anchor}",
+                f"{group.name}: what is left after each group of maps",
+                f"Held-out error as a share of what shuffled documents give, mean over {group.count} with its "
+                "standard error; lower is closer.",
+                (LAYER, "held-out error / chance"),
+                lines=tuple(each for each in ladder if each.points),
+                ticks=ticks,
+            ),
+        ]
+    dots = [_dots(group, colour) for colour, group in enumerate(groups[:_MOST_GROUPS])]
+    drawn.append(
+        Chart(
+            "constants",
+            "Rigid error against the constant of the remaining network",
+            "A dot is a layer of a pair; across, the local constant after the best scale, on a logarithmic axis. 1 is "
+            "an isometry, as at the last layer, where nothing remains. Depth drives both axes.",
+            ("local bi-Lipschitz constant of the rest", "held-out rigid error / chance"),
+            lines=tuple(each for each in dots if each.points),
+            ticks=log_ticks(x for each in dots for x, _ in each.points),
+        )
+    )
+    return tuple(each for each in drawn if each.lines)
+
+
+def _layer_line(group: Group, name: str, path: str, colour: int, when: str = "layers") -> Line:
+    """A measure over layers, the embedding at the left."""
+    order = group.places[::-1]
+    found = line(name, [group.mean(at, path, when) for at in order], [group.label(at) for at in order], colour)
+    return replace(found, points=tuple((-float(order[int(x)]), y) for x, y in found.points))
+
+
+def _dots(group: Group, colour: int) -> Line:
+    points, labels = [], []
+    for pair in group.pairs:
+        for at in group.places:
+            constant, error = pair["layers"][at]["constant"], pair["layers"][at]["share"]["rigid"]
+            if constant is not None and error is not None:
+                points.append((math.log10(constant), error))
+                labels.append(f"{group.name}, {group.label(at)}: {constant:.3g}, {error:.2f}")
+    return Line(group.name, tuple(points), tuple(labels), colour, dotted=True)
+
+
+def claims_of(groups: list[Group], preset: Preset) -> tuple[Claim, ...]:
+    """The last layer against the others, before and after training, and errors against the constant of what remains."""
+    counts = preset.components
+    cases = {(group.name, count): group.gap(count) for group in groups for count in counts}
+    gaps = {f"{name}, {count} components": _judged(gap) for (name, count), gap in cases.items() if gap is not None}
+    if not gaps:  # without another layer the published effect is unknown
+        gaps = {group.name: Value(None) for group in groups}
+    figure = "Figure 4, of which the text gives no numbers"
+    over = {group.name: _judged(mean_correlation(group.columns("error.rigid"))) for group in groups}
+    within = {group.name: _within(group) for group in groups}
+    wanted = (
+        (
+            "the last layer is the most similar one",
+            "SVCCA of the last layer less that of the closest other block",
+            gaps,
+            ROUNDING,
+            figure,
+        ),
+        (
+            "the last layer is the most similar one between networks of two sizes, as published",
+            "SVCCA of the last layer less that of the closest other block",
+            {name: gap for name, gap in gaps.items() if " with " in name},
+            ROUNDING,
+            figure,
+        ),
+        (
+            "training makes last layers more similar (a control)",
+            "SVCCA of the last layer less that before training",
+            {
+                f"{group.name}, {count} components": _judged(gain)
+                for group in groups
+                for count in counts
+                if (gain := _gain(group, count)).mean is not None
+            },
+            ROUNDING,
+            "",
+        ),
+        (
+            "the larger the constant of the network that remains, the larger the rigid error of a layer",
+            "rank correlation over layers, which depth drives as well",
+            {name: each for name, each in over.items() if each.mean is not None},
+            _ABOVE,
+            "none; the theory bounds the error by the constant",
+        ),
+        (
+            "the same within a layer, over pairs",
+            "rank correlation within layers",
+            {name: each for name, each in within.items() if each.mean is not None},
+            _ABOVE,
+            "",
+        ),
+    )
+    made = []
+    for text, measure, values, least, published in wanted:
+        if values:
+            words, value = smallest(values, ".3f")
+            found = claim(text, f"{measure}, {words}:", value, least=least, published=published, form=".3f")
+            made.append(replace(found, rule=f"above {least if least == ROUNDING else 0:g} in every case"))
+    return tuple(made)
+
+
+def _gain(group: Group, components: int) -> Value:
+    """What training adds to SVCCA of the last layer, pair by pair."""
+    both = zip(*(group.values(0, f"svcca.{components}", when) for when in WHEN), strict=True)
+    return mean_value(after - before for after, before in both if after is not None and before is not None)
+
+
+def _within(group: Group) -> Value:
+    """Rank correlation of constant and rigid error within layers before the last: what is left without the depth."""
+    columns = [each for place in group.places if place for each in group.columns("error.rigid", place)]
+    found = spearman_within(columns)
+    interval = None if found.low is None or found.high is None else Interval(found.low, found.high)
+    return _judged(Value(found.value, interval=interval))
+
+
+def _judged(value: Value) -> Value:
+    """The number with its interval; where there is neither that nor an error, as for one pair, nothing is decided."""
+    if value.interval is not None or value.error is not None:
+        return value
+    return replace(value, interval=Interval(-math.inf, math.inf))

@@ -470,6 +470,7 @@ def smallest(values: Mapping[str, Value], form: str = ".2f") -> tuple[str, Value
     low = min(-math.inf if each is None else each for each, _ in ends)
     high = min(math.inf if each is None else each for _, each in ends)
     words = f"least for {name}"
-    if math.isfinite(low) and low < high:
-        words += f", interval {format(Value(low), form)} to {format(Value(high), form)}"
+    if math.isfinite(high) and low < high:
+        start = f"{format(Value(low), form)} " if math.isfinite(low) else "up "
+        words += f", interval {start}to {format(Value(high), form)}"
     return words, Value(values[name].mean, interval=Interval(low, high))
