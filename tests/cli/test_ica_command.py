@@ -341,7 +341,7 @@ def test_an_interruption_says_what_is_there(isorep_command, folder, model, monke
     assert (done.code, done.out, done.err.strip()) == (130, "", "isorep: interrupted; nothing was written")
     assert not list(folder.glob("*s.npy*"))
     model.unlink()
-    monkeypatch.setattr("isorep.ica.summary.summarise", stop)
+    monkeypatch.setattr("isorep.ica.summary.Fit.of", stop)
     done = isorep_command("ica", "fit", folder / "a.npy", "-o", model)
     assert (done.code, done.out, done.err) == (130, "", f"isorep: interrupted; the model is in {model}\n")
     assert isorep.ICA.load(model).converged_

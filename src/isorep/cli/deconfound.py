@@ -58,7 +58,7 @@ def command(
     """
     from .. import deconfound
     from ..errors import InputError
-    from .common import plain_path, progress_bar, require_outputs
+    from .common import plain_path, progress_bar, require_outputs, write_outputs
 
     other_rows = [] if fit_on in ("train", "all") else [fit_on]
     require_outputs([output, json, html], data, *other_rows)
@@ -90,10 +90,7 @@ def command(
         )
     if output is not None:
         result.annotate(plain_path(data), key=output_key, output=output)
-    if json is not None:
-        result.to_json(json)
-    if html is not None:
-        result.to_html(html)
+    write_outputs(result, json, html)
     if not quiet:
         found = result.data
         print(f"data   {found.name}: {found.rows} rows x {found.columns} columns")

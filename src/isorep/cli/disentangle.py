@@ -43,7 +43,7 @@ def command(
     from .. import disentangle
     from ..errors import InputError
     from ..storage.model_files import require_model_path
-    from .common import Interrupted, progress_bar, require_outputs
+    from .common import Interrupted, progress_bar, require_outputs, write_outputs
 
     require_outputs([model, sheet, json, html], images)
     if model is not None:
@@ -75,10 +75,7 @@ def command(
         result.save(model)
     if sheet is not None:
         result.save_sheet(sheet)
-    if json is not None:
-        result.to_json(json)
-    if html is not None:
-        result.to_html(html)
+    write_outputs(result, json, html)
     if not quiet:
         found = result.data
         print(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import Html, Json, Quiet, plain_path, require_apart, require_outputs
+from .common import Html, Json, Quiet, plain_path, require_apart, require_outputs, write_outputs
 
 if TYPE_CHECKING:
     from ..ica.estimator import ICA, FitProgress
@@ -66,7 +66,7 @@ def fit(
     from ..errors import InputError
     from ..ica.checkpoint import Checkpoint
     from ..ica.model import save_model
-    from ..ica.summary import summarise
+    from ..ica.summary import Fit
     from ..ica.whitening import as_source
     from ..representation import reading_notes
     from ..storage import read
@@ -102,14 +102,20 @@ def fit(
         save_model(ica, output, extra=training)
         saved = True
         seconds = time.monotonic() - began
-        result = summarise(ica, name=name, rows=len(rows), seconds=seconds, peak_memory=peak_memory())
-        result["caveats"] = [*reading_notes(rows), *result["caveats"]]
-        _write_result(result, json, html)
+        result = Fit.of(
+            ica,
+            name=name,
+            rows=len(rows),
+            seconds=seconds,
+            peak_memory=peak_memory(),
+            notes=tuple(reading_notes(rows)),
+        )
+        write_outputs(result, json, html)
     except KeyboardInterrupt:
         raise Interrupted(f"the model is in {output}" if saved else _what_is_left(checkpoint)) from None
     if not quiet:
         went_on = [f"went on from {checkpoint}"] if going_on else []
-        print_fit(ica, name, len(rows), [*went_on, *notes, *result["caveats"]])
+        print_fit(ica, name, len(rows), [*went_on, *notes, *result.caveats])
         print(f"wrote {output}")
 
 
@@ -183,10 +189,7 @@ def stability(
         result = repeat(
             rows, restarts, resample=resample, ica=ica, groups=together, random_state=seed, progress=progress
         )
-    if json is not None:
-        result.to_json(json)
-    if html is not None:
-        result.to_html(html)
+    write_outputs(result, json, html)
     if not quiet:
         print(result)
         for note in notes:
@@ -256,15 +259,3 @@ def _what_is_left(checkpoint: Path) -> str:
     if checkpoint.exists():
         return f"the same command goes on from {checkpoint}"
     return "it was too early for a checkpoint, so the same command starts again"
-
-
-def _write_result(result: dict[str, Any], json: Path | None, html: Path | None) -> None:
-    from json import dumps
-
-    from ..files import write_text
-    from ..report import write
-
-    if json is not None:
-        write_text(json, dumps(result, indent=2, allow_nan=False) + "\n")
-    if html is not None:
-        write(result, html)

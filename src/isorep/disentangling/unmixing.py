@@ -111,16 +111,13 @@ def unmix(latents: Any, kind: str = "pruned", *, response: Array | None = None, 
     scale = float(np.sqrt(np.mean((values - mean) ** 2)))
     if scale == 0:
         raise InputError("all rows of the latents are alike: there is nothing to unmix")
-    if kind == "published":
-        found = _fitted(ICA(whiten=None, random_state=random_state, max_iter=_SWEEPS), values)
-        return Unmixing(kind, np.zeros_like(mean), found.components_, found.mixing_, bool(found.converged_))
-    if kind == "scaled":
-        factor = SCALE / scale
-        found = _fitted(ICA(whiten=None, random_state=random_state, max_iter=_SWEEPS), (values - mean) * factor)
-        return Unmixing(kind, mean, factor * found.components_, found.mixing_ / factor, bool(found.converged_))
+    if kind in ("published", "scaled"):
+        shift, factor = (np.zeros_like(mean), 1.0) if kind == "published" else (mean, SCALE / scale)
+        ica = _fitted(ICA(whiten=None, random_state=random_state, max_iter=_SWEEPS), (values - shift) * factor)
+        return Unmixing(kind, shift, factor * ica.components_, ica.mixing_ / factor, bool(ica.converged_))
     if kind == "whitened":
-        found = _fitted(ICA(random_state=random_state), values)
-        return _whitened(kind, found, mean, np.eye(len(mean)), np.eye(len(mean)))
+        same = np.eye(len(mean))
+        return _whitened(kind, _fitted(ICA(random_state=random_state), values), mean, same, same)
     if response is None:
         raise InputError("pruning needs the response of the decoder: see decoder_response")
     onto, back, activity = active_directions(values, response)
@@ -167,16 +164,8 @@ def _fitted(ica: ICA, values: Array) -> ICA:
 
 
 def _whitened(kind: str, ica: ICA, mean: Array, onto: Array, back: Array, activity: Array | None = None) -> Unmixing:
-    return Unmixing(
-        kind,
-        mean,
-        ica.components_ @ onto,
-        back @ ica.mixing_,
-        bool(ica.converged_),
-        ica.conditioning_,
-        ica.gaussian_,
-        activity,
-    )
+    maps = (ica.components_ @ onto, back @ ica.mixing_, bool(ica.converged_))
+    return Unmixing(kind, mean, *maps, ica.conditioning_, ica.gaussian_, activity)
 
 
 def decoder_constants(module: Any, pruned: Unmixing, sample: Array) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from .curvature import Plane
 from .estimator import ICA, GaussianityWarning
-from .stability import Plane, Stability, stability
+from .stability import Stability, stability
 from .summary import summarise
 from .whitening import Whitening
 

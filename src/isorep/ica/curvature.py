@@ -62,6 +62,23 @@ class Constants:
     saddle: bool
 
 
+@dataclass(frozen=True)
+class Plane:
+    """Two components that may turn into each other.
+
+    ``curvature`` is the second variation of the contrast in their plane, ``error`` its standard error; ``expected`` and
+    ``observed`` are angles in radians: what sampling allows at that curvature, and the root mean square over refits,
+    both None of a single fit.
+    """
+
+    first: int
+    second: int
+    curvature: float
+    error: float
+    expected: float | None = None
+    observed: float | None = None
+
+
 def curvature(rows: Matrix, ica: ICA) -> Curvature:
     """Curvature of a fit's contrast on these rows, with its noise."""
     contrast = contrast_named(ica.contrast)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from markupsafe import Markup
@@ -18,21 +18,19 @@ from scipy.spatial.distance import squareform
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from .._version import __version__
 from ..errors import InputError
 from ..representation import Array, Matrix, Representation, reading_notes
 from ..resampling import group_codes
-from ..results import Written, plain, versions
+from ..results import Written, aligned, plain
 from ..rows import Crew, Progress, SelectedRows, no_progress
 from .contrasts import contrast_named
-from .curvature import Constants, constants, curvature, weak_planes
+from .curvature import Constants, Plane, constants, curvature, weak_planes
 from .estimator import ICA
 from .search import orthonormal
 from .solver import rotate
-from .summary import MOST_PLANES, PARTS, conditioning, left_out_facts, settings
+from .summary import MOST_PLANES, fit_facts, settings
 from .whitening import Whitening, as_source, columns_left_out, is_dask, open_rows
 
-SCHEMA = "isorep.stability/1"
 COMES_BACK = 0.9  # correlation above which a component is the same, and share of refits in which it must be
 
 
@@ -155,22 +153,6 @@ def _described(name: str, data: Matrix, reference: ICA, fits: list[Refit], asked
 
 
 @dataclass(frozen=True)
-class Plane:
-    """Two components that may turn into each other.
-
-    ``curvature`` is the second variation of the contrast in their plane, ``error`` its standard error; ``expected`` and
-    ``observed`` are angles in radians: what sampling allows at that curvature, and the root mean square over refits.
-    """
-
-    first: int
-    second: int
-    curvature: float
-    error: float
-    expected: float
-    observed: float
-
-
-@dataclass(frozen=True)
 class RefitFacts:
     """One refit: its rows, components, whether it converged, and how many could not be told from Gaussian ones."""
 
@@ -206,6 +188,9 @@ class Stability(Written):
         What was left out or converted when the data were read.
     """
 
+    schema: ClassVar[str] = "isorep.stability/1"
+    page_by: ClassVar[str] = "ica.page:stability_page"
+    unwritten: ClassVar[frozenset[str]] = frozenset({"ica", "quality", "expected", "planes", "n_weak_planes", "notes"})
     name: str
     rows: int
     rows_used: int
@@ -321,42 +306,20 @@ class Stability(Written):
             "observed angle": [f"{value:.3f}" for value in self.observed],
             "": notes.tolist(),
         }
-        wide = [max(map(len, (title, *cells))) for title, cells in columns.items()]
-        rows = [tuple(columns), *zip(*columns.values(), strict=True)]
-        lines = ("  ".join(cell.rjust(width) for cell, width in zip(row, wide, strict=True)) for row in rows)
-        return "\n".join(line.rstrip() for line in lines)
+        return aligned([tuple(columns), *zip(*columns.values(), strict=True)], left=())
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
+        facts = fit_facts(self.ica)
         mine = ("scores", "recurrence", "quality", "expected", "observed", "comes_back")
-        return {
-            "schema": SCHEMA,
-            "isorep": __version__,
-            **plain(
-                {
-                    "versions": versions(),
-                    "name": self.name,
-                    "rows": self.rows,
-                    "rows_used": self.rows_used,
-                    "columns": self.ica.components_.shape[1],
-                    "rank": self.ica.rank_,
-                    "left_out": left_out_facts(self.ica),
-                    "reading": self.reading,
-                    "settings": self.settings,
-                    "components": {
-                        "count": len(self.quality),
-                        **{part: getattr(self, part) for part in mine},
-                        **{part: getattr(self.ica, f"{part}_") for part in PARTS},
-                    },
-                    "correlations": self.correlations,
-                    "conditioning": conditioning(self.ica.conditioning_),
-                    "planes": {"weak": self.n_weak_planes, "shown": [asdict(plane) for plane in self.planes]},
-                    "constants": asdict(self.constants) | {"note": "numerically huge: a diagnosis, never a promise"},
-                    "refits": [asdict(fit) for fit in self.refits],
-                    "caveats": self.caveats,
-                }
-            ),
+        more = {
+            "reading": self.reading,
+            "components": facts["components"] | {part: getattr(self, part) for part in mine},
+            "planes": {"weak": self.n_weak_planes, "shown": self.planes},
+            "constants": asdict(self.constants) | {"note": "numerically huge: a diagnosis, never a promise"},
+            "caveats": self.caveats,
         }
+        return super().to_dict() | dict(plain(facts | more))
 
     def __repr__(self) -> str:
         return f"Stability({self.name!r}: {self.reading})"

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._version import __version__
 from ..representation import Array
-from ..results import plain, versions
+from ..results import Written, plain
 from .contrasts import contrast_named
-from .curvature import weak_planes
+from .curvature import Plane, weak_planes
 from .estimator import ICA
 from .whitening import columns_left_out
 
-SCHEMA = "isorep.ica/1"
 MOST_PLANES = 200  # that are named one by one
 _WHOLE = 200  # components up to which the matrix of planes is kept as it is
 _BLOCKS = 64  # blocks a side beyond
@@ -51,37 +50,134 @@ def summarise(
     >>> summarise(isorep.ICA().fit(X), name="sources", rows=3000)["reading"]
     'All 3 components differ from Gaussian ones.'
     """
-    check_is_fitted(ica)
-    k, d = ica.components_.shape
-    found = {part: getattr(ica, f"{part}_") for part in PARTS if hasattr(ica, f"{part}_")}
-    planes = _planes(ica, rows) if hasattr(ica, "conditioning_") else None
-    summary: dict[str, Any] = plain(
-        {
-            "schema": SCHEMA,
-            "isorep": __version__,
-            "versions": versions(),
-            "name": name,
-            "rows": rows,
-            "columns": d,
-            "rank": getattr(ica, "rank_", None),
-            "left_out": left_out_facts(ica),
-            "reading": _reading(ica),
-            "settings": settings(ica),
-            "components": {"count": k, **found},
-            "conditioning": None if planes is None else conditioning(ica.conditioning_),
-            "planes": planes,
-            "path": _thinned(ica.path_),
-            "converged": bool(ica.converged_),
-            "sweeps": int(ica.n_iter_),
-            "seconds": seconds,
-            "peak_memory": peak_memory,
-            "caveats": _caveats(ica, name, rows, planes),
+    return Fit.of(ica, name=name, rows=rows, seconds=seconds, peak_memory=peak_memory).to_dict()
+
+
+@dataclass(frozen=True, eq=False)
+class Fit(Written):
+    """A fitted ICA as a result; without whitening there are no planes, and ``n_weak_planes`` is None.
+
+    ``planes`` are those without curvature beyond sampling error, the least certain first; ``notes`` say what was left
+    out or converted when the data were read.
+    """
+
+    schema: ClassVar[str] = "isorep.ica/1"
+    page_by: ClassVar[str] = "ica.page:fit_page"
+    unwritten: ClassVar[frozenset[str]] = frozenset({"ica", "planes", "n_weak_planes", "notes"})
+    name: str
+    rows: int
+    ica: ICA
+    planes: tuple[Plane, ...] = ()
+    n_weak_planes: int | None = None
+    seconds: float | None = None
+    peak_memory: int | None = None
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, ica: ICA, *, name: str, rows: int, **more: Any) -> Fit:
+        """With weak planes judged by the spread of two Gaussian components with these fourth moments."""
+        check_is_fitted(ica)
+        if not hasattr(ica, "conditioning_"):
+            return cls(name, rows, ica, **more)
+        same, opposite = _NORMAL_SPREAD[contrast_named(ica.contrast).name]
+        signs, fourth = np.sign(ica.contrast_), np.maximum(ica.kurtosis_ + 3, 1.0)
+        spread = np.where(np.multiply.outer(signs, signs) > 0, same, opposite)
+        error = spread * np.multiply.outer(fourth, fourth) ** 0.25 / np.sqrt(3 * rows)
+        pairs = weak_planes(ica.conditioning_, error, ica.gaussian_)
+        planes = tuple(
+            Plane(i, j, float(ica.conditioning_[i, j]), float(error[i, j])) for i, j in pairs[:MOST_PLANES].tolist()
+        )
+        return cls(name, rows, ica, planes, len(pairs), **more)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain data with a versioned schema."""
+        weak = None if self.n_weak_planes is None else {"weak": self.n_weak_planes, "shown": self.planes}
+        more = {
+            "reading": self.reading,
+            "settings": settings(self.ica),
+            "planes": weak,
+            "path": thinned(self.ica.path_),
+            "converged": bool(self.ica.converged_),
+            "sweeps": int(self.ica.n_iter_),
+            "caveats": self.caveats,
         }
+        return super().to_dict() | dict(plain(fit_facts(self.ica) | more))
+
+    @property
+    def reading(self) -> str:
+        """The answer in a sentence."""
+        k = len(self.ica.components_)
+        if not hasattr(self.ica, "gaussian_"):
+            return f"{k} components, found without whitening: their contrasts depend on the scale of the data."
+        gaussian = int(self.ica.gaussian_.sum())
+        if gaussian == k:
+            return f"None of the {k} components can be told from Gaussian ones."
+        if gaussian:
+            return f"{k - gaussian} of {k} components differ from Gaussian ones; {gaussian} span a near-Gaussian space."
+        return f"All {k} components differ from Gaussian ones." if k > 1 else "There is one component."
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What to keep in mind about these numbers."""
+        ica = self.ica
+        stopped = f"the fit stopped after {ica.n_iter_} sweeps before the contrast had settled: raise max_iter"
+        said: list[tuple[Any, str]] = [(not ica.converged_, stopped)]
+        if self.n_weak_planes is None:
+            said.append(
+                (True, "rows were neither centred nor whitened, so the components depend on the scale of the data")
+            )
+        else:
+            said += self._about_components(self.n_weak_planes)
+        return (*self.notes, *(sentence for applies, sentence in said if applies))
+
+    def _about_components(self, weak: int) -> list[tuple[Any, str]]:
+        ica, rows = self.ica, self.rows
+        k, d = ica.components_.shape
+        gaussian, unsettled = int(ica.gaussian_.sum()), np.flatnonzero(ica.unsettled_)
+        loose = weak - gaussian * (gaussian - 1) // 2
+        left_out = columns_left_out(ica, self.name)
+        varying = d - int((getattr(ica, "left_out_spreads_", np.zeros(0)) > 0).sum())
+        return [
+            (
+                gaussian,
+                f"{gaussian} of {k} components cannot be told from Gaussian ones: only the space they span is "
+                "determined",
+            ),
+            (len(unsettled), f"{len(unsettled)} components had not settled: {_listed(unsettled)}"),
+            (
+                loose,
+                f"{loose} more planes of two components have no curvature beyond sampling error: their components may "
+                "turn into each other",
+            ),
+            (left_out, left_out or ""),
+            (ica.rank_ < varying, f"only {ica.rank_} of {d} directions vary"),
+            (k < ica.rank_, f"components are of the {k} directions of largest variance, among {ica.rank_} that vary"),
+            (
+                rows < 10 * k,
+                f"there are {rows} rows for {k} components: with so few, chance shows structure of its own",
+            ),
+        ]
+
+
+def fit_facts(ica: ICA) -> dict[str, Any]:
+    """What the JSON of a fit and that of its stability have in common."""
+    k, d = ica.components_.shape
+    parts = {part: getattr(ica, f"{part}_") for part in PARTS if hasattr(ica, f"{part}_")}
+    left_out = (
+        {"columns": ica.left_out_columns_, "spreads": ica.left_out_spreads_}
+        if hasattr(ica, "left_out_columns_")
+        else None
     )
-    return summary
+    return {
+        "columns": d,
+        "rank": getattr(ica, "rank_", None),
+        "left_out": left_out,
+        "components": {"count": k, **parts},
+        "conditioning": conditioning(ica.conditioning_) if hasattr(ica, "conditioning_") else None,
+    }
 
 
-def conditioning(planes: Array) -> dict[str, Any]:
+def conditioning(planes: Array) -> dict[str, Array]:
     """The matrix of planes: as it is, or for many components the least curvature in each of 64 x 64 blocks.
 
     ``edges`` says which components a block holds: from one edge up to the next. The diagonal of the whole matrix, a
@@ -90,18 +186,20 @@ def conditioning(planes: Array) -> dict[str, Any]:
     k = len(planes)
     if k <= _WHOLE:
         return {"edges": np.arange(k + 1), "least": planes}
-    edges = np.linspace(0, k, _BLOCKS + 1).astype(int)
+    edges = block_edges(k, _BLOCKS)
+    return {"edges": edges, "least": least_of_blocks(planes, edges)}
+
+
+def block_edges(k: int, most: int) -> Array:
+    """Where at most so many blocks of ``k`` components begin, and where the last ends."""
+    return np.linspace(0, k, min(k, most) + 1).astype(int)
+
+
+def least_of_blocks(planes: Array, edges: Array) -> Array:
+    """The least curvature of a plane in each block; infinite where there is none."""
     apart = np.array(planes)
     np.fill_diagonal(apart, np.inf)
-    least = np.minimum.reduceat(np.minimum.reduceat(apart, edges[:-1], axis=0), edges[:-1], axis=1)
-    return {"edges": edges, "least": least}
-
-
-def left_out_facts(ica: ICA) -> dict[str, Any] | None:
-    """The columns that do not count and their spreads; None without whitening."""
-    if not hasattr(ica, "left_out_columns_"):
-        return None
-    return {"columns": ica.left_out_columns_, "spreads": ica.left_out_spreads_}
+    return np.asarray(np.minimum.reduceat(np.minimum.reduceat(apart, edges[:-1], axis=0), edges[:-1], axis=1))
 
 
 def settings(ica: ICA) -> dict[str, Any]:
@@ -112,66 +210,7 @@ def settings(ica: ICA) -> dict[str, Any]:
     }
 
 
-def _planes(ica: ICA, rows: int) -> dict[str, Any]:
-    """Weak planes, judged by the spread of two Gaussian components with these fourth moments."""
-    same, opposite = _NORMAL_SPREAD[contrast_named(ica.contrast).name]
-    signs, fourth = np.sign(ica.contrast_), np.maximum(ica.kurtosis_ + 3, 1.0)
-    spread = np.where(np.multiply.outer(signs, signs) > 0, same, opposite)
-    error = spread * np.multiply.outer(fourth, fourth) ** 0.25 / np.sqrt(3 * rows)
-    pairs = weak_planes(ica.conditioning_, error, ica.gaussian_)
-    shown = [
-        {"first": i, "second": j, "curvature": ica.conditioning_[i, j], "error": error[i, j]}
-        for i, j in pairs[:MOST_PLANES]
-    ]
-    return {"weak": len(pairs), "shown": shown}
-
-
-def _reading(ica: ICA) -> str:
-    """One sentence for the head of a page."""
-    k = len(ica.components_)
-    if not hasattr(ica, "gaussian_"):
-        return f"{k} components, found without whitening: their contrasts depend on the scale of the data."
-    gaussian = int(ica.gaussian_.sum())
-    if gaussian == k:
-        return f"None of the {k} components can be told from Gaussian ones."
-    if gaussian:
-        return f"{k - gaussian} of {k} components differ from Gaussian ones; {gaussian} span a near-Gaussian space."
-    return f"All {k} components differ from Gaussian ones." if k > 1 else "There is one component."
-
-
-def _caveats(ica: ICA, name: str, rows: int, planes: dict[str, Any] | None) -> list[str]:
-    k, d = ica.components_.shape
-    said = []
-    if not ica.converged_:
-        said.append(f"the fit stopped after {ica.n_iter_} sweeps before the contrast had settled: raise max_iter")
-    if planes is None:
-        return [*said, "rows were neither centred nor whitened, so the components depend on the scale of the data"]
-    gaussian, unsettled = int(ica.gaussian_.sum()), np.flatnonzero(ica.unsettled_)
-    if gaussian:
-        said.append(
-            f"{gaussian} of {k} components cannot be told from Gaussian ones: only the space they span is determined"
-        )
-    if len(unsettled):
-        said.append(f"{len(unsettled)} components had not settled: {_listed(unsettled)}")
-    loose = planes["weak"] - gaussian * (gaussian - 1) // 2
-    if loose:
-        said.append(
-            f"{loose} more planes of two components have no curvature beyond sampling error: their components may turn "
-            "into each other"
-        )
-    left_out = columns_left_out(ica, name)
-    if left_out is not None:
-        said.append(left_out)
-    if ica.rank_ < d - int((getattr(ica, "left_out_spreads_", np.zeros(0)) > 0).sum()):
-        said.append(f"only {ica.rank_} of {d} directions vary")
-    if k < ica.rank_:
-        said.append(f"components are of the {k} directions of largest variance, among {ica.rank_} that vary")
-    if rows < 10 * k:
-        said.append(f"there are {rows} rows for {k} components: with so few, chance shows structure of its own")
-    return said
-
-
-def _thinned(path: Array) -> Array:
+def thinned(path: Array) -> Array:
     """At most so many steps, the first and the last among them."""
     if len(path) <= _STEPS:
         return path
