@@ -13,7 +13,7 @@ from .errors import InputError
 def check_counts(**counts: tuple[Any, int]) -> None:
     """Refuse what is no whole number, or below the least that makes sense."""
     for name, (value, least) in counts.items():
-        if not isinstance(value, int | np.integer) or value < least:
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise InputError(f"{name} is {value!r} and must be a whole number of at least {least}")
 
 
@@ -25,7 +25,7 @@ def check_tolerance(tolerance: Any) -> None:
 
 def check_seed(random_state: Any) -> None:
     """Refuse what is no whole number that every generator takes."""
-    if not isinstance(random_state, int | np.integer) or not 0 <= random_state < 2**32:
+    if isinstance(random_state, bool) or not (isinstance(random_state, int | np.integer) and 0 <= random_state < 2**32):
         raise InputError(f"random_state is {random_state!r} and must be a whole number from 0 to {2**32 - 1}")
 
 
