@@ -39,8 +39,6 @@ from .read import MISSING, Node, compact
 ASSEMBLERS = {
     "isorep.ica/1": "ica.page:assemble",
     "isorep.stability/1": "ica.page:assemble_stability",
-    "isorep.similarity/1": "similarity.page:assemble",
-    "isorep.layers/1": "similarity.page:assemble_layers",
     "isorep.translate/2": "translation.page:assemble",
     "isorep.deconfound/1": "deconfounding.page:assemble",
     "isorep.disentangle/1": "disentangling.page:assemble",

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
+from ..settings import check_choice
 from .frames import Frame, Pair, paired
 from .null import CrossDraws, Draws, Prepared, Similarity, finished, nuclear_norm
 
@@ -217,8 +218,7 @@ def prepare_svcca(
 
 def prepare_pwcca(pair: Pair, *, side: str = "x") -> Prepared:
     """PWCCA of a pair."""
-    if side not in ("x", "y"):
-        raise InputError(f"side is {side!r}; known are x, y")
+    check_choice("side", side, ("x", "y"))
     roots = {"x": pair.x.frame.root, "y": pair.y.frame.root}
 
     def weighted(cross: Array, by: str) -> float:

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
-from ..errors import InputError
 from ..representation import Array
+from ..settings import check_choice
 from .cca import cross_draws
 from .frames import Pair, Side, paired
 from .null import Prepared, Similarity, finished, nuclear_norm
@@ -100,8 +100,7 @@ def mcc(
     >>> round(isorep.similarity.mcc(X, -X[:, [2, 0, 1]]).value, 6)
     1.0
     """
-    if correlation not in ("pearson", "spearman"):
-        raise InputError(f"correlation is {correlation!r}; known are pearson, spearman")
+    check_choice("correlation", correlation, ("pearson", "spearman"))
     pair = paired(X, Y)
     return finished(
         pair, lambda each: prepare_mcc(each, correlation=correlation), permutations, groups, within, random_state
@@ -110,8 +109,7 @@ def mcc(
 
 def prepare_procrustes(pair: Pair, *, up_to: str = "rotation") -> Prepared:
     """The Procrustes distance of a pair."""
-    if up_to not in GROUPS:
-        raise InputError(f"up_to is {up_to!r}; known are {', '.join(GROUPS)}")
+    check_choice("up_to", up_to, GROUPS)
     a, b = pair.x.frame, pair.y.frame
     norms = float(np.sqrt(a.square_norm * b.square_norm))
 
