@@ -206,10 +206,8 @@ def prepare_svcca(
 
     def source(uniform: bool) -> Draws:
         a, b = pair.x.scores(kind)[:, : kept[0]], pair.y.scores(kind)[:, : kept[1]]
-        found: Draws = pair.once(
-            ("svcca", kind, *kept), lambda: CrossDraws(np.ascontiguousarray(a), np.ascontiguousarray(b))
-        )
-        return found
+        left, right = np.ascontiguousarray(a), np.ascontiguousarray(b)
+        return pair.once(("svcca", kind, *kept), lambda: CrossDraws(left, right))
 
     details = {"correlations": rho, "kept": kept, "standardised": bool(standardise)}
     said, forced = _meeting(pair.n, *kept), _all_one(pair.n, *kept)
@@ -265,8 +263,7 @@ def prepare_linear_r2(pair: Pair) -> Prepared:
 
 def cross_draws(pair: Pair) -> Draws:
     """The shared source of shuffled cross products: one product serves every index that asks."""
-    found: Draws = pair.once("cross draws", lambda: CrossDraws(pair.x.scores(), pair.y.scores()))
-    return found
+    return pair.once("cross draws", lambda: CrossDraws(pair.x.scores(), pair.y.scores()))
 
 
 def mean_correlation(cross: Array) -> float:

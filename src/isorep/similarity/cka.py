@@ -117,12 +117,8 @@ def _linear(pair: Pair, debiased: bool, exact: bool) -> Prepared:
 
     def source(uniform: bool) -> Draws:
         if exact or not uniform or min(a.rank, b.rank) <= SKETCH_AXES:
-            found: Draws = pair.once(
-                ("linear", debiased), lambda: _ExactLinear(cross_draws(pair), alignment, radii, constant)
-            )
-            return found
-        sketched: Draws = pair.once(("sketch", debiased), lambda: _linearsketch(pair, debiased, sums))
-        return sketched
+            return pair.once(("linear", debiased), lambda: _ExactLinear(cross_draws(pair), alignment, radii, constant))
+        return pair.once(("sketch", debiased), lambda: _linearsketch(pair, debiased, sums))
 
     return Prepared(
         "cka_debiased" if debiased else "cka",

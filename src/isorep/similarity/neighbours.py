@@ -83,8 +83,7 @@ def prepare_mutual_knn(pair: Pair, *, k: int = 10, metric: str = "cosine") -> Pr
     ]
 
     def source(uniform: bool) -> Draws:
-        found: Draws = pair.once(("knn", k, metric), lambda: _Renamed(near[0], near[1]))
-        return found
+        return pair.once(("knn", k, metric), lambda: _Renamed(near[0], near[1]))
 
     value = _shared(near[0], near[1])
     return Prepared("mutual_knn", value, True, 1.0, {"k": int(k), "metric": metric}, source, float)
@@ -194,16 +193,14 @@ def _neighbours(side: Side, k: int, metric: str, ties: int | None) -> Array:
         found[first] = first[nearest(kinds, kinds, k, metric=metric, itself=False)]
         return found
 
-    known: Array = side.once(("neighbours", k, metric, ties), find)
-    return known
+    return side.once(("neighbours", k, metric, ties), find)
 
 
 def _near_codes(side: Side, metric: str) -> Array:
     """For each row a number that rows share which this metric cannot tell apart."""
     if metric != "cosine":
         return side.codes
-    found: Array = side.once("directions", lambda: equal_rows(_ready(side.finite_rows, metric)[0]))
-    return found
+    return side.once("directions", lambda: equal_rows(_ready(side.finite_rows, metric)[0]))
 
 
 def _same_copies(pair: Pair) -> bool:

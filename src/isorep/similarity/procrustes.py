@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -175,8 +176,5 @@ def _ranked(pair: Pair) -> Pair:
         values = rankdata(np.asarray(side.rows[:], dtype=np.float64), axis=0)
         return Side(values, side.name, side.n)
 
-    found: Pair = pair.once(
-        "ranked",
-        lambda: Pair(pair.x.once("ranked", lambda: ranked(pair.x)), pair.y.once("ranked", lambda: ranked(pair.y))),
-    )
-    return found
+    x, y = (side.once("ranked", partial(ranked, side)) for side in (pair.x, pair.y))
+    return pair.once("ranked", lambda: Pair(x, y))
