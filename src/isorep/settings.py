@@ -27,7 +27,7 @@ def check_tolerance(tolerance: Any) -> None:
 
 def check_seed(random_state: Any) -> None:
     """Refuse what is no whole number that every generator takes."""
-    if not isinstance(random_state, int | np.integer) or not 0 <= random_state < 2**32:
+    if isinstance(random_state, bool) or not (isinstance(random_state, int | np.integer) and 0 <= random_state < 2**32):
         raise InputError(f"random_state is {random_state!r} and must be a whole number from 0 to {2**32 - 1}")
 
 

@@ -15,7 +15,7 @@ from ..moments import require_memory
 from ..pairs import hold_out, open_pair
 from ..resampling import common_codes, equal_rows
 from ..rows import Progress, no_progress
-from ..settings import check_counts, check_seed, check_tolerance
+from ..settings import check_choice, check_counts, check_seed, check_tolerance
 from .caveats import collect_caveats, too_few_rows
 from .diameter import SEARCHES
 from .fits import PARTS, RUNGS, checked_rungs
@@ -98,7 +98,11 @@ def compare(
     'rigid'
     """
     names = checked_rungs(rungs)
-    _check_settings(folds, n_null, n_boot, tolerance, diameter, worst_case, random_state)
+    check_counts(folds=(folds, 2), n_null=(n_null, 0), n_boot=(n_boot, 0))
+    check_choice("worst_case", worst_case, (None, True, False))
+    check_choice("diameter", diameter, SEARCHES)
+    check_tolerance(tolerance)
+    check_seed(random_state)
     report = progress or no_progress
     pair, match, labels = open_pair(source, target, ("source", "target"), groups, join)
     classes = common_codes(within, pair.given, match.source_rows, "within")
@@ -157,21 +161,3 @@ def compare(
     if too_few_rows(pair.n, max(pair.x.shape[1], pair.y.shape[1])):
         warnings.warn(caveats[0], stacklevel=2)
     return replace(result, caveats=tuple(caveats))
-
-
-def _check_settings(
-    folds: int,
-    n_null: int,
-    n_boot: int,
-    tolerance: float,
-    diameter: str,
-    worst_case: bool | None,
-    random_state: int,
-) -> None:
-    check_counts(folds=(folds, 2), n_null=(n_null, 0), n_boot=(n_boot, 0))
-    if worst_case not in (None, True, False):
-        raise InputError(f"worst_case is {worst_case!r} and must be True, False or None")
-    if diameter not in SEARCHES:
-        raise InputError(f"diameter is {diameter!r}; known are {', '.join(SEARCHES)}")
-    check_tolerance(tolerance)
-    check_seed(random_state)

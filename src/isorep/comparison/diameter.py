@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array, Matrix, as_representation
 from ..rows import block_rows, map_blocks, read_rows, refuse_non_finite
+from ..settings import check_choice
 
 SEARCHES = ("auto", "exact", "bound")
 BUDGET = 5e11  # floating-point operations that an exact search may take by default: some seconds on two cores
@@ -59,8 +60,7 @@ def diameter(values: Any, *, search: str = "auto", progress: Callable[[int, int]
     >>> isorep.diameter(np.array([[0.0, 0.0], [3.0, 4.0], [1.0, 1.0]])).value
     5.0
     """
-    if search not in SEARCHES:
-        raise InputError(f"search is {search!r}; known are {', '.join(SEARCHES)}")
+    check_choice("search", search, SEARCHES)
     matrix = as_representation(values, "values").values
     return find_diameter(matrix, *_centre_and_size(matrix), search, progress)
 

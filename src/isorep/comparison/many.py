@@ -41,7 +41,7 @@ from .caveats import (
 from .consensus import Consensus, find_consensus
 from .diameter import Diameter, find_diameter
 from .fits import PARTS, RUNGS, UnmixedSide, checked_rungs, paired_sample, unmix
-from .many_errors import AllPairs, Distances, PairErrors, factor_runs, identity_offsets, rung_matrices
+from .many_errors import AllPairs, PairErrors, factor_runs, half_shares, identity_offsets, rung_matrices
 from .many_result import Ensemble
 from .many_verdict import LEAST_RUNS, cluster, find_outliers, judge_ensemble, pair_rungs
 from .null import shuffled_errors
@@ -132,7 +132,21 @@ def compare_many(
     require_joint_memory(gathered.widths, folds)
     work = Work(gathered, wanted, folds, random_state, progress or no_progress)
     result = work.ensemble(tolerance, residuals, n_null)
-    result = replace(result, settings=_settings(result, gathered, work, folds, join, n_null, tolerance, random_state))
+    settings = {
+        "rungs": work.rungs,
+        "folds": int(folds),
+        "groups": None if gathered.labels is None else int(gathered.labels.max()) + 1,
+        "within": None if gathered.within is None else int(gathered.within.max()) + 1,
+        "join": bool(join),
+        "n_null": int(n_null),
+        "tolerance": float(tolerance),
+        "residuals": bool(residuals),
+        "random_state": int(random_state),
+        "rows_used": gathered.n,
+        "rows_scored": len(work.rows),
+        "rows_dropped": list(gathered.dropped),
+    }
+    result = replace(result, settings=settings)
     caveats = collect_caveats(result, work)
     if says_too_few_rows(result):
         warnings.warn(caveats[0], stacklevel=2)
@@ -186,8 +200,7 @@ class Work:
         distances, diameters = self._residuals(pairs, radii) if residuals else ({}, None)
         dimensions = dimensions_of(total, squares["linear"].columns if "linear" in squares else None)
         components = None if self.unmixed is None else components_of(total, self.unmixed)
-        distant = Distances([total.mean[total.columns(run)] for run in range(len(names))], radii, total.n)
-        distant.read(values)
+        shares = half_shares(values, [total.mean[total.columns(run)] for run in range(len(names))], radii)
         nulls = self._null(n_null, pairs, scored)
         known = squares if self.repeats.scored is None else None
         matrices = rung_matrices(self.rungs, scored.found, len(names), known, total.n, np.array(radii), nulls)
@@ -195,7 +208,7 @@ class Work:
         outliers = find_outliers(matrices, names)
         verdicts = pair_rungs(matrices, tolerance, self.repeats.count_scored)
         return Ensemble(
-            runs=tuple(map(describe_side, names, values, self.factors, radii, distant.half_shares())),
+            runs=tuple(map(describe_side, names, values, self.factors, radii, shares)),
             rungs=matrices,
             verdict=judge_ensemble(matrices, verdicts, names, outliers, self.repeats.count_scored),
             verdicts=verdicts,
@@ -343,32 +356,6 @@ class Scorer:
 
     def _by_fold(self, values: Array) -> Array:
         return np.bincount(self._folds, values, self._n_folds)
-
-
-def _settings(
-    result: Ensemble,
-    runs: Runs,
-    work: Work,
-    folds: int,
-    join: bool,
-    n_null: int,
-    tolerance: float,
-    random_state: int,
-) -> dict[str, Any]:
-    return {
-        "rungs": work.rungs,
-        "folds": int(folds),
-        "groups": None if runs.labels is None else int(runs.labels.max()) + 1,
-        "within": None if runs.within is None else int(runs.within.max()) + 1,
-        "join": bool(join),
-        "n_null": int(n_null),
-        "tolerance": float(tolerance),
-        "residuals": any(rung.sup is not None for rung in result.rungs.values()),
-        "random_state": int(random_state),
-        "rows_used": runs.n,
-        "rows_scored": len(work.rows),
-        "rows_dropped": list(runs.dropped),
-    }
 
 
 def says_too_few_rows(result: Ensemble) -> bool:

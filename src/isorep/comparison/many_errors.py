@@ -1,7 +1,5 @@
 """Held-out squared errors of every rung for all ordered pairs of runs, from joint moments alone.
 
-How far the rows of every run lie from its mean: what second moments do not hold.
-
 One rung of the ladder for all pairs of runs.
 """
 
@@ -237,30 +235,17 @@ def _errors(maps: dict[str, Maps], rows: Moments) -> dict[str, tuple[float, floa
     return {name: (there.squared_error(rows), again.squared_error(back)) for name, (there, again) in maps.items()}
 
 
-class Distances:
-    """Squared distances of all rows from the mean of their run, in squared RMS radii: four bytes each."""
+def half_shares(runs: Sequence[Matrix], means: Sequence[Array], radii: Sequence[float]) -> list[float]:
+    """Of every run, the smallest share of rows that carry half of the variance: what second moments do not hold."""
 
-    def __init__(self, means: Sequence[Array], radii: Sequence[float], n: int) -> None:
-        self._means, self._radii = means, radii
-        self._squares = np.empty((len(radii), n), dtype=np.float32)
+    def share(values: Matrix, mean: Array, radius: float) -> float:
+        def squares(rows: slice) -> Array:
+            apart = (read_rows(values, rows) - mean) / radius
+            return np.asarray(np.einsum("ij,ij->i", apart, apart), dtype=np.float32)  # four bytes for each row
 
-    def watch(self, run: int, rows: slice, values: Array) -> None:
-        """Take a block of rows that was read anyway."""
-        apart = (values - self._means[run]) / self._radii[run]
-        self._squares[run, rows] = np.einsum("ij,ij->i", apart, apart)
+        return half_variance_share(np.concatenate(map_blocks(squares, values.shape[0], block_rows(values.shape[1]))))
 
-    def read(self, runs: Sequence[Matrix]) -> None:
-        """A pass over the rows, where no other one is left to watch."""
-        for run, values in enumerate(runs):
-
-            def block(rows: slice, run: int = run, values: Matrix = values) -> None:
-                self.watch(run, rows, read_rows(values, rows))
-
-            map_blocks(block, values.shape[0], block_rows(values.shape[1]))
-
-    def half_shares(self) -> list[float]:
-        """Of every run, the smallest share of rows that carry half of the variance."""
-        return [half_variance_share(squares) for squares in self._squares]
+    return [share(*each) for each in zip(runs, means, radii, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -393,8 +378,8 @@ def rung_matrices(
     n_folds = len(next(iter(pairs.values())).sizes)
     reach = float(stats.t.ppf((1 + LEVEL) / 2, n_folds - 1))
     shape = (count, count)
-    tables = {
-        name: {key: np.zeros(shape) for key in ("error", "se", "upper", "excess", "inside", "rms", "rms_inside")}
+    tables: dict[str, dict[str, Any]] = {
+        name: {key: np.zeros(shape) for key in ("error", "se", "upper", "excess", "in_sample", "rms", "rms_in_sample")}
         for name in names
     }
     left_out = {name: np.zeros((n_folds, *shape)) for name in names}
@@ -411,26 +396,15 @@ def rung_matrices(
             table["upper"][i, j] = ratios[name] + reach * table["se"][i, j]
             gap = ratios[name] - ratios[best]
             table["excess"][i, j] = gap + reach * jackknife_se(partial[name] - partial[best], gap)
-            table["inside"][i, j] = found.in_sample[name].sum() / found.sizes.sum()
-            table["rms"][i, j], table["rms_inside"][i, j] = np.sqrt(found.squares[name])
+            table["in_sample"][i, j] = found.in_sample[name].sum() / found.sizes.sum()
+            table["rms"][i, j], table["rms_in_sample"][i, j] = np.sqrt(found.squares[name])
             left_out[name][:, i, j] = partial[name]
     if squares is not None:
         for name, known in squares.items():
             tables[name]["rms"] = np.sqrt(known.folds.sum(axis=0) / total) / radii
-            tables[name]["rms_inside"] = np.sqrt(known.in_sample / total) / radii
+            tables[name]["rms_in_sample"] = np.sqrt(known.in_sample / total) / radii
     return {
-        name: RungMatrix(
-            name=name,
-            error=table["error"],
-            se=table["se"],
-            upper=table["upper"],
-            excess=table["excess"],
-            in_sample=table["inside"],
-            rms=table["rms"],
-            rms_in_sample=table["rms_inside"],
-            left_out=left_out[name],
-            **_null_tables(name, nulls, shape),
-        )
+        name: RungMatrix(name, left_out=left_out[name], **table, **_null_tables(name, nulls, shape))
         for name, table in tables.items()
     }
 

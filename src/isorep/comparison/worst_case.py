@@ -25,6 +25,7 @@ from ..moments import Moments
 from ..pairs import row_ids
 from ..representation import Array, Matrix, as_representation, match_rows
 from ..rows import block_rows, map_blocks, read_rows
+from ..settings import check_seed
 from .diameter import diameter
 
 CONFIDENCE = 0.95
@@ -116,8 +117,7 @@ def worst_case(source: Any, target: Any, *, scale: bool = False, random_state: i
     >>> round(found.lower, 3), round(found.upper, 3)
     (0.1, 0.1)
     """
-    if not isinstance(random_state, int | np.integer) or random_state < 0:
-        raise InputError(f"random_state is {random_state!r} and must be a whole number from 0 on")
+    check_seed(random_state)
     a, b = as_representation(source, "source"), as_representation(target, "target")
     match_rows(a, b)
     if len(a) < 2:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
+from ..settings import check_choice
 from .frames import Frame, Pair, paired
 from .null import CrossDraws, Draws, Prepared, Similarity, finished, nuclear_norm
 
@@ -205,10 +206,8 @@ def prepare_svcca(
 
     def source(uniform: bool) -> Draws:
         a, b = pair.x.scores(kind)[:, : kept[0]], pair.y.scores(kind)[:, : kept[1]]
-        found: Draws = pair.once(
-            ("svcca", kind, *kept), lambda: CrossDraws(np.ascontiguousarray(a), np.ascontiguousarray(b))
-        )
-        return found
+        left, right = np.ascontiguousarray(a), np.ascontiguousarray(b)
+        return pair.once(("svcca", kind, *kept), lambda: CrossDraws(left, right))
 
     details = {"correlations": rho, "kept": kept, "standardised": bool(standardise)}
     said, forced = _meeting(pair.n, *kept), _all_one(pair.n, *kept)
@@ -217,8 +216,7 @@ def prepare_svcca(
 
 def prepare_pwcca(pair: Pair, *, side: str = "x") -> Prepared:
     """PWCCA of a pair."""
-    if side not in ("x", "y"):
-        raise InputError(f"side is {side!r}; known are x, y")
+    check_choice("side", side, ("x", "y"))
     roots = {"x": pair.x.frame.root, "y": pair.y.frame.root}
 
     def weighted(cross: Array, by: str) -> float:
@@ -265,8 +263,7 @@ def prepare_linear_r2(pair: Pair) -> Prepared:
 
 def cross_draws(pair: Pair) -> Draws:
     """The shared source of shuffled cross products: one product serves every index that asks."""
-    found: Draws = pair.once("cross draws", lambda: CrossDraws(pair.x.scores(), pair.y.scores()))
-    return found
+    return pair.once("cross draws", lambda: CrossDraws(pair.x.scores(), pair.y.scores()))
 
 
 def mean_correlation(cross: Array) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
+from ..settings import check_choice
 from .cca import cross_draws
 from .cka_null import SKETCH_AXES, KernelSums, debiasing, kernel_norm, prepare_gaussian, sketch
 from .frames import Pair, paired
@@ -86,8 +87,7 @@ def prepare_cka(
     pair: Pair, *, kernel: str = "linear", debiased: bool = False, bandwidth: float = 0.5, exact: bool = False
 ) -> Prepared:
     """CKA of a pair."""
-    if kernel not in KERNELS:
-        raise InputError(f"kernel is {kernel!r}; known are {', '.join(KERNELS)}")
+    check_choice("kernel", kernel, KERNELS)
     if not (isinstance(bandwidth, float | int) and bandwidth > 0):
         raise InputError(f"bandwidth is {bandwidth!r} and must be positive")
     if debiased and pair.n < 4:
@@ -117,12 +117,8 @@ def _linear(pair: Pair, debiased: bool, exact: bool) -> Prepared:
 
     def source(uniform: bool) -> Draws:
         if exact or not uniform or min(a.rank, b.rank) <= SKETCH_AXES:
-            found: Draws = pair.once(
-                ("linear", debiased), lambda: _ExactLinear(cross_draws(pair), alignment, radii, constant)
-            )
-            return found
-        sketched: Draws = pair.once(("sketch", debiased), lambda: _linearsketch(pair, debiased, sums))
-        return sketched
+            return pair.once(("linear", debiased), lambda: _ExactLinear(cross_draws(pair), alignment, radii, constant))
+        return pair.once(("sketch", debiased), lambda: _linearsketch(pair, debiased, sums))
 
     return Prepared(
         "cka_debiased" if debiased else "cka",

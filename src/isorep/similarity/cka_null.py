@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -48,7 +49,7 @@ class _Gaussian:
 
 def prepare_gaussian(pair: Pair, debiased: bool, bandwidth: float, exact: bool) -> Prepared:
     """CKA of a pair with Gaussian kernels."""
-    k, other = (side.once(("rbf", bandwidth), lambda side=side: _kernel(side, bandwidth)) for side in (pair.x, pair.y))
+    k, other = (side.once(("rbf", bandwidth), partial(_kernel, side, bandwidth)) for side in (pair.x, pair.y))
     n = pair.n
     products = pair.once(("rbf", bandwidth), lambda: _tile_products(k, other))
     sums = [_gaussian_sums(each, products[place], n, debiased) for place, each in ((0, k), (2, other))]
@@ -57,12 +58,9 @@ def prepare_gaussian(pair: Pair, debiased: bool, bandwidth: float, exact: bool) 
 
     def source(uniform: bool) -> Draws:
         if n <= _HELD_ROWS or exact or not uniform:
-            found: Draws = pair.once(("held", bandwidth, debiased), lambda: _held(k, other, n, debiased))
-            return found
-        sketched: Draws = pair.once(
-            ("rbf sketch", bandwidth, debiased), lambda: _gaussiansketch(k, other, sums, n, debiased)
-        )
-        return sketched
+            return pair.once(("held", bandwidth, debiased), lambda: _held(k, other, n, debiased))
+        key = ("rbf sketch", bandwidth, debiased)
+        return pair.once(key, lambda: _gaussiansketch(k, other, sums, n, debiased))
 
     return Prepared(
         "cka_rbf_debiased" if debiased else "cka_rbf",

@@ -9,9 +9,10 @@ Two sides made ready: what belongs to one side is found once, whatever is asked 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import linalg
@@ -23,6 +24,8 @@ from ..representation import Array, Matrix, as_representation, match_rows, readi
 from ..resampling import equal_rows
 from ..rows import ProjectedRows, block_rows, map_blocks, read_rows, refuse_non_finite, select
 from ..storage.scratch import empty
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,17 +88,6 @@ class Frame:
         if self.whitener is None or values is None:
             raise InputError("second moments hold no rows to shuffle: a null needs the two arrays")
         return np.asarray((read_rows(values, rows).astype(np.float64) - self.mean) @ self.whitener)
-
-    def leading(self, k: int) -> Frame:
-        """The first ``k`` principal directions alone."""
-        return Frame(
-            self.n,
-            self.mean,
-            self.singular_values[:k],
-            self.axes[:, :k],
-            None if self.whitener is None else self.whitener[:, :k],
-            None if self.left is None else self.left[:, :k],
-        )
 
     def standardised(self) -> Frame:
         """The frame of the same rows with every column brought to unit variance; constant columns stay out."""
@@ -177,24 +169,23 @@ def _require_variation(rank: int, name: str) -> None:
 _SMALL = 2**17  # scores of so few cells are shuffled in float64: nothing is gained below
 
 
-class Side:
+class Remembering:
+    """What has been found out about something, so that indices that ask the same share the answer."""
+
+    def once(self, key: Any, find: Callable[[], Answer]) -> Answer:
+        """The answer to a question, asked for the first time or remembered."""
+        answers: dict[Any, Any] = self.__dict__.setdefault("_answers", {})
+        if key not in answers:
+            answers[key] = find()
+        answer: Answer = answers[key]
+        return answer
+
+
+class Side(Remembering):
     """One representation with what has been found out about it."""
 
     def __init__(self, values: Matrix | None, name: str, n: int) -> None:
-        self.values = values
-        self.name = name
-        self.n = n
-        self._found: dict[Any, Any] = {}
-
-    def once(self, key: Any, find: Any) -> Any:
-        """The answer to a question about this side, asked for the first time or remembered."""
-        if key not in self._found:
-            self._found[key] = find()
-        return self._found[key]
-
-    def remember(self, key: Any, answer: Any) -> None:
-        """What was found out on the way to something else."""
-        self._found[key] = answer
+        self.values, self.name, self.n = values, name, n
 
     @property
     def rows(self) -> Matrix:
@@ -203,17 +194,16 @@ class Side:
             raise InputError("second moments do not hold what this needs: pass the two arrays")
         return self.values
 
-    @property
+    @cached_property
     def finite_rows(self) -> Matrix:
         """The stored rows, once it is known that all values are finite."""
-        self.once("finite", lambda: refuse_non_finite(self.rows, self.name))
+        refuse_non_finite(self.rows, self.name)
         return self.rows
 
-    @property
+    @cached_property
     def codes(self) -> Array:
         """For each row a number that equal rows share."""
-        found: Array = self.once("codes", lambda: equal_rows(self.finite_rows))
-        return found
+        return equal_rows(self.finite_rows)
 
     @property
     def repeats(self) -> int:
@@ -222,33 +212,27 @@ class Side:
 
     def cut(self, rows: Array) -> Side:
         """Some rows alone; the same ones each time."""
-        found: Side = self.once(
-            "cut", lambda: Side(select(self.rows, rows), f"{self.name} (the rows that are shuffled)", len(rows))
-        )
-        return found
+        name = f"{self.name} (the rows that are shuffled)"
+        return self.once("cut", lambda: Side(select(self.rows, rows), name, len(rows)))
 
-    @property
+    @cached_property
     def frame(self) -> Frame:
-        """The principal frame."""
-        found: Frame = self.once("frame", lambda: frame_of(self.rows, self.name))
-        return found
+        """The principal frame; set from joint moments where these resolve it."""
+        return frame_of(self.rows, self.name)
 
-    @property
+    @cached_property
     def standard_frame(self) -> Frame:
         """The frame of the rows with columns at unit variance."""
-        found: Frame = self.once("standard", self.frame.standardised)
-        return found
+        return self.frame.standardised()
 
     def scores(self, kind: str = "frame") -> Array:
         """Rows in their principal frame, to be shuffled: in float32 where there are many."""
         frame = self.frame if kind == "frame" else self.standard_frame
         small = frame.n * frame.rank <= _SMALL
-        found: Array = self.once(
-            ("scores", kind), lambda: frame.scores(self.values, np.float64 if small else np.float32)
-        )
-        return found
+        dtype: type = np.float64 if small else np.float32
+        return self.once(("scores", kind), lambda: frame.scores(self.values, dtype))
 
-    @property
+    @cached_property
     def square_radii(self) -> Array:
         """The squared distance of each row from the mean."""
         mean = self.frame.mean
@@ -258,30 +242,22 @@ class Side:
             return np.asarray(np.einsum("ij,ij->i", centred, centred))
 
         size = block_rows(self.rows.shape[1], cells=2**20)
-        found: Array = self.once("radii", lambda: np.concatenate(map_blocks(block, self.n, size)))
-        return found
+        return np.concatenate(map_blocks(block, self.n, size))
 
 
 @dataclass(eq=False)
-class Pair:
+class Pair(Remembering):
     """Two sides with paired rows."""
 
     x: Side
     y: Side
     moments: Moments | None = None
     caveats: list[str] = field(default_factory=list)
-    _found: dict[Any, Any] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
         """The number of rows."""
         return self.x.n
-
-    def once(self, key: Any, find: Any) -> Any:
-        """The answer to a question about this pair, asked for the first time or remembered."""
-        if key not in self._found:
-            self._found[key] = find()
-        return self._found[key]
 
     @property
     def single(self) -> bool:
@@ -291,28 +267,19 @@ class Pair:
 
     def cut(self, rows: Array) -> Pair:
         """Some rows alone."""
-        found: Pair = self.once("cut", lambda: Pair(self.x.cut(rows), self.y.cut(rows)))
-        return found
+        return self.once("cut", lambda: Pair(self.x.cut(rows), self.y.cut(rows)))
 
-    @property
+    @cached_property
     def cross(self) -> Array:
         r""":math:`C=U_X^\top U_Y`, from moments where these resolve both sides."""
-        found: Array = self.once("cross", self._cross)
-        return found
-
-    def _cross(self) -> Array:
         a, b = self.x.frame, self.y.frame
         if self.moments is not None and a.whitener is not None and b.whitener is not None:
             return np.asarray(a.whitener.T @ self.moments.xy @ b.whitener)
         return _product(self.x, self.y)
 
-    @property
+    @cached_property
     def standard_cross(self) -> Array:
         """The same between the frames of standardised columns."""
-        found: Array = self.once("standard cross", self._standard_cross)
-        return found
-
-    def _standard_cross(self) -> Array:
         turns = []
         for side in (self.x, self.y):
             plain, standard = side.frame, side.standard_frame
@@ -372,7 +339,7 @@ def _measure(pair: Pair) -> None:
         pair.moments = moments
     for side, factor, mean in _sided(pair, factors, moments):
         if factor.resolved:
-            side.remember("frame", frame_of_factor(factor, pair.n, mean, side.name))
+            side.frame = frame_of_factor(factor, pair.n, mean, side.name)
 
 
 def _from_moments(moments: Moments) -> Pair:
@@ -381,7 +348,7 @@ def _from_moments(moments: Moments) -> Pair:
     pair = Pair(Side(None, "X", moments.n), Side(None, "Y", moments.n), moments)
     eps = float(np.finfo(np.float64).eps)
     for side, factor, mean in _sided(pair, _factors(moments, (eps, eps)), moments):
-        side.remember("frame", frame_of_factor(factor, pair.n, mean, side.name))
+        side.frame = frame_of_factor(factor, pair.n, mean, side.name)
     return pair
 
 

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .._version import __version__
 from ..errors import InputError
 from ..representation import Array, Representation, as_representation, match_rows
 from ..resampling import null_of, p_text
 from ..results import Written, aligned
 from ..rows import Progress, no_progress
+from ..settings import check_choice
 from .cka import prepare_cka
 from .frames import Pair, Side
 from .null import Pairings, Prepared, corrected, plan, shown
-from .table import INDICES
+from .table import FOUND, INDICES
 
-SCHEMA = "isorep.layers/1"
 _TIE = 1e-6  # values of an index that differ by less are equal: rounding makes such differences
 
 
@@ -58,6 +57,8 @@ class LayerMatrix(Written):
         What no p-value can fall below; nan without a null.
     """
 
+    schema: ClassVar[str] = "isorep.layers/1"
+    page_by: ClassVar[str] = "similarity.page:layers_page"
     index: str
     higher_is_closer: bool
     source_layers: tuple[str, ...]
@@ -95,26 +96,7 @@ class LayerMatrix(Written):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
-        return {
-            "schema": SCHEMA,
-            "isorep": __version__,
-            "index": self.index,
-            "higher_is_closer": self.higher_is_closer,
-            "source_layers": list(self.source_layers),
-            "target_layers": list(self.target_layers),
-            "values": self.values.tolist(),
-            "chance": self.chance.tolist(),
-            "corrected": self.corrected.tolist(),
-            "p_values": self.p_values.tolist(),
-            "adjusted_p_values": self.adjusted_p_values.tolist(),
-            "best": [vars(each) for each in self.best],
-            "overall": vars(self.overall),
-            "exact": self.exact,
-            "smallest_p": self.smallest_p,
-            "settings": self.settings,
-            "reading": self.reading,
-            "caveats": list(self.caveats),
-        }
+        return super().to_dict() | {"reading": self.reading}
 
     @property
     def reading(self) -> str:
@@ -129,7 +111,7 @@ class LayerMatrix(Written):
                 f"The closest layers are {best.source} and {best.target} ({self.index} {best.value:.4f}); {why}, so "
                 f"{chance} cannot be ruled out."
             )
-        found = int((self.adjusted_p_values <= 0.05).sum())
+        found = int((self.adjusted_p_values <= FOUND).sum())
         return (
             f"The closest layers are {best.source} and {best.target}: {self.index} {best.value:.4f}, "
             f"{shown(best.corrected)} on a scale from the closest of shuffled pairings (0) to a perfect match (1). "
@@ -185,8 +167,7 @@ def layers(
         raise InputError(f"the layers have {n} rows: at least 3 are needed")
     sides = [[Side(each.values, name, n) for name, each in named.items()] for named in given]
     pairings = plan(n, permutations, groups, within, random_state)
-    if index not in INDICES:
-        raise InputError(f"index is {index!r}: choose from {', '.join(INDICES)}")
+    check_choice("index", index, list(INDICES))
     pairs = [Pair(a, b) for a in sides[0] for b in sides[1]]
     prepared: list[Prepared] = []
     for pair in pairs:
@@ -194,7 +175,7 @@ def layers(
         report("layers", len(prepared), len(pairs))
     names = tuple(tuple(side.name for side in each) for each in sides)
     if not permutations:
-        return _without_null(index, prepared, names, pairings.settings | {"rows": n})
+        return _matrix(index, prepared, None, names, pairings.settings | {"rows": n})
     pairings = pairings.keeping_copies(*sides)
     parts = [pairings.part(pair) for pair in pairs]
     shuffled = [
@@ -203,7 +184,7 @@ def layers(
     ]
     observed, draws = pairings.draw(shuffled, lambda done, of: report("permutations", done, of))
     cells = _Cells(pairings, shuffled, observed, draws, [part.single for part in parts])
-    return _with_null(index, prepared, cells, names, pairings.settings | {"rows": n})
+    return _matrix(index, prepared, cells, names, pairings.settings | {"rows": n})
 
 
 def _prepare(index: str, pair: Pair) -> Prepared:
@@ -286,68 +267,45 @@ def _first_closest(values: Array, some: Array, informative: Array, sign: float) 
     return int(some[np.flatnonzero(heights >= heights.max() - _TIE)[0]])
 
 
-def _with_null(
+def _matrix(
     index: str,
     prepared: list[Prepared],
-    cells: _Cells,
+    cells: _Cells | None,
     names: tuple[tuple[str, ...], ...],
     settings: dict[str, Any],
 ) -> LayerMatrix:
+    """All cells and the closest ones, beside chance where there is a null."""
     values = np.array([each.value for each in prepared])
     grid = np.arange(len(values)).reshape(len(names[0]), len(names[1]))
+    higher, nothing = prepared[0].higher_is_closer, (float("nan"),) * 3
+    informative = np.array([not each.forced for each in prepared]) if cells is None else cells.judged
+    tables = np.full((4, len(values)), np.nan)
+    said = [caveat for each in prepared for caveat in (*each.caveats, each.forced if cells is None else "")]
+    if cells is not None:
+        chance, p_values = ([getattr(null, name) for null in cells.nulls] for name in ("mean", "p_value"))
+        tables = np.array([chance, cells.corrected(), p_values, cells.adjusted()])
+        said = [*cells.pairings.notes, *said, *cells.reasons]
 
     def best(some: Array) -> BestLayer:
-        at = _first_closest(values, some, cells.judged, cells.sign)
+        at = _first_closest(values, some, informative, 1.0 if higher else -1.0)
         row, column = divmod(at, len(names[1]))
-        return BestLayer(names[0][row], names[1][column], float(values[at]), *cells.closest(some))
-
-    caveats = [*cells.pairings.notes, *(caveat for each in prepared for caveat in each.caveats), *cells.reasons]
-    return LayerMatrix(
-        index,
-        cells.sign > 0,
-        names[0],
-        names[1],
-        values.reshape(grid.shape),
-        np.array([null.mean for null in cells.nulls]).reshape(grid.shape),
-        cells.corrected().reshape(grid.shape),
-        np.array([null.p_value for null in cells.nulls]).reshape(grid.shape),
-        cells.adjusted().reshape(grid.shape),
-        tuple(best(row) for row in grid),
-        best(grid.ravel()),
-        settings,
-        cells.exact,
-        tuple(dict.fromkeys(caveats)),
-        cells.pairings.smallest_p,
-    )
-
-
-def _without_null(
-    index: str, prepared: list[Prepared], names: tuple[tuple[str, ...], ...], settings: dict[str, Any]
-) -> LayerMatrix:
-    values = np.array([each.value for each in prepared])
-    grid = np.arange(len(values)).reshape(len(names[0]), len(names[1]))
-    informative = np.array([not each.forced for each in prepared])
-    missing = np.full(grid.shape, np.nan)
-    nothing = float("nan")
-
-    def best(some: Array) -> BestLayer:
-        at = _first_closest(values, some, informative, 1.0 if prepared[0].higher_is_closer else -1.0)
-        row, column = divmod(at, len(names[1]))
-        return BestLayer(names[0][row], names[1][column], float(values[at]), nothing, nothing, nothing)
+        beside = nothing if cells is None else cells.closest(some)
+        return BestLayer(names[0][row], names[1][column], float(values[at]), *beside)
 
     return LayerMatrix(
         index,
-        prepared[0].higher_is_closer,
+        higher,
         names[0],
         names[1],
         values.reshape(grid.shape),
-        missing,
-        missing,
-        missing,
-        missing,
-        tuple(best(row) for row in grid),
-        best(grid.ravel()),
-        settings,
-        True,
-        tuple(dict.fromkeys(said for each in prepared for said in (*each.caveats, each.forced) if said)),
+        chance=tables[0].reshape(grid.shape),
+        corrected=tables[1].reshape(grid.shape),
+        p_values=tables[2].reshape(grid.shape),
+        adjusted_p_values=tables[3].reshape(grid.shape),
+        best=tuple(best(row) for row in grid),
+        overall=best(grid.ravel()),
+        settings=settings,
+        exact=cells is None or cells.exact,
+        caveats=tuple(dict.fromkeys(filter(None, said))),
+        smallest_p=float("nan") if cells is None else cells.pairings.smallest_p,
     )

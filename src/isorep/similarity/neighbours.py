@@ -12,6 +12,7 @@ from ..errors import InputError
 from ..representation import Array, Matrix
 from ..resampling import equal_rows
 from ..rows import block_rows, map_blocks, read_rows, select
+from ..settings import check_choice
 from .frames import Pair, Side, paired
 from .null import Draws, Prepared, Similarity, finished
 
@@ -73,7 +74,7 @@ def mutual_knn(
 
 def prepare_mutual_knn(pair: Pair, *, k: int = 10, metric: str = "cosine") -> Prepared:
     """Mutual nearest neighbours of a pair."""
-    _check_metric(metric)
+    check_choice("metric", metric, METRICS)
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k < pair.n:
         raise InputError(f"k is {k!r} and must be a whole number from 1 to {pair.n - 1}, one less than the rows")
     near = [
@@ -82,8 +83,7 @@ def prepare_mutual_knn(pair: Pair, *, k: int = 10, metric: str = "cosine") -> Pr
     ]
 
     def source(uniform: bool) -> Draws:
-        found: Draws = pair.once(("knn", k, metric), lambda: _Renamed(near[0], near[1]))
-        return found
+        return pair.once(("knn", k, metric), lambda: _Renamed(near[0], near[1]))
 
     value = _shared(near[0], near[1])
     return Prepared("mutual_knn", value, True, 1.0, {"k": int(k), "metric": metric}, source, float)
@@ -104,7 +104,7 @@ def nearest(
     scores leaves a few hundred candidates a row. With ``itself=False`` queries are the corpus, and a row is not its own
     neighbour.
     """
-    _check_metric(metric)
+    check_choice("metric", metric, METRICS)
     held, mean, offsets = _ready(corpus, metric)
     n, m = int(queries.shape[0]), len(held)
     size = int(np.clip(_TILE_CELLS // m, 16, 2048))
@@ -193,16 +193,14 @@ def _neighbours(side: Side, k: int, metric: str, ties: int | None) -> Array:
         found[first] = first[nearest(kinds, kinds, k, metric=metric, itself=False)]
         return found
 
-    known: Array = side.once(("neighbours", k, metric, ties), find)
-    return known
+    return side.once(("neighbours", k, metric, ties), find)
 
 
 def _near_codes(side: Side, metric: str) -> Array:
     """For each row a number that rows share which this metric cannot tell apart."""
     if metric != "cosine":
         return side.codes
-    found: Array = side.once("directions", lambda: equal_rows(_ready(side.finite_rows, metric)[0]))
-    return found
+    return side.once("directions", lambda: equal_rows(_ready(side.finite_rows, metric)[0]))
 
 
 def _same_copies(pair: Pair) -> bool:
@@ -251,8 +249,3 @@ def _shared(left: Array, right: Array) -> float:
         some = slice(start, start + size)
         total += int((left[some, :, None] == right[some, None, :]).sum())
     return float(total / (n * k))
-
-
-def _check_metric(metric: str) -> None:
-    if metric not in METRICS:
-        raise InputError(f"metric is {metric!r}; known are {', '.join(METRICS)}")

@@ -24,7 +24,9 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from ..resampling import FEW_GROUPS, Null, Shuffles, group_codes, null_of
+from ..results import plain
 from ..rows import Crew
+from ..settings import check_counts, check_seed
 from .frames import Pair, Side
 
 _LEAST_ROWS = 4  # what every index can be computed from
@@ -130,9 +132,8 @@ def nuclear_norm(cross: Array) -> float:
 
 def plan(n: int, permutations: int, groups: Any, within: Any, random_state: int) -> Pairings:
     """The pairings that were asked for, after their settings were checked."""
-    for name, value in (("permutations", permutations), ("random_state", random_state)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-            raise InputError(f"{name} is {value!r} and must be a whole number from 0 on")
+    check_counts(permutations=(permutations, 0))
+    check_seed(random_state)
     labels, classes = group_codes(groups, n), group_codes(within, n, "within")
     if labels is not None and labels.max() < 1:
         raise InputError("groups holds one group only: there is nothing to shuffle it with")
@@ -401,20 +402,10 @@ class Similarity:
         return text
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "name": self.name,
-            "value": self.value,
-            "higher_is_closer": self.higher_is_closer,
-            "best": self.best,
-            "corrected": self.corrected,
-            "null": None if self.null is None else self.null.to_dict() | {"sd": self.null.std},
-            "within": self.within,
-            "details": {
-                key: item.tolist() if isinstance(item, np.ndarray) else item for key, item in self.details.items()
-            },
-            "caveats": list(self.caveats),
-        }
+        """The fields, and the corrected value."""
+        null = None if self.null is None else self.null.to_dict() | {"sd": self.null.std}
+        told: dict[str, Any] = plain({**vars(self), "corrected": self.corrected, "null": null})
+        return told
 
 
 def corrected(value: float, chance: float, best: float, higher_is_closer: bool) -> float:

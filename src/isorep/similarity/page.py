@@ -1,16 +1,21 @@
-"""The page of all similarity indices of a pair (schema ``isorep.similarity/1``).
-
-The page of one index layer by layer (schema ``isorep.layers/1``).
-"""
+"""The pages of similarity indices: all indices of a pair, and one index layer by layer."""
 
 from __future__ import annotations
 
-from ..report.document import Answer, Cell, Column, Definitions, Figure, Page, Prose, Section, Table
-from ..report.figures import Heatmap, IntervalRow, Intervals, Key
-from ..report.page import closing, made_by
-from ..report.read import MISSING, Node, compact, count, fixed, present
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
-MOST_INDICES = 50
+import numpy as np
+
+from ..report.document import Answer, Cell, Definitions, Figure, Forms, Page, Part, Prose, Section, Table
+from ..report.figures import Heatmap, IntervalRow, Intervals, Key
+from ..report.page import page_of
+from ..report.read import MISSING, count, fixed, p_value
+from ..resampling import Null
+from .layers import BestLayer, LayerMatrix
+from .table import FOUND, Similarities
+
 NAMES = {
     "cca": "mean CCA",
     "svcca": "SVCCA",
@@ -19,7 +24,6 @@ NAMES = {
     "cka": "CKA",
     "cka_debiased": "debiased CKA",
     "cka_rbf": "Gaussian CKA",
-    "cka_rbf_debiased": "debiased Gaussian CKA",
     "procrustes_distance": "Procrustes distance",
     "mcc": "MCC",
     "mutual_knn": "mutual kNN",
@@ -36,66 +40,44 @@ MEANING = {
     "mcc": "mean absolute correlation of dimensions matched one to one",
     "mutual_knn": "share of nearest neighbours that both sides have in common",
 }
+MOST_LAYERS = 100
 
 
-def index_name(name: str) -> str:
-    """An index's name in words."""
-    return NAMES.get(name, name)
-
-
-def assemble(result: Node) -> Page:
-    """All sections that the result has something for."""
-    source, target = result["source"]["name"].text("X"), result["target"]["name"].text("Y")
-    sections = [_indices(result), *closing(result.raw)]
-    return Page(
-        title=f"{source} and {target} · similarity · isorep",
-        eyebrow=f"How similar {source} and {target} are",
-        opening=_opening(result),
-        sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result.raw),
+def page(result: Similarities) -> Page:
+    """All indices of a pair."""
+    source, target = result.names
+    head, _, rest = result.reading.partition("; ")
+    p_values = [each.p_value for each in result.indices.values() if each.p_value is not None]
+    judged = [p <= FOUND for p in p_values if np.isfinite(p)]
+    reached = all(judged) if judged and any(judged) == all(judged) else None
+    answer = Answer(f"{head}." if rest else head, rest[:1].upper() + rest[1:], reached)
+    tiles = [("rows", count(result.rows), f"{count(result.columns[0])} and {count(result.columns[1])} columns")]
+    if result.settings["permutations"]:
+        tiles.append(("permutations", count(result.settings["permutations"]), f"of {_moved(result.settings)}"))
+    meanings = Definitions(tuple((NAMES[name], MEANING[name], "") for name in result.indices))
+    parts: tuple[Part, ...] = (*_figure(result), _table(result), Prose((_explanation(result),)), meanings)
+    return page_of(
+        result,
+        f"{source} and {target} · similarity",
+        f"How similar {source} and {target} are",
+        answer,
+        tiles,
+        (Section("indices", "Indices", parts),),
     )
 
 
-def _opening(result: Node) -> tuple[Answer | Definitions, ...]:
-    head, _, rest = result["reading"].text("This result holds no reading.").partition("; ")
-    p_values = present(*(node["null"]["p_value"].number() for _, node in _entries(result)))
-    reached = None
-    if p_values:
-        closer = sum(1 for value in p_values if value <= 0.05)
-        reached = True if closer == len(p_values) else None if closer else False
-    verdict = Answer(f"{head}." if rest else head, rest[:1].upper() + rest[1:], reached)
-    tiles = []
-    rows = result["source"]["rows"].number()
-    columns = [result[side]["columns"].number() for side in ("source", "target")]
-    if rows is not None:
-        tiles.append(("rows", count(rows), f"{count(columns[0])} and {count(columns[1])} columns"))
-    permutations = result["settings"]["permutations"].number()
-    if permutations:
-        tiles.append(("permutations", count(permutations), f"of {_moved(result)}"))
-    return (verdict, Definitions(tuple(tiles), tiles=True)) if tiles else (verdict,)
-
-
-def _moved(result: Node) -> str:
+def _moved(settings: Mapping[str, Any]) -> str:
     """What was shuffled."""
-    groups, classes = (result["settings"][key].number() for key in ("groups", "within"))
+    groups, classes = settings["groups"], settings["within"]
     moved = "rows" if groups is None else f"{count(groups)} groups"
     return moved if classes is None else f"{moved} within {count(classes)} classes"
 
 
-def p_text(p_value: float | None, smallest: float | None) -> str:
-    """A p-value, the smallest possible one as a bound."""
-    if p_value is None:
-        return MISSING
-    bound = smallest is not None and p_value <= smallest * (1 + 1e-9)
-    return f"{'≤ ' if bound else ''}{compact(p_value, 2)}"
-
-
-def chance_text(result: Node) -> str:
+def _chance(settings: Mapping[str, Any]) -> str:
     """What chance means on this page, and what a p-value counts."""
-    groups, classes = (result["settings"][key].number() for key in ("groups", "within"))
-    moved = "rows" if groups is None else "whole groups of rows"
+    moved = "rows" if settings["groups"] is None else "whole groups of rows"
     said = f"Chance is what remains when {moved} of one side change places"
-    if classes is not None:
+    if settings["within"] is not None:
         said += (
             " inside their class: it includes what the classes alone explain, and the p-value is about agreement "
             "beyond the classes"
@@ -103,34 +85,13 @@ def chance_text(result: Node) -> str:
     return f"{said}. The p-value is the share of pairings, the real one among them, that look at least as close."
 
 
-def _entries(result: Node) -> list[tuple[str, Node]]:
-    return result["indices"].items()[:MOST_INDICES]
-
-
-def _indices(result: Node) -> Section | None:
-    entries = _entries(result)
-    if not entries:
-        return None
-    parts = [
-        part
-        for part in (_figure(entries), _table(entries), Prose((_explanation(result, entries),)), _meanings(entries))
-        if part is not None
-    ]
-    return Section("indices", "Indices", tuple(parts))
-
-
-def _meanings(entries: list[tuple[str, Node]]) -> Definitions | None:
-    known = tuple((index_name(name), MEANING[name], "") for name, _ in entries if name in MEANING)
-    return Definitions(known) if known else None
-
-
-def _explanation(result: Node, entries: list[tuple[str, Node]]) -> str:
-    inexact = [index_name(name) for name, node in entries if node["null"]["exact"].raw is False]
+def _explanation(result: Similarities) -> str:
+    inexact = [NAMES[name] for name, each in result.indices.items() if each.null is not None and not each.null.exact]
     said = (
-        f"{chance_text(result)} Few rows or many dimensions raise the chance level of most indices. Corrected values "
-        "run from chance (0) to a perfect match (1) and can be set side by side; the plain ones cannot."
+        f"{_chance(result.settings)} Few rows or many dimensions raise the chance level of most indices. Corrected "
+        "values run from chance (0) to a perfect match (1) and can be set side by side; the plain ones cannot."
     )
-    if _cut(entries):
+    if result.cut:
         said += (
             " Not all rows can change places: chance, corrected value and p-value are those of the rows that can, "
             'whose own value is in the column "of rows used".'
@@ -140,168 +101,131 @@ def _explanation(result: Node, entries: list[tuple[str, Node]]) -> str:
     return said
 
 
-def _figure(entries: list[tuple[str, Node]]) -> Figure | None:
-    rows = []
-    for name, node in entries:
-        corrected, best = node["corrected"].number(), node["best"].number()
-        mean, low, high = (node["null"][key].number() for key in ("mean", "low", "high"))
-        if corrected is None or best is None or mean is None or low is None or high is None or best == mean:
-            continue
-        edges = sorted((edge - mean) / (best - mean) for edge in (low, high))
-        rows.append(
-            IntervalRow(
-                index_name(name),
-                "s2",
-                value=min(max(corrected, 0.0), 1.0),
-                band=(0.0, 0.0, min(max(edges[1], 0.0), 1.0)),
-                labels=(f"corrected {fixed(corrected)}", "", f"chance reaches {fixed(edges[1])}"),
-                printed=fixed(corrected, 2),
-            )
-        )
-    if not rows:
-        return None
+def _figure(result: Similarities) -> tuple[Figure, ...]:
+    """Corrected values, where there are any."""
+    rows = tuple(
+        _interval_row(NAMES[name], each.corrected, each.null, each.best)
+        for name, each in result.indices.items()
+        if each.null is not None and each.corrected is not None and np.isfinite(each.corrected)
+    )
     told = "; ".join(f"{row.name} {row.printed}" for row in rows)
-    return Figure(
+    figure = Figure(
         "indices-figure",
         "Null-corrected values",
         "0 is chance, 1 a perfect match; the band is as far as 95 % of shuffled pairings reach.",
         f"Corrected values: {told}.",
-        Intervals(tuple(rows), "from chance (0) to a perfect match (1)"),
+        Intervals(rows, "from chance (0) to a perfect match (1)"),
         legend=(Key("dot", "s2", "corrected value"), Key("tick", "", "chance, with a band up to its 95 % point")),
     )
+    return (figure,) if rows else ()
 
 
-def _cut(entries: list[tuple[str, Node]]) -> bool:
-    """Whether nulls are those of a part of the rows."""
-    both = [(node["value"].number(), node["null"]["observed"].number()) for _, node in entries]
-    return any(value is not None and observed is not None and value != observed for value, observed in both)
+def _interval_row(name: str, corrected: float, null: Null, best: float) -> IntervalRow:
+    reach = max((edge - null.mean) / (best - null.mean) for edge in (null.low, null.high))
+    return IntervalRow(
+        name,
+        "s2",
+        value=min(max(corrected, 0.0), 1.0),
+        band=(0.0, 0.0, min(max(reach, 0.0), 1.0)),
+        labels=(f"corrected {fixed(corrected)}", "", f"chance reaches {fixed(reach)}"),
+        printed=fixed(corrected, 2),
+    )
 
 
-def _table(entries: list[tuple[str, Node]]) -> Table:
-    cut = _cut(entries)
-    own = ("of rows used",) if cut else ()
-    titles = ("index", "value", *own, "closer is", "chance", "5 to 95 % of chance", "corrected", "p")
+def _table(result: Similarities) -> Table:
+    used: Forms = {"of rows used": fixed} if result.cut else {}
+    columns: Forms = {"index": str, "value": fixed, **used, "closer is": str, "chance": fixed}
+    columns = {**columns, "5 to 95 % of chance": fixed, "corrected": fixed, "p": fixed}
     rows = []
-    for name, node in entries:
-        value, observed, mean, low, high, p_value, smallest, corrected = (
-            entry.number()
-            for entry in (
-                node["value"],
-                *(node["null"][key] for key in ("observed", "mean", "low", "high", "p_value", "smallest_p")),
-                node["corrected"],
-            )
-        )
-        span = f"{fixed(low)} to {fixed(high)}" if low is not None and high is not None else "–"
-        rows.append(
-            (
-                Cell(index_name(name)),
-                Cell(fixed(value), value),
-                *((Cell(fixed(observed), observed),) if cut else ()),
-                Cell("higher" if node["higher_is_closer"].raw is True else "lower"),
-                Cell(fixed(mean), mean),
-                Cell(span, low),
-                Cell(fixed(corrected), corrected),
-                Cell(p_text(p_value, smallest), p_value),
-            )
-        )
-    columns = tuple(Column(title, numeric=title not in ("index", "closer is")) for title in titles)
-    return Table("indices", "All indices", columns, tuple(rows))
+    for name, each in result.indices.items():
+        null = each.null
+        numbers: tuple[Any, ...] = (Cell(MISSING),) * 4
+        if null is not None:
+            span = Cell(f"{fixed(null.low)} to {fixed(null.high)}", null.low)
+            numbers = (null.mean, span, each.corrected, _p_cell(null.p_value, null.smallest_p))
+        own = (each.value if null is None else null.observed,) if result.cut else ()
+        rows.append((NAMES[name], each.value, *own, "higher" if each.higher_is_closer else "lower", *numbers))
+    return Table.of("indices", "All indices", columns, rows)
 
 
-MOST_LAYERS = 100
+def _p_cell(p: float, smallest: float) -> Cell:
+    return Cell(p_value(p, smallest), float(p) if np.isfinite(p) else None)
 
 
-def assemble_layers(result: Node) -> Page:
-    """All sections that the result has something for."""
-    index = index_name(result["index"].text("the index"))
-    sections = [_matrix(result, index), _best(result, index), *closing(result.raw)]
-    return Page(
-        title=f"{index} layer by layer · isorep",
-        eyebrow=f"{index} between all layers of two models",
-        opening=_layers_opening(result),
-        sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result.raw),
+# Layer by layer
+
+
+def layers_page(result: LayerMatrix) -> Page:
+    """One index between all layers of two models."""
+    index, best = NAMES[result.index], result.overall
+    head, _, rest = result.reading.replace(f": {result.index} ", f": {index} ").partition(": ")
+    answer = Answer(
+        f"{head}." if rest else head,
+        rest[:1].upper() + rest[1:],
+        best.p_value <= FOUND if np.isfinite(best.p_value) else None,
+    )
+    permutations = result.settings["permutations"]
+    drawn = f"{count(permutations)} permutations" if permutations else "no null"
+    tiles = [("rows", count(result.settings["rows"]), drawn)]
+    if np.isfinite(best.corrected):
+        said = "0 is the closest that chance picks, 1 a perfect match"
+        tiles.insert(0, ("closest cell, corrected", fixed(best.corrected, 2), said))
+    return page_of(
+        result,
+        f"{index} layer by layer",
+        f"{index} between all layers of two models",
+        answer,
+        tiles,
+        (_matrix(result), _closest(result)),
     )
 
 
-def _layers_opening(result: Node) -> tuple[Answer | Definitions, ...]:
-    raw = result["index"].text("the index")
-    reading = result["reading"].text("This result holds no reading.").replace(f": {raw} ", f": {index_name(raw)} ")
-    head, _, rest = reading.partition(": ")
-    p_value = result["overall"]["p_value"].number()
-    verdict = Answer(
-        f"{head}." if rest else head, rest[:1].upper() + rest[1:], None if p_value is None else p_value <= 0.05
+def _matrix(result: LayerMatrix) -> Section:
+    with_null = bool(np.isfinite(result.corrected).any())
+    cells = (result.corrected if with_null else result.values)[:MOST_LAYERS, :MOST_LAYERS]
+    shown = tuple(
+        tuple(value if np.isfinite(value) else None for value in row) for row in np.clip(cells, -1, 1).tolist()
     )
-    tiles = []
-    corrected = result["overall"]["corrected"].number()
-    if corrected is not None:
-        tiles.append(
-            ("closest cell, corrected", fixed(corrected, 2), "0 is the closest that chance picks, 1 a perfect match")
-        )
-    rows, permutations = (result["settings"][key].number() for key in ("rows", "permutations"))
-    if rows is not None:
-        tiles.append(("rows", count(rows), f"{count(permutations)} permutations" if permutations else "no null"))
-    return (verdict, Definitions(tuple(tiles), tiles=True)) if tiles else (verdict,)
-
-
-def _matrix(result: Node, index: str) -> Section | None:
-    names = [[node.text("?") for node in result[key].nodes(MOST_LAYERS)] for key in ("source_layers", "target_layers")]
-    with_null = any(present(*row.numbers()) for row in result["corrected"].nodes(MOST_LAYERS))
-    key = "corrected" if with_null else "values"
-    cells = [row.numbers(MOST_LAYERS) for row in result[key].nodes(MOST_LAYERS)]
-    if len(cells) != len(names[0]) or not cells or any(len(row) != len(names[1]) for row in cells):
-        return None
-    shown = [[None if value is None else min(max(value, -1.0), 1.0) for value in row] for row in cells]
-    what = "Corrected values: 0 is chance, 1 a perfect match." if with_null else "Plain values: no null was drawn."
+    names = (result.source_layers[:MOST_LAYERS], result.target_layers[:MOST_LAYERS])
     figure = Figure(
         "layers-figure",
-        f"{index}, source layers by target layers",
-        what,
+        f"{NAMES[result.index]}, source layers by target layers",
+        "Corrected values: 0 is chance, 1 a perfect match." if with_null else "Plain values: no null was drawn.",
         f"Heat map of {len(names[0])} by {len(names[1])} layers.",
-        Heatmap(tuple(map(tuple, shown)), tuple(names[0]), tuple(names[1]), ("target layer", "source layer")),
+        Heatmap(shown, *names, ("target layer", "source layer")),
         table=_cells(result, names),
     )
-    parts = (figure, Prose((chance_text(result),))) if with_null else (figure,)
-    return Section("matrix", "Layer by layer", parts)
+    chance = (Prose((_chance(result.settings),)),) if with_null else ()
+    return Section("matrix", "Layer by layer", (figure, *chance))
 
 
-def _cells(result: Node, names: list[list[str]]) -> Table:
-    keys = ("values", "chance", "corrected", "p_values", "adjusted_p_values")
-    grids = {key: [row.numbers(MOST_LAYERS) for row in result[key].nodes(MOST_LAYERS)] for key in keys}
-    smallest = result["smallest_p"].number()
-    rows = []
-    for i, source in enumerate(names[0]):
-        for j, target in enumerate(names[1]):
-            numbers = [grids[key][i][j] if i < len(grids[key]) and j < len(grids[key][i]) else None for key in keys]
-            shown = [*map(fixed, numbers[:3]), *(p_text(number, smallest) for number in numbers[3:])]
-            cells = (Cell(text, number) for text, number in zip(shown, numbers, strict=True))
-            rows.append((Cell(source), Cell(target), *cells))
-    titles = ("source layer", "target layer", "value", "chance", "corrected", "p", "p, all cells")
-    columns = tuple(Column(title, numeric=place > 1) for place, title in enumerate(titles))
-    return Table("cells", "Every cell", columns, tuple(rows), folded=True)
-
-
-def _best(result: Node, index: str) -> Section | None:
-    smallest = result["smallest_p"].number()
-    rows = []
-    for node in result["best"].nodes(MOST_LAYERS):
-        numbers = [node[key].number() for key in ("value", "chance", "corrected", "p_value")]
-        shown = [*map(fixed, numbers[:3]), p_text(numbers[3], smallest)]
-        cells = (Cell(text, number) for text, number in zip(shown, numbers, strict=True))
-        rows.append((Cell(node["source"].text("?")), Cell(node["target"].text("?")), *cells))
-    if not rows:
-        return None
-    titles = ("source layer", "closest", index, "chance", "corrected", "p")
-    columns = tuple(Column(title, numeric=place > 1) for place, title in enumerate(titles))
-    return Section(
-        "closest",
-        "Closest layers",
-        (
-            Table(
-                "best",
-                "The closest target layer of every source layer, beside the closest that chance picks",
-                columns,
-                tuple(rows),
-            ),
-        ),
+def _cells(result: LayerMatrix, names: tuple[tuple[str, ...], tuple[str, ...]]) -> Table:
+    columns: Forms = {"source layer": str, "target layer": str} | dict.fromkeys(
+        ("value", "chance", "corrected", "p", "p, all cells"), fixed
     )
+    rows = [
+        (
+            source,
+            target,
+            *(float(grid[i, j]) for grid in (result.values, result.chance, result.corrected)),
+            *(_p_cell(grid[i, j], result.smallest_p) for grid in (result.p_values, result.adjusted_p_values)),
+        )
+        for i, source in enumerate(names[0])
+        for j, target in enumerate(names[1])
+    ]
+    return Table.of("cells", "Every cell", columns, rows, folded=True)
+
+
+def _closest(result: LayerMatrix) -> Section:
+    columns: Forms = {"source layer": str, "closest": str} | dict.fromkeys(
+        (NAMES[result.index], "chance", "corrected", "p"), fixed
+    )
+    row = partial(_best_row, smallest=result.smallest_p)
+    title = "The closest target layer of every source layer, beside the closest that chance picks"
+    return Section(
+        "closest", "Closest layers", (Table.of("best", title, columns, map(row, result.best[:MOST_LAYERS])),)
+    )
+
+
+def _best_row(best: BestLayer, smallest: float) -> tuple[Any, ...]:
+    return (best.source, best.target, best.value, best.chance, best.corrected, _p_cell(best.p_value, smallest))

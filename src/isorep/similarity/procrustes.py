@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
-from ..errors import InputError
 from ..representation import Array
+from ..settings import check_choice
 from .cca import cross_draws
 from .frames import Pair, Side, paired
 from .null import Prepared, Similarity, finished, nuclear_norm
@@ -100,8 +101,7 @@ def mcc(
     >>> round(isorep.similarity.mcc(X, -X[:, [2, 0, 1]]).value, 6)
     1.0
     """
-    if correlation not in ("pearson", "spearman"):
-        raise InputError(f"correlation is {correlation!r}; known are pearson, spearman")
+    check_choice("correlation", correlation, ("pearson", "spearman"))
     pair = paired(X, Y)
     return finished(
         pair, lambda each: prepare_mcc(each, correlation=correlation), permutations, groups, within, random_state
@@ -110,8 +110,7 @@ def mcc(
 
 def prepare_procrustes(pair: Pair, *, up_to: str = "rotation") -> Prepared:
     """The Procrustes distance of a pair."""
-    if up_to not in GROUPS:
-        raise InputError(f"up_to is {up_to!r}; known are {', '.join(GROUPS)}")
+    check_choice("up_to", up_to, GROUPS)
     a, b = pair.x.frame, pair.y.frame
     norms = float(np.sqrt(a.square_norm * b.square_norm))
 
@@ -177,8 +176,5 @@ def _ranked(pair: Pair) -> Pair:
         values = rankdata(np.asarray(side.rows[:], dtype=np.float64), axis=0)
         return Side(values, side.name, side.n)
 
-    found: Pair = pair.once(
-        "ranked",
-        lambda: Pair(pair.x.once("ranked", lambda: ranked(pair.x)), pair.y.once("ranked", lambda: ranked(pair.y))),
-    )
-    return found
+    x, y = (side.once("ranked", partial(ranked, side)) for side in (pair.x, pair.y))
+    return pair.once("ranked", lambda: Pair(x, y))

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .._version import __version__
 from ..errors import InputError
 from ..representation import as_representation
 from ..results import Written, aligned
@@ -22,7 +21,7 @@ from .neighbours import prepare_mutual_knn
 from .null import Prepared, Similarity, plan, shown, similarity_of
 from .procrustes import prepare_mcc, prepare_procrustes
 
-SCHEMA = "isorep.similarity/1"
+FOUND = 0.05  # p-value up to which an index finds two sides closer than chance
 
 INDICES: dict[str, Callable[[Pair], Prepared]] = {
     "cca": prepare_cca,
@@ -46,6 +45,9 @@ COSTLY = {"cka_rbf": 20_000, "mutual_knn": 100_000}
 class Similarities(Written):
     """The indices of one pair: ``result["cka"]`` is a :class:`Similarity`."""
 
+    schema: ClassVar[str] = "isorep.similarity/1"
+    page_by: ClassVar[str] = "similarity.page:page"
+    unwritten: ClassVar[frozenset[str]] = frozenset({"names", "rows", "columns"})  # written side by side
     indices: dict[str, Similarity]
     names: tuple[str, str]
     rows: int
@@ -61,23 +63,20 @@ class Similarities(Written):
 
         Where a part of the rows is shuffled, "of rows used" is the value of these rows, which is set against chance.
         """
-        cut = any(each.null is not None and each.null.observed != each.value for each in self.indices.values())
-        head = ("index", "value", *(["of rows used"] if cut else []), "chance", "95 % of chance", "corrected", "p")
-        lines = [(*head, "closer is"), *(_cells(each, cut) for each in self.indices.values())]
+        head = ("index", "value", *(["of rows used"] if self.cut else []), "chance", "95 % of chance", "corrected", "p")
+        lines = [(*head, "closer is"), *(_cells(each, self.cut) for each in self.indices.values())]
         return aligned(lines, left=(0, len(head)))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
-        return {
-            "schema": SCHEMA,
-            "isorep": __version__,
-            "source": {"name": self.names[0], "rows": self.rows, "columns": self.columns[0]},
-            "target": {"name": self.names[1], "rows": self.rows, "columns": self.columns[1]},
-            "settings": self.settings,
-            "indices": {name: each.to_dict() for name, each in self.indices.items()},
-            "reading": self.reading,
-            "caveats": list(self.caveats),
-        }
+        sides = zip(("source", "target"), self.names, self.columns, strict=True)
+        told = {role: {"name": name, "rows": self.rows, "columns": columns} for role, name, columns in sides}
+        return super().to_dict() | told | {"reading": self.reading}
+
+    @property
+    def cut(self) -> bool:
+        """Whether nulls are those of a part of the rows."""
+        return any(each.null is not None and each.null.observed != each.value for each in self.indices.values())
 
     @property
     def reading(self) -> str:
@@ -86,16 +85,16 @@ class Similarities(Written):
         if not nulls:
             return "No null was drawn, so chance cannot be ruled out: ask for permutations."
         chance = "chance" if self.settings.get("within") is None else "chance within classes"
-        judged = [each for each in nulls if each.p_value is not None and np.isfinite(each.p_value)]
+        judged = [each for each in nulls if each.null is not None and np.isfinite(each.null.p_value)]
         if not judged:
             return f"No index has a p-value for these rows (see the notes), so {chance} cannot be ruled out."
-        found = [each for each in judged if each.p_value is not None and each.p_value <= 0.05]
+        found = [each for each in judged if each.null is not None and each.null.p_value <= FOUND]
         values = sorted(each.corrected for each in judged if each.corrected is not None and np.isfinite(each.corrected))
         spread = f"between {values[0]:.2f} and {values[-1]:.2f}" if values else "nowhere defined"
         without = len(nulls) - len(judged)
         return (
             f"{len(found)} of {len(judged)} indices find {self.names[0]} and {self.names[1]} closer than {chance} (p "
-            f"at most 0.05 each); on a scale from {chance} (0) to a perfect match (1) they lie {spread}."
+            f"at most {FOUND} each); on a scale from {chance} (0) to a perfect match (1) they lie {spread}."
             + (f" {without} more cannot tell these rows from shuffled ones (see the notes)." if without else "")
         )
 
