@@ -43,7 +43,6 @@ ASSEMBLERS = {
     "isorep.stability/1": "ica.page:assemble_stability",
     "isorep.similarity/1": "similarity.page:assemble",
     "isorep.layers/1": "similarity.page:assemble_layers",
-    "isorep.translate/2": "translation.page:assemble",
     "isorep.deconfound/1": "deconfounding.page:assemble",
     "isorep.disentangle/1": "disentangling.page:assemble",
     "isorep.extract/1": "extraction.page:assemble",
