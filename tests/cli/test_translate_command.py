@@ -225,7 +225,7 @@ def test_what_cannot_be_fitted_exits_2_and_leaves_nothing(isorep_command, folder
         ((old, new, "--folds", 2), "folds is 2"),
         ((old, new, "--at", "a"), "--at takes whole numbers"),
         ((old, new, "--at", "0"), "at is"),
-        ((old, new, "--metric", "l1"), "known are cosine, euclidean, dot"),
+        ((old, new, "--metric", "l1"), "choose from cosine, euclidean, dot"),
         ((old, new, "--fail-above", "much"), "--fail-above takes a number"),
         ((old, new, "--fail-above", "loss@3=0.1"), "--fail-above takes a number"),
         (

@@ -235,7 +235,7 @@ def test_what_cannot_be_translated_is_refused_with_one_sentence():
         ((x, y), {"maps": []}, "maps is empty"),
         ((x, y), {"folds": 2}, "folds is 2"),
         ((x, y), {"at": [0]}, "at is"),
-        ((x, y), {"metric": "l1"}, "known are cosine, euclidean, dot"),
+        ((x, y), {"metric": "l1"}, "choose from cosine, euclidean, dot"),
         ((x, y), {"n_queries": 0}, "n_queries is 0"),
         ((x, y), {"groups": np.arange(50)}, "groups has shape"),
         ((x[:2], y[:2]), {}, "2 rows and 5 folds"),

@@ -68,7 +68,7 @@ def command(
     from ..heads import examine
     from ..heads.inputs import read_head
     from ..storage import labels, read
-    from .common import progress_bar, require_outputs
+    from .common import progress_bar, require_outputs, write_outputs
 
     limits = [_parse_limit(text) for text in fail_above or []]
     require_outputs([json, html], *(path for path in (head, other, features, other_features) if path is not None))
@@ -105,10 +105,7 @@ def command(
             progress=progress,
         )
     exceeded = [sentence for limit in limits if (sentence := _exceeded(result, *limit))]
-    if json is not None:
-        result.to_json(json)
-    if html is not None:
-        result.to_html(html)
+    write_outputs(result, json, html)
     if not quiet:
         print(result)
     if exceeded:

@@ -67,7 +67,7 @@ def fit(
     from .. import translate as run_translation
     from ..storage import labels, read
     from ..storage.model_files import require_model_path
-    from .common import progress_bar
+    from .common import progress_bar, write_outputs
 
     wanted = [name.strip() for name in maps.split(",") if name.strip()]
     counts = _whole_numbers(at)
@@ -92,10 +92,7 @@ def fit(
         )
     exceeded = None if limit is None else _exceeded(result, *limit)
     result.save(output)
-    if json is not None:
-        result.to_json(json)
-    if html is not None:
-        result.to_html(html)
+    write_outputs(result, json, html)
     if not quiet:
         _print(result)
         print(f"wrote {output}: the {result.best.replace('_', '-')} map, fitted to all {result.pairs['all']} pairs")

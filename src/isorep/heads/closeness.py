@@ -111,9 +111,7 @@ def closeness(
     if pair.n < 2:
         raise InputError(f"{' and '.join(pair.names)} have {pair.n} row: at least 2 are needed")
     with_heads = _with_heads(source_head, target_head, source_bias, target_bias)
-    heads: list[Head | None] = [None, None]
-    if with_heads:
-        heads = list(open_heads(source_head, target_head, source_bias, target_bias))
+    heads = open_heads(source_head, target_head, source_bias, target_bias) if with_heads else (None, None)
     readouts = _readout(pair.x, heads[0], pair.names[0]), _readout(pair.y, heads[1], pair.names[1])
     classes = _common_classes(readouts)
     if reference is not None and not (isinstance(reference, int | np.integer) and 0 <= reference < classes):
@@ -364,16 +362,7 @@ def representation_distances(
     value = _figures(total)
     enough = len(parts) >= _LEAST_JACKKNIFE_BLOCKS and len(parts) * float(sum(widths)) ** 3 <= _WORK
     spans = _jackknifed(parts, value, report) if intervals and enough else [None] * 4
-    return RepresentationDistances(
-        linear_r2=float(value[0]),
-        linear_r2_reverse=float(value[1]),
-        cca=float(value[2]),
-        svd_distance=float(value[3]),
-        linear_r2_interval=spans[0],
-        linear_r2_reverse_interval=spans[1],
-        cca_interval=spans[2],
-        svd_distance_interval=spans[3],
-    )
+    return RepresentationDistances(*value.tolist(), *spans)  # in the order of _figures
 
 
 def svd_distance(moments: Moments) -> float:

@@ -76,14 +76,14 @@ def compare_with_regression(
     work.measure()
     work.fit()
     inside = _inside(found, bases)
-    regression = _errors(work, inside, asked, for_blocks)
+    regression = _errors(work, inside, asked, for_blocks, dimensions)
     whole = work.fitted["linear"].whole
     plane = _plane(work, inside, whole[0])
     prediction = _predict_head(heads, spectra, bases, shares, whole, work)
     settings = {**found.settings, "groups": None if labels is None else int(labels.max()) + 1, "rows": pair.n}
     return replace(
         found,
-        regression=replace(regression, **dimensions),
+        regression=regression,
         head_prediction=prediction,
         figure=plane,
         settings=settings,
@@ -114,7 +114,9 @@ def _inside(found: HeadMap, bases: tuple[Array | None, ...]) -> AffineMap:
     return AffineMap(matrix, np.zeros(len(matrix)), intercept)
 
 
-def _errors(work: Work, inside: AffineMap, asked: Asked, rng: np.random.Generator) -> Regression:
+def _errors(
+    work: Work, inside: AffineMap, asked: Asked, rng: np.random.Generator, dimensions: dict[str, Any]
+) -> Regression:
     """Residuals of both maps: the head map has seen no row, the regression none of the row's fold."""
     pair, total = work.pair, work.total
     whole = work.fitted["linear"].whole[0]
@@ -146,8 +148,7 @@ def _errors(work: Work, inside: AffineMap, asked: Asked, rng: np.random.Generato
         head_r2_own_intercept=1 - float(around.sum()) / spread,
         difference=float(np.sqrt(np.mean(apart**2)) / radius),
         intercept_gap=float(np.linalg.norm(gap) / radius),
-        effective_dimensions=(0, 0),
-        seen_shares=(0.0, 0.0),
+        **dimensions,
     )
 
 

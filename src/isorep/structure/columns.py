@@ -371,10 +371,6 @@ class Pair:
         """Some rows of both."""
         return Pair(self.factors.take(rows), self.latents.take(rows))
 
-    def shuffled(self, partners: Array) -> Pair:
-        """Each row's latents with the factors of another row."""
-        return Pair(self.factors.take(partners), self.latents)
-
 
 def _swapped(factors: Columns, latents: Columns) -> list[str]:
     """A hint where factors look like latents, continuous, and latents like factors: few, or mostly discrete."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from .columns import Columns, Pair
 from .dci import measure_dci
 from .explicitness import measure_explicitness
 from .infomec import measure_infomec
-from .mcc import measure_mcc
+from .mcc import CORRELATIONS, measure_mcc
 from .mig import measure_mig, measure_modularity
 from .r2 import kernel_fit, linear_fit, measure_r2
 from .sap import measure_sap
@@ -89,8 +90,8 @@ class Task:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """Values by name, and the complete record."""
+class Outcome:
+    """What a family gives: values by name, and the complete record."""
 
     values: dict[str, float]
     record: Any
@@ -107,7 +108,7 @@ class Family:
     """
 
     outputs: tuple[str, ...]
-    measure: Callable[[Task, bool], Measured]
+    measure: Callable[[Task, bool], Outcome]
     rows: int | None = None
     null_rows: int = NULL_ROWS
     splits: bool = False
@@ -128,10 +129,14 @@ class Family:
         return min(n, max(FEW_SHUFFLES, n // 5)) if self.slow else n
 
 
-def _infomec(task: Task, again: bool) -> Measured:
+def _outcome(record: Any, **attributes: str) -> Outcome:
+    return Outcome({score: getattr(record, attribute) for score, attribute in attributes.items()}, record)
+
+
+def _infomec(task: Task, again: bool) -> Outcome:
     if not again and task.starts is None:
         task.starts = {}
-    found = measure_infomec(
+    record = measure_infomec(
         task.pair,
         threshold=task.threshold,
         n_neighbors=task.n_neighbors,
@@ -139,64 +144,40 @@ def _infomec(task: Task, again: bool) -> Measured:
         tolerance=_ROUGH if again else 1e-5,
         starts=task.starts,
     )
-    return Measured({"infom": found.infom, "infoe": found.infoe, "infoc": found.infoc}, found)
+    return _outcome(record, infom="infom", infoe="infoe", infoc="infoc")
 
 
-def _dci(task: Task, again: bool) -> Measured:
-    found = measure_dci(*_split(task), importance=task.importance)
-    values = {
-        "dci_disentanglement": found.disentanglement,
-        "dci_completeness": found.completeness,
-        "dci_informativeness": found.informativeness,
-    }
-    return Measured(values, found)
+def _dci(task: Task, again: bool) -> Outcome:
+    record = measure_dci(*_split(task), importance=task.importance)
+    parts = ("disentanglement", "completeness", "informativeness")
+    return _outcome(record, **{f"dci_{part}": part for part in parts})
 
 
-def _mig(task: Task, again: bool) -> Measured:
-    found = measure_mig(task.pair)
-    return Measured({"mig": found.value}, found)
-
-
-def _modularity(task: Task, again: bool) -> Measured:
-    found = measure_modularity(task.pair)
-    return Measured({"modularity": found.value}, found)
-
-
-def _sap(task: Task, again: bool) -> Measured:
-    found = measure_sap(*_split(task))
-    return Measured({"sap": found.value}, found)
-
-
-def _explicitness(task: Task, again: bool) -> Measured:
-    found = measure_explicitness(*_split(task))
-    return Measured({"explicitness": found.value}, found)
-
-
-def _mcc(task: Task, again: bool) -> Measured:
+def _mcc(task: Task, again: bool) -> Outcome:
     pearson, spearman = (
         measure_mcc(task.pair, correlation=kind, groups=task.groups, random_state=task.seed, fold_of=task.fold_of)
-        for kind in ("pearson", "spearman")
+        for kind in CORRELATIONS
     )
     values = {"mcc": pearson.value, "mcc_held_out": pearson.held_out, "mcc_spearman": spearman.value}
-    return Measured(values, pearson)
+    return Outcome(values, pearson)
 
 
-def _linear_r2(task: Task, again: bool) -> Measured:
-    found = measure_r2(task.pair, linear_fit, groups=task.groups, random_state=task.seed, fold_of=task.fold_of)
-    return Measured({"linear_r2": found.value}, found)
+def _linear_r2(task: Task, again: bool) -> Outcome:
+    record = measure_r2(task.pair, linear_fit, groups=task.groups, random_state=task.seed, fold_of=task.fold_of)
+    return _outcome(record, linear_r2="value")
 
 
-def _kernel_r2(task: Task, again: bool) -> Measured:
+def _kernel_r2(task: Task, again: bool) -> Outcome:
     pair, groups = looked_at(task.pair, task.groups, KERNEL_ROWS, np.random.default_rng(task.seed))
-    found = measure_r2(pair, kernel_fit, groups=groups, random_state=task.seed, fold_of=task.fold_of)
-    return Measured({"kernel_r2": found.value}, found)
+    record = measure_r2(pair, kernel_fit, groups=groups, random_state=task.seed, fold_of=task.fold_of)
+    return _outcome(record, kernel_r2="value")
 
 
-def _slots(task: Task, again: bool) -> Measured:
+def _slots(task: Task, again: bool) -> Outcome:
     true, inferred = task.slots or ([], [])
     pair, held = roles(task, KERNEL_ROWS)
-    found = measure_slots(pair.factors.matrix, pair.latents.matrix, true, inferred, held, rows=None)
-    return Measured({"sis": found.value}, found)
+    record = measure_slots(pair.factors.matrix, pair.latents.matrix, true, inferred, held, rows=None)
+    return _outcome(record, sis="value")
 
 
 def _split(task: Task) -> tuple[Pair, Pair]:
@@ -222,10 +203,24 @@ FAMILIES: dict[str, Family] = {
         splits=True,
         slow=True,
     ),
-    "mig": Family(("mig",), _mig, blocks=True),
-    "sap": Family(("sap",), _sap, rows=ROWS, null_rows=KERNEL_ROWS, splits=True),
-    "modularity": Family(("modularity",), _modularity, blocks=True),
-    "explicitness": Family(("explicitness",), _explicitness, rows=ROWS, null_rows=KERNEL_ROWS, splits=True),
+    "mig": Family(("mig",), lambda task, again: _outcome(measure_mig(task.pair), mig="value"), blocks=True),
+    "sap": Family(
+        ("sap",),
+        lambda task, again: _outcome(measure_sap(*_split(task)), sap="value"),
+        rows=ROWS,
+        null_rows=KERNEL_ROWS,
+        splits=True,
+    ),
+    "modularity": Family(
+        ("modularity",), lambda task, again: _outcome(measure_modularity(task.pair), modularity="value"), blocks=True
+    ),
+    "explicitness": Family(
+        ("explicitness",),
+        lambda task, again: _outcome(measure_explicitness(*_split(task)), explicitness="value"),
+        rows=ROWS,
+        null_rows=KERNEL_ROWS,
+        splits=True,
+    ),
     "mcc": Family(("mcc", "mcc_held_out", "mcc_spearman"), _mcc, folds=True),
     "linear_r2": Family(("linear_r2",), _linear_r2, folds=True),
     "kernel_r2": Family(("kernel_r2",), _kernel_r2, rows=KERNEL_ROWS, null_rows=KERNEL_ROWS // 2, folds=True),
@@ -240,37 +235,55 @@ LEAST = {"mcc_held_out": -1.0, "sis": -1.0}
 """Scores that may be negative; the others run from 0 to 1."""
 
 Tick = Callable[[], None]
+Make = Callable[[], Task]
 
 
 def intervals(
-    task: Task, measured: dict[str, Measured], n: int, rng: np.random.Generator, tick: Tick
+    task: Task, measured: dict[str, Outcome], n: int, rng: np.random.Generator, tick: Tick
 ) -> dict[str, Interval]:
     """The interval of every score that can have one, from halves or blocks of the rows that its family looked at."""
-    found: dict[str, Interval] = {}
+    spans: dict[str, Interval] = {}
     for name, whole in measured.items():
         family = FAMILIES[name]
-        least = {score: LEAST.get(score, 0.0) for score in whole.values}
         pair, groups = looked_at(task.pair, task.groups, family.rows, np.random.default_rng(task.seed))
-        if family.leaves_out_blocks(groups):
-            block_of = assign_blocks(pair.n, groups, rng)
-            sizes = np.bincount(block_of)
-            parts = [np.flatnonzero(block_of != block) for block in range(len(sizes))]
-            fold_of = folds_of(pair.n, FOLDS, groups, np.random.default_rng(task.seed)) if family.folds else None
-            left = _Parts(task, pair, groups, None, parts, fold_of)
-            kept = [each for each in _measured(family, left, tick) if each]
-            for score, value in whole.values.items() if len(kept) == len(sizes) else ():
-                se = jackknife_se(np.array([each.values[score] for each in kept]), value, sizes)
-                found[score] = t_interval(value, float(se), len(sizes), least=least[score], most=1.0)
-            continue
         held = roles(task, family.rows)[1] if family.splits else None
-        parts = [half(pair.n, groups, held, rng) for _ in range(family.halves(n))]
-        draws = [each for each in _measured(family, _Parts(task, pair, groups, held, parts), tick) if each]
-        for score, value in whole.values.items():
-            values = [each.values[score] for each in draws]
-            span = halves_interval(value, values, pair.n, groups, held, least=least[score])
-            if span is not None:
-                found[score] = span
-    return found
+        same = task.on(pair, groups, warm=True, held=held)
+        if family.leaves_out_blocks(groups):
+            spans |= _by_blocks(family, whole, same, rng, tick)
+        else:
+            spans |= _by_halves(family, whole, same, family.halves(n), rng, tick)
+    return spans
+
+
+def _by_blocks(family: Family, whole: Outcome, task: Task, rng: np.random.Generator, tick: Tick) -> dict[str, Interval]:
+    """Intervals from leaving out one block of rows at a time; none where a block cannot be spared."""
+    rows, groups = task.pair.n, task.groups
+    block_of = assign_blocks(rows, groups, rng)
+    sizes = np.bincount(block_of)
+    fold_of = folds_of(rows, FOLDS, groups, np.random.default_rng(task.seed)) if family.folds else None
+    tasks = [partial(_part, task, np.flatnonzero(block_of != block), fold_of) for block in range(len(sizes))]
+    kept = [each for each in _outcomes(family, task, tasks, tick) if each]
+    spans = {}
+    for score, value in whole.values.items() if len(kept) == len(sizes) else ():
+        se = jackknife_se(np.array([each.values[score] for each in kept]), value, sizes)
+        spans[score] = t_interval(value, float(se), len(sizes), least=LEAST.get(score, 0.0), most=1.0)
+    return spans
+
+
+def _by_halves(
+    family: Family, whole: Outcome, task: Task, n: int, rng: np.random.Generator, tick: Tick
+) -> dict[str, Interval]:
+    """Intervals from random halves of the rows, those held out halved apart from the others."""
+    rows, groups, held = task.pair.n, task.groups, task.held
+    tasks = [partial(_part, task, half(rows, groups, held, rng)) for _ in range(n)]
+    draws = [each for each in _outcomes(family, task, tasks, tick) if each]
+    spans = {}
+    for score, value in whole.values.items():
+        values = [each.values[score] for each in draws]
+        span = halves_interval(value, values, rows, groups, held, least=LEAST.get(score, 0.0))
+        if span is not None:
+            spans[score] = span
+    return spans
 
 
 def interval_steps(task: Task, families: Sequence[str], n: int) -> int:
@@ -302,7 +315,8 @@ def chances(task: Task, families: Sequence[str], n: int, rng: np.random.Generato
         latents = task.pair.latents.take(some.rows)
         groups = None if task.groups is None else recoded(task.groups[some.rows])
         partners = [some.rows, *(some.draw(rng) for _ in range(family.shuffles(n)))]
-        observed, *drawn = _measured(family, _Pairings(task, latents, groups, partners), tick)
+        tasks = [partial(_pairing, task, rows, latents, groups) for rows in partners]
+        observed, *drawn = _outcomes(family, task, tasks, tick)
         draws = [each for each in drawn if each is not None]
         if observed is None or len(draws) < len(drawn):
             without.append(name)
@@ -321,58 +335,36 @@ def chances(task: Task, families: Sequence[str], n: int, rng: np.random.Generato
     return Chances(nulls, tables, notes)
 
 
-@dataclass(frozen=True, eq=False)
-class _Parts:
-    """Tasks of some of the rows, made when they are asked for."""
-
-    task: Task
-    pair: Pair
-    groups: Array | None
-    held: Array | None
-    parts: list[Array]
-    fold_of: Array | None = None
-
-    def __len__(self) -> int:
-        return len(self.parts)
-
-    def __getitem__(self, place: int) -> Task:
-        rows = self.parts[place]
-        groups = None if self.groups is None else recoded(self.groups[rows])
-        held, fold_of = (None if each is None else each[rows] for each in (self.held, self.fold_of))
-        return self.task.on(self.pair.take(rows), groups, warm=True, held=held, fold_of=fold_of)
+def _pairing(task: Task, rows: Array, latents: Columns, groups: Array | None) -> Task:
+    """The latents with the factors of these rows."""
+    return task.on(Pair(task.pair.factors.take(rows), latents), groups)
 
 
-@dataclass(frozen=True, eq=False)
-class _Pairings:
-    """Tasks of the same latents with factors of other rows, made when they are asked for."""
-
-    task: Task
-    latents: Columns
-    groups: Array | None
-    partners: list[Array]
-
-    def __len__(self) -> int:
-        return len(self.partners)
-
-    def __getitem__(self, place: int) -> Task:
-        return self.task.on(Pair(self.task.pair.factors.take(self.partners[place]), self.latents), self.groups)
+def _part(task: Task, rows: Array, fold_of: Array | None = None) -> Task:
+    """The same of some of the rows; each keeps its role and its fold."""
+    groups = None if task.groups is None else recoded(task.groups[rows])
+    held, fold_of = (None if each is None else each[rows] for each in (task.held, fold_of))
+    return task.on(task.pair.take(rows), groups, warm=True, held=held, fold_of=fold_of)
 
 
-def _measured(family: Family, tasks: _Parts | _Pairings, tick: Tick) -> Iterator[Measured | None]:
-    """What a family finds in each task, one thread a core; None where rows are too few to hold any out."""
+def _outcomes(family: Family, task: Task, tasks: Sequence[Make], tick: Tick) -> Iterator[Outcome | None]:
+    """What a family gives in each task, one thread a core; None where rows are too few to hold any out.
 
-    def measure(place: slice) -> Measured | None:
+    Tasks are made when their turn comes: all at once they would hold as many copies of the rows.
+    """
+
+    def measure(turn: slice) -> Outcome | None:
         with suppress(InputError):
-            return family.measure(tasks[place.start], True)
+            return family.measure(tasks[turn.start](), True)
         return None
 
     turns = blocks(len(tasks), 1)
-    if tasks.task.importance == "lasso":  # it silences warnings, which threads cannot do apart from each other
+    if task.importance == "lasso":  # it silences warnings, which threads cannot do apart from each other
         for turn in turns:
             yield measure(turn)
             tick()
         return
     with Crew() as crew:
-        for found in crew.stream(measure, turns):
-            yield found
+        for outcome in crew.stream(measure, turns):
+            yield outcome
             tick()

@@ -249,8 +249,8 @@ def ladder(
     r"""Up to which group do latents equal the factors?
 
     For each group :math:`H` the best :math:`h\in H` is fitted from latents to factors, and
-    :math:`\frac1n\sum\|h(z)-u\|/\Delta(u)` is reported on unseen rows, as :func:`isorep.compare` does between two
-    representations; here :math:`h` acts on the latents and the unit is the diameter of the factors.
+    :math:`\sum\|h(z)-u\|/\sum\|u-\bar u\|` is reported on unseen rows, as :func:`isorep.compare` does between two
+    representations; here :math:`h` acts on the latents and the unit is the mean distance of the factors to their mean.
 
     Parameters
     ----------

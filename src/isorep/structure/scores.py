@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -13,20 +15,20 @@ import numpy as np
 from ..comparison import Comparison
 from ..errors import InputError
 from ..representation import Array
-from ..resampling import FEW_GROUPS, Interval
+from ..resampling import FEW_GROUPS
 from ..results import Verdict
 from ..rows import Progress, no_progress
-from ..settings import check_counts, check_seed
+from ..settings import check_choice, check_counts, check_names, check_seed
 from .columns import Pair, paired
 from .dci import IMPORTANCES
-from .families import FAMILIES, Chances, Measured, Task, chances, interval_steps, intervals
+from .families import FAMILIES, Chances, Outcome, Task, Tick, chances, interval_steps, intervals
 from .infomec import THRESHOLDS, constant_caveats
 from .mutual_information import NEIGHBORS
 from .r2 import R2, measure_ladder
 from .result import FactorScores, Information, Score, finite
 from .slots import checked_sizes
 from .splits import FEWEST, HALVES, KERNEL_ROWS, ROWS
-from .states import FactorReading, LatentReading, chance_levels, judge, read_factors, read_latents
+from .states import chance_levels, judge, read_factors, read_latents
 
 
 def score_factors(
@@ -99,49 +101,31 @@ def score_factors(
     >>> print(found.verdict)
     All 2 factors have a latent of their own (shape z1, size z0).
     """
-    families = _wanted(scores, slots)
-    _check(threshold, importance, n_neighbors, n_resamples, n_null, random_state)
+    families = _families(scores, slots)
+    check_choice("threshold", threshold, THRESHOLDS)
+    check_choice("importance", importance, IMPORTANCES)
+    check_counts(n_neighbors=(n_neighbors, 1), n_resamples=(n_resamples, 0), n_null=(n_null, 0))
+    check_seed(random_state)
     report = progress or no_progress
     pair = paired(factors, latents, discrete_factors=discrete_factors, discrete_latents=discrete_latents)
-    labels = pair.group_codes(groups)
-    if labels is not None and labels.max() < 3:
-        raise InputError(f"there are {int(labels.max()) + 1} groups: at least 4 are needed to halve and hold out")
-    if pair.n < 4:
-        raise InputError(f"there are {pair.n} rows: at least 4 are needed")
+    labels = _enough(pair, groups)
     task = Task(pair, labels, random_state, threshold, n_neighbors, importance, _sizes(pair, slots, factor_slots))
-
     for_halves, for_null = (np.random.default_rng(seed) for seed in np.random.SeedSequence(random_state).spawn(2))
-    measured: dict[str, Measured] = {}
     seconds: dict[str, float] = {}
-    for done, name in enumerate(families):
-        report("scores", done, len(families))
-        began = time.perf_counter()
-        measured[name] = FAMILIES[name].measure(task, False)
-        seconds[name] = time.perf_counter() - began
-    report("scores", len(families), len(families))
+    outcomes = _outcomes(task, families, seconds, report)
     resamples = n_resamples if pair.n >= FEWEST else 0
-    began = time.perf_counter()
-    ticks = _Ticks(report, "intervals", interval_steps(task, families, resamples))
-    spans = intervals(task, measured, resamples, for_halves, ticks) if resamples else {}
-    seconds["intervals"] = time.perf_counter() - began
-    began = time.perf_counter()
-    ticks = _Ticks(report, "chance", sum(1 + FAMILIES[name].shuffles(n_null) for name in families))
-    null = chances(task, families, n_null, for_null, ticks) if n_null else Chances({}, [], [])
-    seconds["chance"] = time.perf_counter() - began
-    found = {
-        name: Score(name, finite(value), spans.get(name), null.nulls.get(name))
-        for each in measured.values()
-        for name, value in each.values.items()
-    }
-    records = {name: _record(each.record, spans.get(name)) for name, each in measured.items()}
-    information, by_factor, by_latent, verdict = _readings(pair, measured, null.tables)
+    with _timed(seconds, "intervals"):
+        tick = _ticks(report, "intervals", interval_steps(task, families, resamples))
+        spans = intervals(task, outcomes, resamples, for_halves, tick) if resamples else {}
+    with _timed(seconds, "chance"):
+        tick = _ticks(report, "chance", sum(1 + FAMILIES[name].shuffles(n_null) for name in families))
+        null = chances(task, families, n_null, for_null, tick) if n_null else Chances({}, [], [])
+    values = {name: value for each in outcomes.values() for name, value in each.values.items()}
+    found = {name: Score(name, finite(value), spans.get(name), null.nulls.get(name)) for name, value in values.items()}
     climbed, said = _climb(pair, labels, random_state, report) if ladder else (None, [])
     return FactorScores(
         scores=found,
-        information=information,
-        factors=by_factor,
-        latents=by_latent,
-        verdict=verdict,
+        **_states(pair, outcomes, null.tables),
         names=(pair.latents.name, pair.factors.name),
         rows=pair.n,
         columns={
@@ -159,52 +143,62 @@ def score_factors(
             "random_state": int(random_state),
         },
         ladder=climbed,
-        records=records,
+        records={
+            name: replace(each.record, interval=spans.get(name)) if isinstance(each.record, R2) else each.record
+            for name, each in outcomes.items()
+        },
         seconds=seconds,
         caveats=(
             *pair.caveats,
             *constant_caveats(pair),
-            *_caveats(pair, labels, families, measured, resamples, found),
+            *_caveats(pair, labels, outcomes, resamples, found),
             *null.notes,
             *said,
         ),
     )
 
 
-def _record(record: Any, span: Interval | None) -> Any:
-    return replace(record, interval=span) if isinstance(record, R2) else record
+def _enough(pair: Pair, groups: Any) -> Array | None:
+    """The group of each row; an error where rows or groups are too few to halve and hold out."""
+    labels = pair.group_codes(groups)
+    if labels is not None and labels.max() < 3:
+        raise InputError(f"there are {int(labels.max()) + 1} groups: at least 4 are needed to halve and hold out")
+    if pair.n < 4:
+        raise InputError(f"there are {pair.n} rows: at least 4 are needed")
+    return labels
 
 
-class _Ticks:
-    """Counts steps of a stage."""
+def _outcomes(task: Task, families: Sequence[str], seconds: dict[str, float], report: Progress) -> dict[str, Outcome]:
+    """Every family once, on all the rows that it looks at."""
+    outcomes = {}
+    for done, name in enumerate(families):
+        report("scores", done, len(families))
+        with _timed(seconds, name):
+            outcomes[name] = FAMILIES[name].measure(task, False)
+    report("scores", len(families), len(families))
+    return outcomes
 
-    def __init__(self, report: Progress, stage: str, total: int) -> None:
-        self._report, self._stage, self._total, self._done = report, stage, total, 0
 
-    def __call__(self) -> None:
-        self._done += 1
-        self._report(self._stage, self._done, self._total)
+@contextmanager
+def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
+    began = time.perf_counter()
+    yield
+    seconds[name] = time.perf_counter() - began
 
 
-def _wanted(scores: str | Sequence[str], slots: Any) -> list[str]:
+def _ticks(report: Progress, stage: str, total: int) -> Tick:
+    """Reports one more step of a stage at every call."""
+    steps = count(1)
+    return lambda: report(stage, next(steps), total)
+
+
+def _families(scores: str | Sequence[str], slots: Any) -> list[str]:
     if isinstance(scores, str) and scores == "all":
         return [name for name in FAMILIES if name != "slots" or slots is not None]
-    given = [scores] if isinstance(scores, str) else list(scores)
-    unknown = [str(name) for name in given if name not in FAMILIES]
-    if unknown or not given:
-        raise InputError(f"scores {', '.join(unknown) or 'is empty'}: choose from {', '.join(FAMILIES)}")
+    given = check_names("scores", scores, FAMILIES)
     if "slots" in given and slots is None:
         raise InputError("slots are scored if it is said how many columns each has (slots=)")
     return [name for name in FAMILIES if name in given]
-
-
-def _check(threshold: str, importance: str, n_neighbors: int, n_resamples: int, n_null: int, random_state: int) -> None:
-    if threshold not in THRESHOLDS:
-        raise InputError(f"threshold is {threshold!r}; known are {', '.join(THRESHOLDS)}")
-    if importance not in IMPORTANCES:
-        raise InputError(f"importance is {importance!r}; known are {', '.join(IMPORTANCES)}")
-    check_counts(n_neighbors=(n_neighbors, 1), n_resamples=(n_resamples, 0), n_null=(n_null, 0))
-    check_seed(random_state)
 
 
 def _sizes(pair: Pair, slots: Any, factor_slots: Any) -> tuple[list[int], list[int]] | None:
@@ -214,22 +208,25 @@ def _sizes(pair: Pair, slots: Any, factor_slots: Any) -> tuple[list[int], list[i
     return checked_sizes(true, len(pair.factors), "factors"), checked_sizes(slots, len(pair.latents), "latents")
 
 
-def _readings(
-    pair: Pair, measured: dict[str, Measured], tables: list[Any]
-) -> tuple[Information | None, tuple[FactorReading, ...], tuple[LatentReading, ...], Verdict]:
-    if "infomec" not in measured:
-        return None, (), (), Verdict("not asked", "Without infomec nothing is said about single factors.")
-    found = measured["infomec"].record
+def _states(pair: Pair, outcomes: dict[str, Outcome], tables: list[Array]) -> dict[str, Any]:
+    """What became of every factor and latent, as far as InfoMEC says, and the verdict."""
+    if "infomec" not in outcomes:
+        verdict = Verdict("not asked", "Without infomec nothing is said about single factors.")
+        return {"information": None, "factors": (), "latents": (), "verdict": verdict}
+    record = outcomes["infomec"].record
     chance = chance_levels(tables, len(pair.factors))
-    by_factor = read_factors(pair, found.nmi, found.active, chance, found.explicitness)
-    by_latent = read_latents(pair, found.nmi, found.active, chance)
-    information = Information(found.nmi, found.active, chance, found.factors, found.latents)
-    return information, by_factor, by_latent, judge(by_factor)
+    by_factor = read_factors(pair, record.nmi, record.active, chance, record.explicitness)
+    return {
+        "information": Information(record.nmi, record.active, chance, record.factors, record.latents),
+        "factors": by_factor,
+        "latents": read_latents(pair, record.nmi, record.active, chance),
+        "verdict": judge(by_factor),
+    }
 
 
 def _climb(pair: Pair, groups: Any, seed: int, report: Progress) -> tuple[Comparison | None, list[str]]:
-    varies = [place for place, factor in enumerate(pair.factors) if not factor.constant]
-    moves = [place for place, latent in enumerate(pair.latents) if not latent.constant]
+    sides = (pair.factors, pair.latents)
+    varies, moves = ([index for index, column in enumerate(side) if not column.constant] for side in sides)
     if not varies or not moves or pair.n < FEWEST or (groups is not None and groups.max() < 4):
         return None, ["the ladder was left out: it needs a factor and a latent that vary, and rows to hold out"]
     kept = Pair(pair.factors.only(varies), pair.latents.only(moves))
@@ -242,14 +239,13 @@ def _climb(pair: Pair, groups: Any, seed: int, report: Progress) -> tuple[Compar
 def _caveats(
     pair: Pair,
     groups: Array | None,
-    families: Sequence[str],
-    measured: dict[str, Measured],
+    outcomes: dict[str, Outcome],
     resamples: int,
     found: dict[str, Score],
 ) -> list[str]:
     said = []
     for most in (ROWS, KERNEL_ROWS):
-        named = [name for name in families if FAMILIES[name].rows == most]
+        named = [name for name in outcomes if FAMILIES[name].rows == most]
         if named and pair.n > most:
             said.append(f"{', '.join(named)} looked at {most} random rows of {pair.n}")
     if not resamples:
@@ -262,18 +258,18 @@ def _caveats(
     numbered = [each.name for each in pair.factors if each.why.startswith("whole") and len(set(each.values)) == pair.n]
     if numbered:
         said.append(f"{', '.join(numbered[:8])} differs in every row: row numbers and ids are no factors")
-    if "infomec" in measured:
+    if "infomec" in outcomes:
         chance = found["infom"].chance
         if chance is None or chance.n < 10:
             said.append(
                 f"the verdict knows chance from {0 if chance is None else chance.n} shuffles: noise may pass it"
             )
-        record = measured["infomec"].record
+        record = outcomes["infomec"].record
         idle = [name for name, active in zip(record.latents, record.active, strict=True) if not active]
         if idle:
             said.append(f"{len(idle)} of {len(record.latents)} latents are inactive: {', '.join(idle[:8])}")
     ordered = [factor.name for factor in pair.factors if factor.text and len(factor.labels or ()) > 2]
-    if ordered and "mcc" in families:
+    if ordered and "mcc" in outcomes:
         said.append(f"MCC correlates the alphabetical order of {', '.join(ordered[:8])}, which means little")
     rare = [factor.name for factor in pair.factors if factor.discrete and int(np.bincount(factor.codes).min()) < 10]
     if rare:

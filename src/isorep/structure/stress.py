@@ -11,11 +11,10 @@ from scipy.fft import dct
 from scipy.stats import rankdata
 
 from .._version import __version__
-from ..errors import InputError
 from ..representation import Array
 from ..results import Record, aligned
-from ..settings import check_seed
-from .columns import Columns, Pair, as_columns, paired
+from ..settings import check_choice, check_names, check_seed
+from .columns import Pair, as_columns, paired, standardised
 from .families import FAMILIES, Task
 from .mcc import measure_mcc
 from .mutual_information import NEIGHBORS
@@ -121,8 +120,9 @@ def stress(
     >>> found.notices["rotated"]["mcc"], found.notices["rotated"]["linear_r2"]
     (True, False)
     """
-    names = _known(perturbations, PERTURBATIONS, "perturbations")
-    families = _known(scores, {name: each for name, each in FAMILIES.items() if name != "slots"}, "scores")
+    known = [name for name in FAMILIES if name != "slots"]
+    names = check_names("perturbations", list(PERTURBATIONS) if perturbations is None else perturbations, PERTURBATIONS)
+    families = check_names("scores", known if scores is None else scores, known)
     check_seed(random_state)
     pair = paired(factors, latents, discrete_factors=discrete_factors)
     baseline = _scores(pair, families, random_state)
@@ -135,19 +135,8 @@ def stress(
 
 def perturb(factors: Any, latents: Any, name: str, *, random_state: int = 0) -> Pair:
     """Factors and latents after a named perturbation; see ``PERTURBATIONS`` for what each does."""
-    if name not in PERTURBATIONS:
-        raise InputError(f"perturbation {name!r} is not known; choose from {', '.join(PERTURBATIONS)}")
+    check_choice("perturbation", name, tuple(PERTURBATIONS))
     return PERTURBATIONS[name].change(paired(factors, latents), np.random.default_rng(random_state))
-
-
-def _known(given: Sequence[str] | None, known: dict[str, Any], what: str) -> list[str]:
-    if given is None:
-        return list(known)
-    wanted = [given] if isinstance(given, str) else list(given)
-    unknown = [str(name) for name in wanted if name not in known]
-    if unknown or not wanted:
-        raise InputError(f"{what} {', '.join(unknown) or 'is empty'}: choose from {', '.join(known)}")
-    return wanted
 
 
 def _scores(pair: Pair, families: Sequence[str], seed: int) -> dict[str, float]:
@@ -162,60 +151,35 @@ def _cell(moved: float, tolerance: float) -> str:
     return f"{moved:+.2f}" if abs(moved) > tolerance else "."
 
 
-def _with(pair: Pair, latents: Array) -> Pair:
-    return Pair(pair.factors, as_columns(latents, "latents"))
+def _of_latents(change: Callable[[Array, np.random.Generator], Array]) -> Change:
+    """A change of the matrix of latents alone."""
+
+    def changed(pair: Pair, rng: np.random.Generator) -> Pair:
+        return Pair(pair.factors, as_columns(change(pair.latents.matrix, rng), "latents"))
+
+    return changed
 
 
-def _standard(latents: Columns) -> Array:
-    values = latents.matrix
-    spread = values.std(axis=0)
-    return np.asarray((values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+def _signs(values: Array, rng: np.random.Generator) -> Array:
+    return np.asarray(rng.choice([-1.0, 1.0], values.shape[1]))
 
 
-def _permuted(pair: Pair, rng: np.random.Generator) -> Pair:
-    values = pair.latents.matrix
-    order = np.roll(np.arange(values.shape[1]), 1)
-    return _with(pair, values[:, order] * rng.choice([-1.0, 1.0], values.shape[1]))
+def _noise(values: Array, rng: np.random.Generator) -> Array:
+    return np.asarray(values.std(axis=0) * rng.normal(size=values.shape))
 
 
-def _scaled(pair: Pair, rng: np.random.Generator) -> Pair:
-    values = pair.latents.matrix
-    return _with(pair, values * rng.permutation(np.geomspace(0.25, 4.0, values.shape[1])))
-
-
-def _warped(pair: Pair, rng: np.random.Generator) -> Pair:
-    return _with(pair, np.exp(1.5 * np.clip(_standard(pair.latents), -20, 20)))
-
-
-def _rotated(pair: Pair, rng: np.random.Generator) -> Pair:
+def _rotated(values: Array, rng: np.random.Generator) -> Array:
     """By a cosine transform, whose entries are all of about one size: a random rotation may be a mild one."""
-    values = _standard(pair.latents)
-    width = values.shape[1]
-    return _with(pair, values @ (dct(np.eye(width), norm="ortho") * rng.choice([-1.0, 1.0], width)))
-
-
-def _duplicated(pair: Pair, rng: np.random.Generator) -> Pair:
-    values = pair.latents.matrix
-    return _with(pair, np.hstack([values, values + 0.01 * values.std(axis=0) * rng.normal(size=values.shape)]))
-
-
-def _noise_latents(pair: Pair, rng: np.random.Generator) -> Pair:
-    values = pair.latents.matrix
-    return _with(pair, np.hstack([values, values.std(axis=0) * rng.normal(size=values.shape)]))
+    return np.asarray(standardised(values) @ (dct(np.eye(values.shape[1]), norm="ortho") * _signs(values, rng)))
 
 
 def _pruned(pair: Pair, rng: np.random.Generator) -> Pair:
     """Without the latent that goes with the first factor; a lone latent becomes noise."""
-    values = pair.latents.matrix
-    if values.shape[1] == 1:
-        return _with(pair, rng.normal(size=values.shape))
-    matched = next(filter(None, measure_mcc(pair).matches.values()), pair.latents.names[0])
-    return _with(pair, np.delete(values, pair.latents.names.index(matched), axis=1))
-
-
-def _noisy(pair: Pair, rng: np.random.Generator) -> Pair:
-    values = pair.latents.matrix
-    return _with(pair, values + 0.5 * values.std(axis=0) * rng.normal(size=values.shape))
+    values, names = pair.latents.matrix, pair.latents.names
+    if len(names) == 1:
+        return Pair(pair.factors, as_columns(rng.normal(size=values.shape), "latents"))
+    matched = next(filter(None, measure_mcc(pair).matches.values()), names[0])
+    return Pair(pair.factors, as_columns(np.delete(values, names.index(matched), axis=1), "latents"))
 
 
 def _few_rows(pair: Pair, rng: np.random.Generator) -> Pair:
@@ -226,26 +190,50 @@ def _correlated(pair: Pair, rng: np.random.Generator) -> Pair:
     """Keep rows whose first two factors stand at about the same place in their order."""
     if len(pair.factors) < 2:
         return pair
-    first, second = (rankdata(pair.factors[place].values) / pair.n for place in (0, 1))
+    first, second = (rankdata(pair.factors[index].values) / pair.n for index in (0, 1))
     kept = rng.random(pair.n) < np.exp(-12 * (first - second) ** 2)
     return pair.take(np.flatnonzero(kept)) if kept.sum() >= 20 else pair
 
 
-def _shuffled(pair: Pair, rng: np.random.Generator) -> Pair:
-    return pair.shuffled(rng.permutation(pair.n))
-
-
 PERTURBATIONS: dict[str, Perturbation] = {
-    "permuted": Perturbation("latents in another order, some with the other sign", True, _permuted),
-    "scaled": Perturbation("latents multiplied by numbers from 1/4 to 4", True, _scaled),
-    "warped": Perturbation("every latent bent by a steep monotone curve", True, _warped),
+    "permuted": Perturbation(
+        "latents in another order, some with the other sign",
+        True,
+        _of_latents(lambda values, rng: np.roll(values, 1, axis=1) * _signs(values, rng)),
+    ),
+    "scaled": Perturbation(
+        "latents multiplied by numbers from 1/4 to 4",
+        True,
+        _of_latents(lambda values, rng: values * rng.permutation(np.geomspace(0.25, 4.0, values.shape[1]))),
+    ),
+    "warped": Perturbation(
+        "every latent bent by a steep monotone curve",
+        True,
+        _of_latents(lambda values, rng: np.exp(1.5 * np.clip(standardised(values), -20, 20))),
+    ),
     "few_rows": Perturbation("a tenth of the rows", True, _few_rows),
     "correlated": Perturbation("rows chosen so that the first two factors go together", True, _correlated),
-    "rotated": Perturbation("latents turned so that each mixes all", False, _rotated),
-    "duplicated": Perturbation("every latent twice", False, _duplicated),
-    "noise_latents": Perturbation("as many latents of noise besides", False, _noise_latents),
+    "rotated": Perturbation("latents turned so that each mixes all", False, _of_latents(_rotated)),
+    "duplicated": Perturbation(
+        "every latent twice",
+        False,
+        _of_latents(lambda values, rng: np.hstack([values, values + 0.01 * _noise(values, rng)])),
+    ),
+    "noise_latents": Perturbation(
+        "as many latents of noise besides",
+        False,
+        _of_latents(lambda values, rng: np.hstack([values, _noise(values, rng)])),
+    ),
     "pruned": Perturbation("without the latent of the first factor", False, _pruned),
-    "noisy": Perturbation("noise of half a standard deviation on every latent", False, _noisy),
-    "shuffled": Perturbation("rows shuffled: latents know nothing", False, _shuffled),
+    "noisy": Perturbation(
+        "noise of half a standard deviation on every latent",
+        False,
+        _of_latents(lambda values, rng: values + 0.5 * _noise(values, rng)),
+    ),
+    "shuffled": Perturbation(
+        "rows shuffled: latents know nothing",
+        False,
+        lambda pair, rng: Pair(pair.factors.take(rng.permutation(pair.n)), pair.latents),
+    ),
 }
 """What :func:`stress` can do to latents and rows."""

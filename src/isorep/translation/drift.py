@@ -7,12 +7,12 @@ limit on whitened norms from the test fold, so that fewer rows than dimensions r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..representation import Array, Matrix
+from ..results import Record
 from ..rows import map_blocks, read_rows, refuse_non_finite
 
 SAMPLE = 10_000  # rows of an input that are looked at
@@ -29,7 +29,7 @@ class DriftWarning(UserWarning):
 
 
 @dataclass(frozen=True)
-class Drift:
+class Drift(Record):
     """How far rows lie from those a map was fitted to.
 
     ``shift`` is the distance of the means, in RMS radii of the training rows; ``ratio`` the median distance from the
@@ -51,10 +51,6 @@ class Drift:
         if not self.alarms:
             return "the rows look like those that the map was fitted to"
         return f"the rows do not look like those that the map was fitted to: {'; '.join(self.alarms)}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)

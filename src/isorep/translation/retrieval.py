@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..alignment import AffineMap
-from ..errors import InputError
 from ..representation import Array, Matrix
 from ..rows import Progress, block_rows, blocks, map_blocks, read_rows
 
@@ -137,12 +136,6 @@ def nearest(queries: Array, corpus: Array, k: int, metric: str) -> Array:
         return np.take_along_axis(places, order, axis=1)
 
     return np.concatenate(map_blocks(search, len(queries), _QUERIES_AT_ONCE))
-
-
-def check_metric(metric: str) -> None:
-    """Refuse a metric that is not known."""
-    if metric not in METRICS:
-        raise InputError(f"metric is {metric!r}; known are {', '.join(METRICS)}")
 
 
 def _recall(found: Array, wanted: Array, own: Array, at: Sequence[int]) -> Recall:

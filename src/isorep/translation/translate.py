@@ -22,12 +22,12 @@ from ..pairs import Pair, Repeats, Side, broken_pairing, describe_side, open_pai
 from ..representation import Array, rounding_of
 from ..resampling import assign_blocks, assign_folds, equal_rows, group_codes, ratio_jackknife, t_interval
 from ..rows import Progress, block_rows, map_blocks, no_progress, read_rows
-from ..settings import check_counts, check_seed
+from ..settings import check_choice, check_counts, check_names, check_seed
 from .drift import Reference, calibrated, damped_whitener
 from .learning_curve import learning_curve
 from .maps import MAPS, Setting, Training, best_of, choose
 from .result import HeldOut, MapRecord, Translation, collect_caveats, judge, unrelated
-from .retrieval import check_metric, measure_retrieval
+from .retrieval import METRICS, measure_retrieval
 from .translator import Translator
 
 
@@ -104,10 +104,11 @@ def translate(
     >>> result.best, result.verdict.answer
     ('linear', 'translate')
     """
-    kinds, at = _checked_maps(maps), _checked_counts(at)
+    wanted, at = check_names("maps", maps, MAPS), _checked_counts(at)
+    kinds = [kind for kind in MAPS if kind in wanted]
     check_counts(folds=(folds, 3), n_queries=(n_queries, 1), n_corpus=(n_corpus, 2), n_boot=(n_boot, 0))
     check_seed(random_state)
-    check_metric(metric)
+    check_choice("metric", metric, METRICS)
     report = progress or no_progress
     pair, match, given = open_pair(old, new, ("old", "new"), groups, join)
     seeds = np.random.SeedSequence(random_state).spawn(3)
@@ -186,14 +187,6 @@ def _about_rows(pair: Pair, best: MapRecord, repeats: Repeats | None, seed: int)
         broken = broken_pairing(pair.x, pair.y, pair.names, seed)
         said = [*([] if broken is None else [broken]), *said]
     return said
-
-
-def _checked_maps(maps: Sequence[str]) -> list[str]:
-    wanted = [maps] if isinstance(maps, str) else list(maps or ())
-    unknown = [name for name in wanted if name not in MAPS]
-    if unknown or not wanted:
-        raise InputError(f"maps {', '.join(map(str, unknown)) or 'is empty'}: choose from {', '.join(MAPS)}")
-    return [name for name in MAPS if name in wanted]
 
 
 def _checked_counts(at: Sequence[int]) -> tuple[int, ...]:
