@@ -165,7 +165,7 @@ def command(
     if not quiet:
         _print(result)
     if fail_above is not None and not result.constant <= fail_above:
-        from ..decoder.geometry import shown
+        from ..decoder.bound import shown
 
         typer.echo(f"isorep: the constant, {shown(result.constant)}, is above the limit {fail_above:g}", err=True)
         raise typer.Exit(1)

@@ -156,8 +156,7 @@ class Jacobians:
         found = self._forward(z, kept, outputs) if self.direction == "forward" else self._reverse(z, kept, outputs)
         bad = ~import_torch().isfinite(found).flatten(1).all(1)
         if bool(bad.any()):
-            row = rows.start + int(bad.nonzero()[0, 0])
-            raise InputError(f"the decoder's Jacobian is not finite at row {row} of {self.latents.name}")
+            raise not_finite(rows.start + int(bad.nonzero()[0, 0]), self.latents)
         return found
 
     def _forward(self, z: Tensor, columns: Array, outputs: slice) -> Tensor:
@@ -181,6 +180,11 @@ class Jacobians:
             pulled = pull(_axes(places, ready.outputs, ready, len(z)))
             found[:, part] = pulled[:, :, chosen].permute(1, 0, 2)
         return found  # type: ignore[no-any-return]
+
+
+def not_finite(row: int, latents: Latents) -> InputError:
+    """The error for a Jacobian that is not finite."""
+    return InputError(f"the decoder's Jacobian is not finite at row {row} of {latents.name}")
 
 
 def _axes(places: Tensor, size: int, ready: Ready, rows: int) -> Tensor:

@@ -48,10 +48,6 @@ ASSEMBLERS = {
     "isorep.disentangle/1": "disentangling.page:assemble",
     "isorep.extract/1": "extraction.page:assemble",
     "isorep.structure/1": "structure.page:assemble",
-    "isorep.decoder/1": "decoder.page:assemble",
-    "isorep.decoder_pair/1": "decoder.pair_page:assemble",
-    "isorep.decoder_layers/1": "decoder.layers_page:assemble",
-    "isorep.mechanisms/1": "decoder.mechanism.page:assemble",
     "isorep.heads/1": "heads.page:assemble",
     "isorep.reproduction/1": "reproduction.page:assemble",
 }

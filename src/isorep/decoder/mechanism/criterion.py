@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+
+from ...results import Record
 
 HOLDS, FAILS, UNDECIDED, DEPENDS = "holds", "fails", "undecided", "depends on the tolerance"
 
@@ -30,9 +32,10 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(Record):
     """One way to look at a criterion, at every tolerance."""
 
+    derived: ClassVar[tuple[str, ...]] = ("state",)
     method: str
     levels: tuple[Level, ...]
     note: str = ""
@@ -44,12 +47,13 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Irreducibility:
+class Irreducibility(Record):
     """Whether a block cannot be split further in the sense of a criterion (or is separable), at every tolerance.
 
     ``share`` is that of the samples at which it is so, at the strictest tolerance that decides.
     """
 
+    derived: ClassVar[tuple[str, ...]] = ("state",)
     block: int
     states: tuple[str, ...]
     share: float
@@ -63,7 +67,7 @@ class Irreducibility:
 
 
 @dataclass(frozen=True)
-class Criterion:
+class Criterion(Record):
     """One type of mechanistic independence.
 
     Attributes
@@ -79,6 +83,7 @@ class Criterion:
         Of every block, for H_n from derivatives; empty elsewhere.
     """
 
+    derived: ClassVar[tuple[str, ...]] = ("state", "holds_at")
     name: str
     measure: str
     evidence: tuple[Evidence, ...]
