@@ -16,12 +16,11 @@ from ...representation import Array
 from ...rows import Progress, no_progress
 from ..prepare import Latents, as_latents
 from .criteria import MEASURES, Samples, disjointness, interactions, supports_and_sparsity
-from .criterion import Criterion
 from .factors import find_factors
 from .lifting import lifting_checks
-from .result import Check, Factors, Implication, Mechanisms, SparsityCondition
+from .result import Check, Criterion, Factors, Implication, Mechanisms, SparsityCondition
+from .supports import contrast, owners
 from .theorems import checked_hierarchy, theorem
-from .type_m import contrast, owners
 from .views import PRECISION, View, balanced_units, frame, viewed
 
 _CELLS = 4_000_000  # of a table of candidates

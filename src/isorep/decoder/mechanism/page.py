@@ -10,9 +10,8 @@ from ...report.document import Answer, Cell, Column, Definitions, Figure, Forms,
 from ...report.figures import Heatmap
 from ...report.page import page_of
 from ...report.read import MISSING, compact, count, fixed, percent
-from .criterion import HOLDS, Evidence
 from .factors import FOUND
-from .result import FactorLevel, Mechanisms
+from .result import HOLDS, Evidence, FactorLevel, Mechanisms
 
 MOST_LATENTS, MOST_FACTORS = 60, 40  # in the figure of the factors
 NAMES = {"D": "Type D", "M": "Type M", "S": "Type S", "H2": "Type H₂", "H3": "Type H₃"}
