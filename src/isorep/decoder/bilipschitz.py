@@ -124,12 +124,8 @@ def bilipschitz(
             "kinks": list(ready.kinks),
         },
         settings={
-            "mode": mode,
-            "n_directions": n_directions,
+            **{name: value for name, value in vars(search).items() if name != "seed"},
             "samples": samples,
-            "inactive_below": inactive_below,
-            "tol": tol,
-            "max_iter": max_iter,
             "memory": memory,
             "random_state": random_state,
         },

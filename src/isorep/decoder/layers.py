@@ -16,11 +16,11 @@ from ..settings import check_counts, check_seed
 from .distances import ladder, relative_sizes, rigid_errors, rms_radius
 from .layers_result import Layer, LayerGeometry, Rest, Seen
 from .near_isometry import bounds
+from .prepare import evaluating
 from .split import (
     Split,
     as_inputs,
     default_layers,
-    evaluating,
     in_single,
     layer_outputs,
     passes_by,
@@ -100,7 +100,7 @@ def layers(
     given = (require_network(first, "the first network"), require_network(second, "the second network"))
     networks = (in_single(given[0]), in_single(given[1]))
     report, end = progress or no_progress, None if to == OUTPUT else to
-    with evaluating(*networks):
+    with evaluating(networks):
         rows = [as_inputs(inputs, network) for network in networks]
         chosen, left_out = _chosen(networks, rows, layers, end, names)
         wanted = chosen if end is None else [*chosen, end]

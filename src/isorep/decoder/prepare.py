@@ -11,7 +11,7 @@ import copy
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,19 +83,19 @@ def prepared(
     modules = modules_of(decoder)
     notes: list[str] = []
     decoder, modules, dtype, place = _placed(decoder, modules, device, notes)
-    with _evaluating(modules), _differentiable_attention(), torch.no_grad(), warnings.catch_warnings():
+    with evaluating(modules), _differentiable_attention(), torch.no_grad(), warnings.catch_warnings():
         for message in _HARMLESS:
             warnings.filterwarnings("ignore", message=message)
         candidates = [dtype] if dtype is not None else [torch.float64 if double else torch.float32, torch.float32]
         yield _checked(decoder, sample, row_shape, candidates, place, notes)
 
 
-def import_torch() -> Any:
+def import_torch(purpose: str = "a decoder's Jacobian") -> Any:
     """Torch, or the error that names the extra."""
     try:
         import torch
     except ModuleNotFoundError:
-        raise missing_extra("torch", "torch", "a decoder's Jacobian") from None
+        raise missing_extra("torch", "torch", purpose) from None
     return torch
 
 
@@ -151,7 +151,7 @@ def _device(device: Any) -> torch.device:
 
 
 @contextmanager
-def _evaluating(modules: list[nn.Module]) -> Iterator[None]:
+def evaluating(modules: Sequence[nn.Module]) -> Iterator[None]:
     """Evaluation mode, each module's own flag restored at the end."""
     flags = [[(part, getattr(part, "training", False)) for part in module.modules()] for module in modules]
     try:

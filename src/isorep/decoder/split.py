@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InputError, missing_extra
+from ..errors import InputError
 from ..representation import Array, Representation
 from ..rows import blocks
-from .prepare import failed
+from .prepare import failed, import_torch
 
 if TYPE_CHECKING:
     import torch
@@ -56,29 +56,12 @@ class Split:
         return found.reshape(len(values), -1)  # type: ignore[no-any-return]
 
 
-@contextmanager
-def evaluating(*networks: nn.Module) -> Iterator[None]:
-    """Evaluation mode; every module's own flag is restored."""
-    flags = [[(part, part.training) for part in network.modules()] for network in networks]
-    try:
-        for network in networks:
-            network.eval()
-        yield
-    finally:
-        for parts in flags:
-            for part, flag in parts:
-                part.training = flag
-
-
 def require_network(network: Any, what: str) -> nn.Module:
     """A torch module, or the error that says so."""
-    try:
-        import torch
-    except ModuleNotFoundError:
-        raise missing_extra("torch", "torch", "splitting a network") from None
+    torch = import_torch("splitting a network")
     if not isinstance(network, torch.nn.Module):
         raise InputError(f"{what} is a {type(network).__name__}: a torch module is needed")
-    return network
+    return network  # type: ignore[no-any-return]
 
 
 def in_single(network: nn.Module) -> nn.Module:
