@@ -200,18 +200,18 @@ class FactorLevel(Record):
     dimensions: tuple[int, ...]
     share: float
     decided: float
-    angle: float | None
-    constant: bool
     outputs: Array
-    outputs_agree: float | None
-    subspaces: tuple[Array, ...]
-    components: int | None
-    components_here: int | None
-    nonzeros: int | None
-    nonzeros_here: int | None
-    gap: float | None
-    gap_method: str
-    sparsity_factors: tuple[int, ...] | None
+    angle: float | None = None
+    constant: bool = False
+    outputs_agree: float | None = None
+    subspaces: tuple[Array, ...] = ()
+    components: int | None = None
+    components_here: int | None = None
+    nonzeros: int | None = None
+    nonzeros_here: int | None = None
+    gap: float | None = None
+    gap_method: str = "none"
+    sparsity_factors: tuple[int, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: the factors of a few thousand outputs, and of any number how many outputs each factor has."""
