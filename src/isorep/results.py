@@ -22,22 +22,35 @@ if TYPE_CHECKING:
     from .report.document import Page
 
 
-class Written:
+class Record:
+    """A dataclass that writes its fields as plain data.
+
+    Fields in ``unwritten`` stay out of it, as maps do that have files of their own; ``derived`` names properties that
+    are written beside the fields.
+    """
+
+    unwritten: ClassVar[frozenset[str]] = frozenset()
+    derived: ClassVar[tuple[str, ...]] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain data."""
+        names = [each.name for each in fields(self) if each.name not in self.unwritten]  # type: ignore[arg-type]
+        return {name: plain(getattr(self, name)) for name in (*names, *self.derived)}
+
+
+class Written(Record):
     """A result that serialises itself: a dataclass whose fields are what it writes.
 
     ``schema`` names the kind of result and its version, ``page_by`` the ``room.module:function`` that makes its page.
-    Fields in ``unwritten`` stay out of the JSON, as maps do that have files of their own; a subclass that tells more
-    than its fields adds it in :meth:`to_dict`.
+    A subclass that tells more than its fields and ``derived`` properties adds it in :meth:`to_dict`.
     """
 
     schema: ClassVar[str]
     page_by: ClassVar[str] = ""
-    unwritten: ClassVar[frozenset[str]] = frozenset()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
-        told = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in self.unwritten}  # type: ignore[arg-type]
-        return {"schema": self.schema, "isorep": __version__, "versions": versions(), **plain(told)}
+        return {"schema": self.schema, "isorep": __version__, "versions": versions(), **super().to_dict()}
 
     def page(self) -> Page:
         """The report as data: what :meth:`to_html` writes, and what the JSON carries along."""

@@ -87,7 +87,7 @@ def test_wrong_calls_end_in_one_sentence(isorep_command, work, tmp_path):
         ((".", "z.npy"), "is not a file"),
         ((f"{work}:stretch", "none.npy"), "none.npy"),
         ((f"{work}:stretch", "wide.npy"), "fails on rows of shape (9,)"),
-        ((f"{work}:stretch", "z.npy", "--mode", "guess"), "known are exact, paper, matrix_free"),
+        ((f"{work}:stretch", "z.npy", "--mode", "guess"), "choose from exact, paper, matrix_free"),
         ((f"{work}:stretch", "z.npy", "--fail-above", "0.5"), "--fail-above takes a constant"),
         ((f"{work}:stretch", "z.npy", "--samples", "-1"), "--samples takes"),
         ((f"{work}:stretch", "z.npy", "--json", "z.npy"), "is an input"),

@@ -1,8 +1,7 @@
 """``isorep decoder``: how far a decoder is from an isometry, at a sample of latents.
 
-``isorep decoder --blocks`` and ``--mechanisms``: which latents act on the outputs independently.
-
-The work of ``isorep decoder --against``: two decoders side by side, measured and allowed errors.
+With ``--blocks`` or ``--mechanisms``: which latents act on the outputs independently. With ``--against``: two decoders
+side by side, measured and allowed errors.
 """
 
 from __future__ import annotations
@@ -87,87 +86,123 @@ def command(
     With --against, the rigid error between two models' latents beside the bounds that their decoders give. With
     --blocks or --mechanisms, which blocks of latents act on the outputs independently.
     """
+    from ..errors import InputError
+
+    asked = Asked(Given(model, latents, weights), json, html, quiet, seed)
     if mechanisms or blocks is not None:
         _refuse("distances, not mechanisms", mode=mode != "exact", device=device is not None, memory=memory != 1)
         _refuse("distances, not mechanisms", directions=directions != 10, fail_above=fail_above is not None)
         _refuse("distances, not mechanisms", inactive_below=inactive_below != 1e-3, against=against is not None)
         _refuse("a pair, with --against", against_latents=against_latents is not None, join=join)
         _refuse("a pair, with --against", against_weights=against_weights is not None)
-        run_mechanisms(
-            model,
-            latents,
-            weights,
-            blocks,
-            tolerances=tolerances,
-            require=require,
-            samples=100 if samples == 1000 else samples,
-            json=json,
-            html=html,
-            quiet=quiet,
-            seed=seed,
-        )
+        run_mechanisms(asked, blocks, tolerances, require, 100 if samples == 1000 else samples)
         return
     _refuse("mechanisms, with --mechanisms or --blocks", tolerances=tolerances is not None, require=require is not None)
     if against is not None or against_latents is not None:
-        _refuse(
-            "a single decoder, not a pair",
-            directions=directions != 10,
-            memory=memory != 1,
-            inactive_below=inactive_below != 1e-3,
-        )
-        run_pair(
-            Given(model, latents, weights),
-            against,
-            against_latents,
-            against_weights,
-            join=join,
-            mode=mode,
-            samples=samples,
-            device=device,
-            fail_above=fail_above,
-            json=json,
-            html=html,
-            quiet=quiet,
-            seed=seed,
-        )
+        _refuse("a single decoder, not a pair", directions=directions != 10, memory=memory != 1)
+        _refuse("a single decoder, not a pair", inactive_below=inactive_below != 1e-3)
+        if against is None or against_latents is None:
+            missing = "--against" if against is None else "--against-latents"
+            raise InputError(f"a pair needs --against MODEL and --against-latents LATENTS: {missing} is missing")
+        second = Given(against, against_latents, against_weights)
+        run_pair(asked, second, fail_above, join=join, mode=mode, samples=samples, device=device)
         return
     _refuse("a pair, with --against", against_weights=against_weights is not None, join=join)
-    from ..decoder import bilipschitz
-    from ..decoder.load import load_decoder
-    from ..errors import InputError
-    from .common import progress_bar, require_outputs
+    run_single(
+        asked,
+        fail_above,
+        mode=mode,
+        samples=samples,
+        n_directions=directions,
+        inactive_below=inactive_below,
+        memory=memory * 2**30,
+        device=device,
+    )
 
-    inputs = [given for given in (model, str(weights) if weights else None) if given and Path(given).exists()]
-    require_outputs([json, html], latents, *inputs)
-    if fail_above is not None and not fail_above >= 1:
-        raise InputError(f"--fail-above takes a constant, which is 1 or more, not {fail_above:g}")
-    if samples < 0:
-        raise InputError(f"--samples takes a number of rows, not {samples}")
-    decoder = load_decoder(model, weights=weights)
-    with progress_bar(quiet) as progress:
+
+@dataclass(frozen=True)
+class Given:
+    """One model as named on the command line."""
+
+    model: str
+    latents: str
+    weights: Path | None
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+        return Path(self.model).name if Path(self.model).exists() else self.model
+
+    @property
+    def files(self) -> list[str]:
+        """The files it reads."""
+        named = (self.model, None if self.weights is None else str(self.weights))
+        return [self.latents, *(path for path in named if path and Path(path).exists())]
+
+    def load(self) -> Any:
+        """The decoder."""
+        from ..decoder.load import load_decoder
+
+        return load_decoder(self.model, weights=self.weights)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What every form of the command is asked: a model, the files to write, and the seed."""
+
+    given: Given
+    json: Path | None
+    html: Path | None
+    quiet: bool
+    seed: int
+
+    def check(self, samples: int, fail_above: float | None = None, *more: Given) -> None:
+        """Refuse files to write that are inputs, and numbers that make no sense."""
+        from ..errors import InputError
+        from .common import require_outputs
+
+        require_outputs([self.json, self.html], *(file for each in (self.given, *more) for file in each.files))
+        if fail_above is not None and not fail_above >= 1:
+            raise InputError(f"--fail-above takes a constant, which is 1 or more, not {fail_above:g}")
+        if samples < 0:
+            raise InputError(f"--samples takes a number of rows, not {samples}")
+
+    def write(self, result: Any) -> None:
+        """The files that were asked for."""
+        if self.json is not None:
+            result.to_json(self.json)
+        if self.html is not None:
+            result.to_html(self.html)
+
+
+def run_single(asked: Asked, fail_above: float | None, *, samples: int, **settings: Any) -> None:
+    """Measure one decoder, write and print."""
+    from ..decoder import bilipschitz
+    from .common import progress_bar
+
+    asked.check(samples, fail_above)
+    given, decoder = asked.given, asked.given.load()
+    with progress_bar(asked.quiet) as progress:
         result = bilipschitz(
             decoder,
-            latents,
-            mode=mode,
-            n_directions=directions,
+            given.latents,
             samples=samples or None,
-            inactive_below=inactive_below,
-            memory=memory * 2**30,
-            device=device,
-            name=model if ":" in model and not inputs else Path(model).name,
-            random_state=seed,
+            name=given.name,
+            random_state=asked.seed,
             progress=progress,
+            **settings,
         )
-    if json is not None:
-        result.to_json(json)
-    if html is not None:
-        result.to_html(html)
-    if not quiet:
+    asked.write(result)
+    if not asked.quiet:
         _print(result)
-    if fail_above is not None and not result.constant <= fail_above:
-        from ..decoder.geometry import shown
+    _fail_above(fail_above, "the constant", result.constant)
 
-        typer.echo(f"isorep: the constant, {shown(result.constant)}, is above the limit {fail_above:g}", err=True)
+
+def _fail_above(limit: float | None, what: str, constant: float) -> None:
+    from ..decoder.bound import shown
+
+    if limit is not None and not constant <= limit:
+        typer.echo(f"isorep: {what}, {shown(constant)}, is above the limit {limit:g}", err=True)
         raise typer.Exit(1)
 
 
@@ -193,46 +228,26 @@ _ALL = 2**31  # samples: all rows
 STATES = ("D", "M", "S", "H2", "H3")
 
 
-def run_mechanisms(
-    model: str,
-    latents: str,
-    weights: Path | None,
-    blocks: str | None,
-    *,
-    tolerances: str | None = None,
-    require: str | None = None,
-    samples: int = 100,
-    json: Path | None = None,
-    html: Path | None = None,
-    quiet: bool = False,
-    seed: int = 0,
-) -> None:
+def run_mechanisms(asked: Asked, blocks: str | None, tolerances: str | None, require: str | None, samples: int) -> None:
     """Judge every criterion for the blocks, or for the factors that are found; print and write what was found."""
     from ..decoder import mechanisms
-    from ..decoder.load import load_decoder
     from ..errors import InputError
-    from .common import progress_bar, require_outputs
+    from .common import progress_bar
 
-    inputs = [given for given in (model, str(weights) if weights else None) if given and Path(given).exists()]
-    require_outputs([json, html], latents, *inputs)
+    asked.check(samples)
     split = None if blocks is None else parsed_blocks(blocks)
     levels = None if tolerances is None else _numbers(tolerances)
     if require is not None and require not in STATES:
         raise InputError(f"--require is one of {', '.join(STATES)}, not {require}")
-    if samples < 0:
-        raise InputError(f"--samples takes a number of rows, not {samples}")
-    decoder = load_decoder(model, weights=weights)
-    with progress_bar(quiet) as progress:
+    given, decoder = asked.given, asked.given.load()
+    rows, seed = samples or _ALL, asked.seed
+    with progress_bar(asked.quiet) as progress:
         result = mechanisms(
-            decoder, latents, split, tolerances=levels, samples=samples or _ALL, random_state=seed, progress=progress
+            decoder, given.latents, split, tolerances=levels, samples=rows, random_state=seed, progress=progress
         )
-    if json is not None:
-        result.to_json(json)
-    if html is not None:
-        result.to_html(html)
-    if not quiet:
-        name = model if ":" in model and not inputs else Path(model).name
-        print(f"decoder  {name}: {result.dimension} latents to {result.outputs}, {result.samples} samples\n")
+    asked.write(result)
+    if not asked.quiet:
+        print(f"decoder  {given.name}: {result.dimension} latents to {result.outputs}, {result.samples} samples\n")
         print(result)
     if require is not None:
         _require(result, require)
@@ -271,81 +286,32 @@ def _require(result: Any, name: str) -> None:
         raise typer.Exit(1)
 
 
-@dataclass(frozen=True)
-class Given:
-    """One model as named on the command line."""
-
-    model: str
-    latents: str
-    weights: Path | None
-
-    @property
-    def name(self) -> str:
-        """What to call it."""
-        return Path(self.model).name if Path(self.model).exists() else self.model
-
-    @property
-    def files(self) -> list[str]:
-        """The files it reads."""
-        named = (self.model, None if self.weights is None else str(self.weights))
-        return [self.latents, *(path for path in named if path and Path(path).exists())]
-
-
-def run_pair(
-    first: Given,
-    against: str | None,
-    against_latents: str | None,
-    against_weights: Path | None,
-    *,
-    join: bool,
-    mode: str,
-    samples: int,
-    device: str | None,
-    fail_above: float | None,
-    json: Path | None,
-    html: Path | None,
-    quiet: bool,
-    seed: int,
-) -> None:
-    """Compare, write and print."""
+def run_pair(asked: Asked, second: Given, fail_above: float | None, *, samples: int, **settings: Any) -> None:
+    """Compare two decoders, write and print."""
     from ..decoder import pair
     from ..decoder.bound import shown
-    from ..decoder.load import load_decoder
-    from ..errors import InputError
-    from .common import progress_bar, require_outputs
+    from .common import progress_bar
 
-    if against is None or against_latents is None:
-        missing = "--against" if against is None else "--against-latents"
-        raise InputError(f"a pair needs --against MODEL and --against-latents LATENTS: {missing} is missing")
-    second = Given(against, against_latents, against_weights)
-    require_outputs([json, html], *first.files, *second.files)
-    if fail_above is not None and not fail_above >= 1:
-        raise InputError(f"--fail-above takes a constant, which is 1 or more, not {fail_above:g}")
-    if samples < 0:
-        raise InputError(f"--samples takes a number of rows, not {samples}")
+    asked.check(samples, fail_above, second)
+    first = asked.given
     names = (first.name, second.name)
     if names[0] == names[1]:
         names = (f"{names[0]} (first)", f"{names[1]} (second)")
-    decoders = [load_decoder(each.model, weights=each.weights) for each in (first, second)]
-    with progress_bar(quiet) as progress:
+    decoders = (first.load(), second.load())
+    with progress_bar(asked.quiet) as progress:
         result = pair(
             decoders[0],
             first.latents,
             decoders[1],
             second.latents,
             names=names,
-            join=join,
-            mode=mode,
             samples=samples or None,
-            device=device,
-            random_state=seed,
+            random_state=asked.seed,
             progress=progress,
+            **settings,
         )
-    if json is not None:
-        result.to_json(json)
-    if html is not None:
-        result.to_html(html)
-    if not quiet:
+    asked.write(result)
+    if not asked.quiet:
         for title, side in (("first ", result.first), ("second", result.second)):
             print(
                 f"{title}  {side.name}: {side.latents} latents to {side.outputs} outputs, {side.rows} rows, constant "
@@ -353,7 +319,4 @@ def run_pair(
             )
         print("\nErrors of rigid motions in diameters of the second's latents; lower is closer")
         print(result)
-    largest = max(result.first.constant, result.second.constant)
-    if fail_above is not None and not largest <= fail_above:
-        typer.echo(f"isorep: the larger constant, {shown(largest)}, is above the limit {fail_above:g}", err=True)
-        raise typer.Exit(1)
+    _fail_above(fail_above, "the larger constant", max(result.first.constant, result.second.constant))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .bilipschitz import bilipschitz
 from .bound import Assumption, Bound, Bounds
-from .bounds import bounds
 from .convexity import Convexity, convexity
 from .geometry import Constants, Directions, Geometry, Isometry, Latent, Sample
 from .isometric_constant import isometric_constant
@@ -13,6 +12,7 @@ from .layers import layers
 from .layers_result import LayerGeometry
 from .load import load_decoder
 from .mechanism import Mechanisms, mechanisms, mechanisms_of
+from .near_isometry import bounds
 from .pair import pair
 from .pair_result import DecoderPair
 from .singular_values import Extremes, extreme_singular_values, singular_values

@@ -1,13 +1,11 @@
-"""Bi-Lipschitz constants of a decoder at a sample of latents.
-
-What a decoder does at every row: extreme singular values, ranks, column norms, random directions.
-"""
+"""Bi-Lipschitz constants of a decoder at a sample of latents: singular values, ranks, columns, random directions."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +13,11 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from ..rows import Progress, blocks, no_progress
-from ..settings import check_seed
+from ..settings import check_choice, check_counts, check_seed
 from .convexity import convexity
 from .geometry import QUANTILES, Constants, Directions, Geometry, Isometry, Latent, caveats_of, verdict_of
-from .jacobian import Jacobians, opened
-from .prepare import MEMORY, Latents, as_latents, import_torch
+from .jacobian import Jacobians, not_finite, opened
+from .prepare import MEMORY, as_latents, import_torch
 from .singular_values import EXACT_UP_TO, krylov, spectra
 
 MODES = ("exact", "paper", "matrix_free")
@@ -86,19 +84,36 @@ def bilipschitz(
     """
     began = time.perf_counter()
     check_seed(random_state)
+    check_choice("mode", mode, MODES)
+    check_counts(n_directions=(n_directions, int(mode == "paper")), samples=(1 if samples is None else samples, 1))
+    if not 0 <= inactive_below < 1:
+        raise InputError(f"inactive_below is {inactive_below!r} where a share between 0 and 1 is needed")
     given = as_latents(latents)
-    _require_settings(mode, n_directions, samples, inactive_below, given)
     labels = _labels(_columns(latents, given.d) if names is None else names, given.d)
     rng = np.random.default_rng(random_state)
     rows = np.arange(given.n)
     if samples is not None and samples < given.n:
         rows = np.sort(rng.choice(given.n, samples, replace=False))
+    search = Search(mode, n_directions, inactive_below, tol, max_iter, int(rng.integers(2**31)))
     with opened(decoder, given if len(rows) == given.n else given.chosen(rows), "auto", memory, device) as jacobians:
-        found = measured(jacobians, mode, n_directions, inactive_below, tol, max_iter, rng, progress)
+        extremes = measure(jacobians, search, progress)
         ready = jacobians.ready
-        spread = convexity(np.asarray(given.rows(slice(None))), random_state=random_state)
-        data = {
-            "decoder": name or _name(decoder),
+    geometry = Geometry(
+        **{each.name: getattr(extremes, each.name) for each in fields(extremes) if each.name != "activity"},
+        rows=rows,
+        ids=None if given.ids is None else given.ids[rows],
+        constants=constants_of(extremes.largest, extremes.smallest, extremes.local),
+        active=None if extremes.active_samples is None else constants_of(**extremes.active_samples),
+        latents=tuple(
+            Latent(label, float(share), bool(share > inactive_below))
+            for label, share in zip(labels, extremes.activity, strict=True)
+        )
+        if extremes.activity is not None
+        else (),
+        convexity=convexity(np.asarray(given.rows(slice(None))), random_state=random_state),
+        mode=mode,
+        data={
+            "decoder": name or str(getattr(decoder, "__name__", None) or type(decoder).__name__),
             "latents_name": given.name,
             "rows": given.n,
             "rows_used": len(rows),
@@ -107,74 +122,30 @@ def bilipschitz(
             "output_shape": list(ready.output_shape),
             "dtype": str(ready.dtype).removeprefix("torch."),
             "kinks": list(ready.kinks),
-        }
-        settings = {
-            "mode": mode,
-            "n_directions": n_directions,
+        },
+        settings={
+            **{name: value for name, value in vars(search).items() if name != "seed"},
             "samples": samples,
-            "inactive_below": inactive_below,
-            "tol": tol,
-            "max_iter": max_iter,
             "memory": memory,
             "random_state": random_state,
-        }
-        notes = ready.notes
-    activity = found.activity
-    latents_found = (
-        ()
-        if activity is None
-        else tuple(
-            Latent(label, float(share), bool(share > inactive_below))
-            for label, share in zip(labels, activity, strict=True)
-        )
+        },
+        verdict=(),
+        caveats=(),
     )
-    facts: dict[str, Any] = {
-        "largest": found.largest,
-        "smallest": found.smallest,
-        "local": found.local,
-        "rank": found.rank,
-        "rows": rows,
-        "ids": None if given.ids is None else given.ids[rows],
-        "constants": constants_of(found.largest, found.smallest, found.local),
-        "active": None if found.active is None else constants_of(**found.active),
-        "active_samples": found.active,
-        "isometry": found.isometry,
-        "spectrum": found.spectrum,
-        "latents": latents_found,
-        "directions": found.directions,
-        "convexity": spread,
-        "certain": found.certain,
-        "mode": mode,
-        "data": data,
-        "settings": settings,
-    }
-    bare = Geometry(**facts, verdict=(), caveats=(), seconds=0.0)
-    return Geometry(
-        **facts,
-        verdict=verdict_of(bare),
-        caveats=caveats_of(bare, notes),
+    return replace(
+        geometry,
+        verdict=verdict_of(geometry),
+        caveats=caveats_of(geometry, ready.notes),
         seconds=time.perf_counter() - began,
     )
 
 
-def _require_settings(mode: str, count: int, samples: int | None, inactive_below: float, given: Latents) -> None:
-    if mode not in MODES:
-        raise InputError(f"mode is {mode!r}; known are {', '.join(MODES)}")
-    if count < 0 or (mode == "paper" and count < 1):
-        raise InputError(f"n_directions is {count}: at least one direction is needed")
-    if samples is not None and samples < 1:
-        raise InputError(f"samples is {samples}: at least one row is needed")
-    if not 0 <= inactive_below < 1:
-        raise InputError(f"inactive_below is {inactive_below!r} where a share between 0 and 1 is needed")
-
-
 def _labels(names: Sequence[str] | None, d: int) -> list[str]:
     if names is None:
-        return [f"z{place}" for place in range(d)]
-    found = [str(name) for name in names]
-    if len(found) != d:
-        raise InputError(f"there are {len(found)} names for {d} latents")
-    return found
+        return [f"z{index}" for index in range(d)]
+    if len(names) != d:
+        raise InputError(f"there are {len(names)} names for {d} latents")
+    return [str(name) for name in names]
 
 
 def _columns(latents: Any, d: int) -> list[str] | None:
@@ -183,74 +154,64 @@ def _columns(latents: Any, d: int) -> list[str] | None:
     return columns if len(columns) == d and all(isinstance(name, str) for name in columns) else None
 
 
-def _name(decoder: Any) -> str:
-    return str(getattr(decoder, "__name__", None) or type(decoder).__name__)
-
-
 _CHECKED = 64  # rows at which random directions are set beside the exact constant
 _CHEAP = 2**28  # numbers in the Jacobians of these rows up to which that is done
 
 
+@dataclass(frozen=True)
+class Search:
+    """How a decoder is measured; ``seed`` is that of directions and Krylov spaces."""
+
+    mode: str
+    n_directions: int
+    inactive_below: float
+    tol: float
+    max_iter: int
+    seed: int
+
+
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """What was measured at every row; None for what a mode does not look for."""
+class RowExtremes:
+    """The extreme singular values at every row and what came with them; None for what a mode does not look for."""
 
     largest: Array
     smallest: Array
     local: Array
-    rank: Array | None
     isometry: Isometry
-    spectrum: dict[str, Array] | None
-    activity: Array | None
-    active: dict[str, Array] | None
-    directions: Directions | None
     certain: bool
+    rank: Array | None = None
+    spectrum: dict[str, Array] | None = None
+    activity: Array | None = None
+    active_samples: dict[str, Array] | None = None
+    directions: Directions | None = None
 
 
-def measured(
-    jacobians: Jacobians,
-    mode: str,
-    n_directions: int,
-    inactive_below: float,
-    tol: float,
-    max_iter: int,
-    rng: np.random.Generator,
-    progress: Progress | None,
-) -> Measured:
-    """Every row in the way that the mode names; ``rng`` seeds directions and Krylov spaces."""
-    seed = int(rng.integers(2**31))
-    if mode == "paper":
-        return _by_directions(jacobians, n_directions, seed, progress)
-    beside = None
-    if mode == "matrix_free" and jacobians.ready.d > EXACT_UP_TO:
-        found = krylov(jacobians, tol, max_iter, seed, progress)
-        largest, smallest = found.largest, _above_rounding(jacobians, found.smallest, found.largest)
-        local = local_constants(largest, smallest)
-        isometry = isometry_of(largest, smallest, None)
-        certain = bool(found.converged.all())
-        return Measured(largest, smallest, local, None, isometry, None, None, None, beside, certain)
+def measure(jacobians: Jacobians, search: Search, progress: Progress | None) -> RowExtremes:
+    """Every row in the way that the mode names."""
+    if search.mode == "paper":
+        return _by_directions(jacobians, search, progress)
+    if search.mode == "matrix_free" and jacobians.ready.d > EXACT_UP_TO:
+        krylov_space = krylov(jacobians, search.tol, search.max_iter, search.seed, progress)
+        ends = _ends(jacobians, krylov_space.largest, krylov_space.smallest)
+        certain = bool(krylov_space.converged.all())
+        return RowExtremes(**ends, isometry=isometry_of(ends, None), certain=certain)
     values, norms = _spectra(jacobians, progress)
-    largest = values[:, 0]
-    smallest = np.where(jacobians.ready.outputs >= jacobians.ready.d, values[:, -1], 0.0)
-    smallest = _above_rounding(jacobians, smallest, largest)
-    local = local_constants(largest, smallest)
-    rank = (values > rounding(jacobians) * np.maximum(largest, 1e-300)[:, None]).sum(1)
-    if n_directions and jacobians.ways.forward is not None:
-        estimates = _directional(jacobians, n_directions, seed, no_progress)[2]
-        beside = _directions(n_directions, estimates, local)
+    ends = _spectral_ends(jacobians, values, jacobians.ready.d)
+    beside = None
+    if search.n_directions and jacobians.ways.forward is not None:
+        estimates = _directional(jacobians, search, no_progress)
+        beside = _directions(search.n_directions, estimates["local"], ends["local"])
     longest = norms.max()
     activity = norms.max(0) / longest if longest > 0 else np.zeros(norms.shape[1])
-    return Measured(
-        largest,
-        smallest,
-        local,
-        rank,
-        isometry_of(largest, smallest, _mean_square(values, jacobians.ready.d)),
-        {f"{level:g}": np.quantile(values, level, axis=0) for level in QUANTILES},
-        activity,
-        _active(jacobians, np.flatnonzero(activity > inactive_below), progress),
-        beside,
-        True,
+    return RowExtremes(
+        **ends,
+        isometry=isometry_of(ends, _mean_square(values, jacobians.ready.d)),
+        certain=True,
+        rank=(values > rounding(jacobians) * np.maximum(ends["largest"], 1e-300)[:, None]).sum(1),
+        spectrum={f"{level:g}": np.quantile(values, level, axis=0) for level in QUANTILES},
+        activity=activity,
+        active_samples=_active(jacobians, np.flatnonzero(activity > search.inactive_below), progress),
+        directions=beside,
     )
 
 
@@ -263,33 +224,25 @@ def _active(jacobians: Jacobians, columns: Array, progress: Progress | None) -> 
     """The extremes at each row of the map from the active latents alone; None where all are active, or none is."""
     if len(columns) in (0, jacobians.ready.d):
         return None
-    values, _ = _spectra(jacobians, progress, columns)
-    largest = values[:, 0]
-    smallest = np.where(jacobians.ready.outputs >= len(columns), values[:, -1], 0.0)
-    smallest = _above_rounding(jacobians, smallest, largest)
-    return {"largest": largest, "smallest": smallest, "local": local_constants(largest, smallest)}
+    return _spectral_ends(jacobians, _spectra(jacobians, progress, columns)[0], len(columns))
 
 
-def _by_directions(jacobians: Jacobians, count: int, seed: int, progress: Progress | None) -> Measured:
-    largest, smallest, local = _directional(jacobians, count, seed, progress or no_progress)
-    checked = np.unique(np.linspace(0, len(local) - 1, min(len(local), _CHECKED)).round().astype(int))
-    exact = None
+def _by_directions(jacobians: Jacobians, search: Search, progress: Progress | None) -> RowExtremes:
+    ends = _directional(jacobians, search, progress or no_progress)
+    estimates, exact = ends["local"], None
+    checked = np.unique(np.linspace(0, len(estimates) - 1, min(len(estimates), _CHECKED)).round().astype(int))
     if len(checked) * jacobians.ready.outputs * jacobians.ready.d <= _CHEAP:
-        few = Jacobians(
-            jacobians.latents.chosen(checked), jacobians.ready, jacobians.ways, jacobians.direction, jacobians.memory
-        )
-        values, _ = _spectra(few, None)
-        low = np.where(few.ready.outputs >= few.ready.d, values[:, -1], 0.0)
-        exact = local_constants(values[:, 0], _above_rounding(few, low, values[:, 0]))
-    beside = _directions(count, local if exact is None else local[checked], exact)
-    isometry = isometry_of(largest, smallest, None)
-    return Measured(largest, smallest, local, None, isometry, None, None, None, beside, False)
+        few = replace(jacobians, latents=jacobians.latents.chosen(checked))
+        exact = _spectral_ends(few, _spectra(few, None)[0], few.ready.d)["local"]
+        estimates = estimates[checked]
+    beside = _directions(search.n_directions, estimates, exact)
+    return RowExtremes(**ends, isometry=isometry_of(ends, None), certain=False, directions=beside)
 
 
-def _directional(jacobians: Jacobians, count: int, seed: int, report: Progress) -> tuple[Array, Array, Array]:
+def _directional(jacobians: Jacobians, search: Search, report: Progress) -> dict[str, Any]:
     """The longest and the shortest image of random unit vectors at each row, and the constants these give."""
-    torch, ready, n = import_torch(), jacobians.ready, jacobians.latents.n
-    rng = np.random.default_rng(seed)
+    torch, ready, n, count = import_torch(), jacobians.ready, jacobians.latents.n, search.n_directions
+    rng = np.random.default_rng(search.seed)
     norms = np.empty((n, count))
     size = int(np.clip(jacobians.memory // (count * 5 * ready.widest * ready.itemsize), 1, n))
     report("random directions", 0, n)
@@ -301,10 +254,8 @@ def _directional(jacobians: Jacobians, count: int, seed: int, report: Progress) 
         norms[rows] = torch.linalg.vector_norm(images, dim=2).cpu().numpy().T
         report("random directions", rows.stop, n)
     if not np.isfinite(norms).all():
-        row = int(np.argmin(np.isfinite(norms).all(1)))
-        raise InputError(f"the decoder's Jacobian is not finite at row {row} of {jacobians.latents.name}")
-    largest, smallest = norms.max(1), norms.min(1)
-    return largest, smallest, local_constants(largest, smallest)
+        raise not_finite(int(np.argmin(np.isfinite(norms).all(1))), jacobians.latents)
+    return _with_constants(norms.max(1), norms.min(1))
 
 
 def _directions(count: int, estimates: Array, exact: Array | None) -> Directions:
@@ -316,6 +267,21 @@ def _directions(count: int, estimates: Array, exact: Array | None) -> Directions
         None if exact is None else float(exact.max()),
         None if exact is None else float(exact.mean()),
     )
+
+
+def _spectral_ends(jacobians: Jacobians, values: Array, width: int) -> dict[str, Any]:
+    """The extremes of all singular values; with fewer outputs than latents the smallest is 0."""
+    smallest = values[:, -1] if jacobians.ready.outputs >= width else np.zeros(len(values))
+    return _ends(jacobians, values[:, 0], smallest)
+
+
+def _ends(jacobians: Jacobians, largest: Array, smallest: Array) -> dict[str, Any]:
+    """Extremes, the smallest 0 where it is below rounding, and the constants they give."""
+    return _with_constants(largest, np.where(smallest > rounding(jacobians) * largest, smallest, 0.0))
+
+
+def _with_constants(largest: Array, smallest: Array) -> dict[str, Any]:
+    return {"largest": largest, "smallest": smallest, "local": local_constants(largest, smallest)}
 
 
 def local_constants(largest: Array, smallest: Array) -> Array:
@@ -334,17 +300,17 @@ def constants_of(largest: Array, smallest: Array, local: Array) -> Constants:
         constant=float(local.max()),
         mean_constant=float(local.mean()),
         quantiles={f"{level:g}": _quantile(levels, level) for level in QUANTILES},
-        similarity_constant=float(np.sqrt(high / low)) if low > 0 else float("inf"),
+        similarity_constant=float(np.sqrt(high / low)) if low > 0 else math.inf,
         scale=float(1 / np.sqrt(high * low)) if low > 0 else None,
         condition=float(condition.max()),
         median_condition=_quantile(np.sort(condition), 0.5),
     )
 
 
-def isometry_of(largest: Array, smallest: Array, mean_square: float | None) -> Isometry:
+def isometry_of(ends: dict[str, Any], mean_square: float | None) -> Isometry:
     """What the extremes say about dynamical isometry."""
-    delta = float(max(np.max(np.abs(largest - 1)), np.max(np.abs(smallest - 1))))
-    text, sharp = ((1 + delta) / (1 - delta), 1 / (1 - delta)) if delta < 1 else (float("inf"), float("inf"))
+    delta = float(max(np.abs(ends[side] - 1).max() for side in ("largest", "smallest")))
+    text, sharp = ((1 + delta) / (1 - delta), 1 / (1 - delta)) if delta < 1 else (math.inf, math.inf)
     return Isometry(delta, mean_square, text, sharp)
 
 
@@ -352,10 +318,6 @@ def rounding(jacobians: Jacobians) -> float:
     """What cannot be told from zero in a Jacobian, of its largest singular value."""
     eps = float(import_torch().finfo(jacobians.ready.dtype).eps)
     return 16 * eps * float(np.sqrt(max(jacobians.ready.d, 16)))
-
-
-def _above_rounding(jacobians: Jacobians, smallest: Array, largest: Array) -> Array:
-    return np.where(smallest > rounding(jacobians) * largest, smallest, 0.0)
 
 
 def _mean_square(values: Array, d: int) -> float:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from .._version import __version__
-from ..results import aligned
+from ..results import Record, aligned
 
 SCHEMA = "isorep.decoder_bounds/1"
-GIVEN = "as given"
-MEASURED = "measured"
-NOT_TESTED = "not tested"
-VIOLATED = "violated"
+GIVEN, MEASURED, NOT_TESTED, VIOLATED = "as given", "measured", "not tested", "violated"
 
 
 @dataclass(frozen=True)
@@ -32,14 +29,15 @@ class Assumption:
 
 
 @dataclass(frozen=True)
-class Bound:
+class Bound(Record):
     """One bound on the error of the best rigid motion.
 
     ``error`` says of which error, ``sup`` or ``rms``. ``chance`` is what holds for any two clouds of these sizes, so
     that a bound of at least as much is ``vacuous``. ``origin`` is ``paper`` for a published result and ``ours`` for
-    one whose derivation is in this package.
+    one whose derivation is in this package. JSON has no infinity, so ``infinite`` says where it is meant.
     """
 
+    derived: ClassVar[tuple[str, ...]] = ("vacuous", "infinite")
     name: str
     error: str
     value: float
@@ -55,26 +53,26 @@ class Bound:
         return not self.value < self.chance
 
     @property
+    def infinite(self) -> bool:
+        """Whether the bound is infinite."""
+        return math.isinf(self.value)
+
+    @property
     def untested(self) -> tuple[Assumption, ...]:
         """The assumptions that nothing has looked at."""
-        return tuple(entry for entry in self.assumptions if entry.status == NOT_TESTED)
+        return tuple(assumption for assumption in self.assumptions if assumption.status == NOT_TESTED)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data; JSON has no infinity, so a flag says where it is meant."""
-        return {
-            **asdict(self),
-            "assumptions": [asdict(entry) for entry in self.assumptions],
-            "vacuous": self.vacuous,
-            "infinite": math.isinf(self.value),
-        }
+    @property
+    def cell(self) -> str:
+        """The value in a table of text, marked where it says nothing."""
+        return f"{shown(self.value)}{' (vacuous)' if self.vacuous else ''}"
 
     def __str__(self) -> str:
-        said = "vacuous" if self.vacuous else f"{self.value:.4g}"
-        return f"{self.name}: {self.error} error ≤ {said}"
+        return f"{self.name}: {self.error} error ≤ {'vacuous' if self.vacuous else f'{self.value:.4g}'}"
 
 
 @dataclass(frozen=True)
-class Bounds:
+class Bounds(Record):
     """All bounds that the constants give, in the units of the diameter.
 
     Attributes
@@ -109,61 +107,41 @@ class Bounds:
     @property
     def sup(self) -> Bound:
         """The smallest bound on the supremum that needs no assumption on images."""
-        return self._smallest("sup")
+        return self.smallest("sup")
 
     @property
     def rms(self) -> Bound:
         """The smallest bound on the root mean square that needs no assumption on images."""
-        return self._smallest("rms")
+        return self.smallest("rms")
+
+    def smallest(self, error: str) -> Bound:
+        """The smallest bound on this error that needs no assumption on images."""
+        kept = [bound for bound in self.entries if bound.error == error and not bound.name.endswith("_outside")]
+        return min(kept, key=lambda bound: bound.value)
 
     def __getitem__(self, name: str) -> Bound:
-        for entry in self.entries:
-            if entry.name == name:
-                return entry
+        for bound in self.entries:
+            if bound.name == name:
+                return bound
         raise KeyError(name)
 
-    def _smallest(self, error: str) -> Bound:
-        kept = [entry for entry in self.entries if entry.error == error and not entry.name.endswith("_outside")]
-        return min(kept, key=lambda entry: entry.value)
-
     def to_dict(self) -> dict[str, Any]:
-        """Plain data with a versioned schema."""
-        return {
-            "schema": SCHEMA,
-            "isorep": __version__,
-            "dimension": self.dimension,
-            "diameter": self.diameter,
-            "defect": self.defect,
-            "constant": self.constant,
-            "constants": None if self.constants is None else list(self.constants),
-            "mismatch": self.mismatch,
-            "mismatch_rms": self.mismatch_rms,
-            "needed": self.needed,
-            "sup": self.sup.name,
-            "rms": self.rms.name,
-            "entries": [entry.to_dict() for entry in self.entries],
-        }
+        """Plain data with a versioned schema; ``sup`` and ``rms`` name the smallest bounds."""
+        named = {"sup": self.sup.name, "rms": self.rms.name}
+        return {"schema": SCHEMA, "isorep": __version__, **super().to_dict(), **named}
 
     def table(self) -> str:
         """The bounds as text, smallest of each kind marked with a star."""
-        return aligned([HEADINGS, *self.rows()], left=(0, 1, 4))
-
-    def rows(self) -> list[tuple[str, ...]]:
-        """The cells of the table."""
-        best = {self.sup.name, self.rms.name}
-        rows: list[tuple[str, ...]] = []
-        for entry in self.entries:
-            mark = " *" if entry.name in best else ""
-            said = "vacuous" if entry.vacuous else "says something"
-            rows.append((entry.name + mark, entry.error, shown(entry.value), shown(entry.chance), said))
-        return rows
+        rows: list[tuple[str, ...]] = [("bound", "error", "at most", "chance", "")]
+        for bound in self.entries:
+            mark = " *" if bound in (self.sup, self.rms) else ""
+            said = "vacuous" if bound.vacuous else "says something"
+            rows.append((bound.name + mark, bound.error, shown(bound.value), shown(bound.chance), said))
+        return aligned(rows, left=(0, 1, 4))
 
     def __str__(self) -> str:
-        rests = dict.fromkeys(str(entry) for bound in (self.sup, self.rms) for entry in bound.assumptions)
+        rests = dict.fromkeys(str(assumption) for bound in (self.sup, self.rms) for assumption in bound.assumptions)
         return "\n".join([self.table(), "", *(f"rests on: {text}" for text in rests)])
-
-
-HEADINGS = ("bound", "error", "at most", "chance", "")
 
 
 def shown(value: float) -> str:

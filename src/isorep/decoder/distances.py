@@ -1,24 +1,22 @@
-"""Outputs of decoders at latents: how chords compare with latent distances, and how two models' outputs differ.
-
-The error of the best rigid motion without a scale, as Theorem 1 asks for it.
-
-How large a cloud of rows is, in ways that no single row sets.
-"""
+"""Chords of decoders, mismatch of outputs, errors of rigid motions without a scale (Theorem 1) and sizes of clouds."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.spatial.distance import pdist
 
 from ..alignment import Rigid
 from ..alignment.base import Error, summarise
-from ..representation import Array
+from ..comparison import Comparison, compare
+from ..representation import Array, Representation
 from ..resampling import assign_folds
+from ..results import Record
 from ..rows import block_rows, blocks
 from .prepare import Latents, prepared
 
@@ -37,9 +35,10 @@ class Chords:
 
 
 @dataclass(frozen=True)
-class Mismatch:
+class Mismatch(Record):
     """How far the outputs of two models are apart: the largest norm, its root mean square, and the outputs' spread."""
 
+    derived: ClassVar[tuple[str, ...]] = ("share",)
     largest: float
     rms: float
     spread: float
@@ -133,6 +132,26 @@ def rigid_errors(x: Array, y: Array, unit: float, folds: int, seed: int) -> Rigi
         residuals[held] = Rigid(scale=False).fit(x[~held], y[~held]).residuals(x[held], y[held])
     inside = Rigid(scale=False).fit(x, y).residuals(x, y)
     return RigidErrors(summarise(residuals, unit), summarise(inside, unit))
+
+
+def ladder(x: Array, y: Array, names: tuple[str, str] = ("first", "second"), **settings: Any) -> Comparison:
+    """Rigid and linear rungs of :func:`isorep.compare`; what it warns of is among its caveats."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        sides = (Representation(side, name=name) for side, name in zip((x, y), names, strict=True))
+        return compare(*sides, rungs=("rigid", "linear"), n_boot=0, **settings)
+
+
+def relative_sizes(x: Array, y: Array, compared: Comparison) -> dict[str, Any]:
+    """What bounds ask about the sizes of two clouds, in diameters of the second."""
+    unit = compared.diameter.value
+    return {
+        "dimension": (x.shape[1], y.shape[1]),
+        "diameter": compared.reverse.diameter.value / unit,
+        "target_diameter": 1.0,
+        "radii": (rms_radius(x) / unit, rms_radius(y) / unit),
+        "spread": quartic_spread(x) / unit,
+    }
 
 
 def rms_radius(rows: Array) -> float:

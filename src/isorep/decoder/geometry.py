@@ -1,20 +1,18 @@
-"""What :func:`isorep.decoder.bilipschitz` found, as small frozen records that print, tabulate and serialise.
-
-What a decoder's constants say, in sentences, and what to keep in mind about them.
-"""
+"""Bi-Lipschitz constants as records that print, tabulate and serialise, and the sentences that say what they mean."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .._version import __version__
 from ..representation import Array
-from ..results import Written, aligned, plain, versions
+from ..results import Record, Written, aligned, plain
+from .bound import shown
 from .convexity import Convexity
+from .prepare import import_torch
 
 SCHEMA = "isorep.decoder/1"
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -23,7 +21,7 @@ _MOST_VALUES = 400  # of a spectrum that are kept in the JSON
 
 
 @dataclass(frozen=True)
-class Constants:
+class Constants(Record):
     r"""Bi-Lipschitz constants over a sample of latents; 1 is an isometry, infinity a direction that is lost.
 
     Attributes
@@ -40,6 +38,7 @@ class Constants:
         Condition numbers of the Jacobian.
     """
 
+    derived: ClassVar[tuple[str, ...]] = ("excess", "mean_excess", "infinite")
     constant: float
     mean_constant: float
     quantiles: dict[str, float]
@@ -58,14 +57,10 @@ class Constants:
         """The mean of the local L."""
         return self.mean_constant - 1
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data; what is infinite is null in JSON, so a flag says which."""
-        return {
-            **asdict(self),
-            "excess": self.excess,
-            "mean_excess": self.mean_excess,
-            "infinite": np.isinf(self.constant).item(),
-        }
+    @property
+    def infinite(self) -> bool:
+        """Whether a direction is lost; JSON has no infinity, so it says where one is meant."""
+        return math.isinf(self.constant)
 
 
 @dataclass(frozen=True)
@@ -151,6 +146,10 @@ class Geometry(Written):
     caveats : tuple of str
     """
 
+    schema: ClassVar[str] = SCHEMA
+    page_by: ClassVar[str] = "decoder.page:page"
+    unwritten: ClassVar[frozenset[str]] = frozenset({"largest", "smallest", "local", "rows", "ids"})
+    derived: ClassVar[tuple[str, ...]] = ("inactive",)
     largest: Array
     smallest: Array
     local: Array
@@ -171,7 +170,7 @@ class Geometry(Written):
     verdict: tuple[str, ...]
     caveats: tuple[str, ...]
     settings: dict[str, Any]
-    seconds: float = field(default=0.0)
+    seconds: float = 0.0
 
     @property
     def constant(self) -> float:
@@ -211,151 +210,121 @@ class Geometry(Written):
     def worst(self, count: int = 5) -> tuple[Sample, ...]:
         """The rows with the largest local constants."""
         order = np.argsort(-self.local, kind="stable")[:count]
-        return tuple(self._sample(int(place)) for place in order)
+        ids = [None] * len(self.local) if self.ids is None else [str(each) for each in self.ids]
+        return tuple(
+            Sample(int(self.rows[i]), ids[i], *(float(each[i]) for each in (self.largest, self.smallest, self.local)))
+            for i in order
+        )
 
     def table(self) -> str:
         """The constants as text."""
         rows: list[tuple[str, ...]] = [("", "constant 1 + L", "mean", "up to scale", "condition")]
-        known = [("all latents" if self.certain else "all latents, at least", self.constants)]
-        if self.active is not None:
-            known.append(("active latents", self.active))
-        for name, found in known:
-            numbers = (found.constant, found.mean_constant, found.similarity_constant, found.condition)
-            rows.append((name, *map(shown, numbers)))
+        name = "all latents" if self.certain else "all latents, at least"
+        for title, known in ((name, self.constants), ("active latents", self.active)):
+            if known is not None:
+                numbers = (known.constant, known.mean_constant, known.similarity_constant, known.condition)
+                rows.append((title, *map(shown, numbers)))
         return aligned(rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, as plain data with a versioned schema."""
-        from .prepare import import_torch
-
+        """Everything but what thousands of rows and singular values repeat, as plain data with a versioned schema."""
         step = -(-len(self.local) // _MOST_ROWS)
-        found: dict[str, Any] = plain(
-            {
-                "schema": SCHEMA,
-                "isorep": __version__,
-                "versions": {**versions(), "torch": str(import_torch().__version__)},
-                "data": self.data,
-                "mode": self.mode,
-                "unit": "norm of the output over norm of the latent; a constant of 1 is an isometry",
-                "certain": self.certain,
-                "verdict": list(self.verdict),
-                "constants": self.constants.to_dict(),
-                "active": None if self.active is None else self.active.to_dict(),
-                "isometry": asdict(self.isometry),
-                "rank": None if self.rank is None else _ranks(self.rank, self.data["latents"]),
-                "spectrum": None if self.spectrum is None else _thinned(self.spectrum),
-                "latents": [asdict(latent) for latent in self.latents],
-                "inactive": list(self.inactive),
-                "directions": None if self.directions is None else asdict(self.directions),
-                "convexity": None if self.convexity is None else asdict(self.convexity),
-                "samples": {
-                    "row": self.rows[::step],
-                    "largest": self.largest[::step],
-                    "smallest": self.smallest[::step],
-                    "local": self.local[::step],
-                },
-                "active_samples": None
-                if self.active_samples is None
-                else {key: values[::step] for key, values in self.active_samples.items()},
-                "worst": [asdict(sample) for sample in self.worst()],
-                "settings": self.settings,
-                "seconds": self.seconds,
-                "caveats": list(self.caveats),
-            }
-        )
-        return found
+        samples = {"row": self.rows, "largest": self.largest, "smallest": self.smallest, "local": self.local}
+        more = {
+            "unit": "norm of the output over norm of the latent; a constant of 1 is an isometry",
+            "rank": self.ranks,
+            "spectrum": self.thinned_spectrum(),
+            "samples": {key: values[::step] for key, values in samples.items()},
+            "worst": self.worst(),
+        }
+        if self.active_samples is not None:
+            more["active_samples"] = {key: values[::step] for key, values in self.active_samples.items()}
+        written: dict[str, Any] = super().to_dict() | plain(more)
+        return written | {"versions": {**written["versions"], "torch": str(import_torch().__version__)}}
+
+    @property
+    def ranks(self) -> dict[str, float] | None:
+        """The least and the median number of singular values above rounding, and the share of rows that have all."""
+        if self.rank is None:
+            return None
+        full = float((self.rank == self.data["latents"]).mean())
+        return {"least": int(self.rank.min()), "median": float(np.median(self.rank)), "full": full}
+
+    def thinned_spectrum(self) -> dict[str, Array] | None:
+        """The spectrum at no more than 400 of its singular values, and which these are, counted from 1."""
+        if self.spectrum is None:
+            return None
+        size = len(next(iter(self.spectrum.values())))
+        kept = np.unique(np.linspace(0, size - 1, min(size, _MOST_VALUES)).round().astype(int))
+        return {"index": kept + 1, **{level: values[kept] for level, values in self.spectrum.items()}}
 
     def __str__(self) -> str:
-        lines = [self.table(), ""]
-        lines += [*self.verdict, *(f"note: {caveat}" for caveat in self.caveats)]
-        return "\n".join(lines)
-
-    def _sample(self, place: int) -> Sample:
-        identity = None if self.ids is None else str(self.ids[place])
-        numbers = (float(each[place]) for each in (self.largest, self.smallest, self.local))
-        return Sample(int(self.rows[place]), identity, *numbers)
-
-
-def shown(number: float) -> str:
-    """A constant as text."""
-    return "infinite" if np.isinf(number) else f"{number:.4g}"
-
-
-def _ranks(rank: Array, d: int) -> dict[str, Any]:
-    return {"least": int(rank.min()), "median": float(np.median(rank)), "full": float((rank == d).mean())}
-
-
-def _thinned(spectrum: dict[str, Array]) -> dict[str, Any]:
-    size = len(next(iter(spectrum.values())))
-    kept = np.unique(np.linspace(0, size - 1, min(size, _MOST_VALUES)).round().astype(int))
-    return {"index": kept + 1, **{level: values[kept] for level, values in spectrum.items()}}
+        return "\n".join([self.table(), "", *self.verdict, *(f"note: {caveat}" for caveat in self.caveats)])
 
 
 THEOREM_LIMIT = math.sqrt(2)  # of the constant: 2L + L^2 <= 1
 
 
-def verdict_of(found: Geometry) -> tuple[str, ...]:
+def verdict_of(geometry: Geometry) -> tuple[str, ...]:
     """Sentences with the numbers, the most important first."""
-    said = [_constant(found)]
-    if found.active is not None:
-        said.append(_active(found, found.active))
-    elif found.latents and len(found.inactive) == len(found.latents):
+    said = [_constant(geometry)]
+    if geometry.active is not None:
+        said.append(_active(geometry, geometry.active))
+    elif geometry.latents and len(geometry.inactive) == len(geometry.latents):
         said.append("Its output does not move with any latent: at these rows it is constant.")
-    elif found.rank is not None and int(found.rank.min()) < found.data["latents"]:
-        said.append(_lost(found))
-    best = found.active or found.constants
+    elif geometry.ranks is not None and geometry.ranks["least"] < geometry.data["latents"]:
+        said.append(_lost(geometry.data["latents"], geometry.data["outputs"], geometry.ranks))
+    best = geometry.active or geometry.constants
     if best.scale is not None and best.similarity_constant < 0.99 * best.constant:
-        where = " of the active latents" if found.active is not None else ""
+        where = " of the active latents" if geometry.active is not None else ""
         said.append(
             f"With its output scaled by {best.scale:.4g} the decoder{where} would be "
             f"{shown(best.similarity_constant)}-bi-Lipschitz: this much is left when the scale is free."
         )
-    said.append(_theorem(best, found.certain))
-    if found.directions is not None:
-        said.append(_directions(found))
-    if found.convexity is not None:
-        said.append(found.convexity.sentence)
+    said.append(_theorem(best, geometry.certain))
+    if geometry.directions is not None:
+        said.append(_directions(geometry.directions, geometry.mode))
+    if geometry.convexity is not None:
+        said.append(geometry.convexity.sentence)
     return tuple(said)
 
 
-def _constant(found: Geometry) -> str:
-    n, high, low = len(found.local), float(found.largest.max()), float(found.smallest.min())
+def _constant(geometry: Geometry) -> str:
+    n, high, low = len(geometry.local), float(geometry.largest.max()), float(geometry.smallest.min())
     at = "one latent" if n == 1 else f"{n:,} latents"
-    if math.isinf(found.constant):
-        count = int(np.isinf(found.local).sum())
+    if math.isinf(geometry.constant):
+        count = int(np.isinf(geometry.local).sum())
         where = "all of them" if count == n else f"{count:,} of them"
         loses = "it loses directions there" if n == 1 else f"it loses directions at {where}"
         return f"Measured at {at}, the decoder is not bi-Lipschitz: {loses}, so the constant is infinite."
-    least = "" if found.certain else "at least "
+    least = "" if geometry.certain else "at least "
     return (
         f"Measured at {at}, the decoder stretches directions by {low:.4g} to {high:.4g}, so it is locally {least}"
-        f"{shown(found.constant)}-bi-Lipschitz there (1 is an isometry; the excess L is {least}{found.excess:.4g})."
+        f"{shown(geometry.constant)}-bi-Lipschitz there (1 is an isometry; the excess L is {least}"
+        f"{geometry.excess:.4g})."
     )
 
 
-def _active(found: Geometry, active: Constants) -> str:
-    names = found.inactive
+def _active(geometry: Geometry, active: Constants) -> str:
+    names = geometry.inactive
     listed = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
     verb, them = ("is", "it") if len(names) == 1 else ("are", "them")
-    share = found.settings["inactive_below"]
+    share = geometry.settings["inactive_below"]
     return (
-        f"{len(names)} of {found.data['latents']} latents {verb} inactive ({listed}): the decoder moves less than "
+        f"{len(names)} of {geometry.data['latents']} latents {verb} inactive ({listed}): the decoder moves less than "
         f"{share:g} times as much with {them} as with the most active one. On the other latents the constant is "
         f"{shown(active.constant)}."
     )
 
 
-def _lost(found: Geometry) -> str:
-    assert found.rank is not None
-    d, outputs = found.data["latents"], found.data["outputs"]
+def _lost(d: int, outputs: int, ranks: dict[str, float]) -> str:
     if outputs < d:
         there = "There is 1 output" if outputs == 1 else f"There are {outputs} outputs"
         lost = "1 direction is" if d - outputs == 1 else f"{d - outputs} directions are"
         return f"{there} for {d} latents, so at least {lost} always lost."
-    least, usual = int(found.rank.min()), float(np.median(found.rank))
     return (
-        f"Each latent matters, but combinations do not: the Jacobian has rank {usual:g} of {d} at the median row and "
-        f"{least} at the lowest."
+        f"Each latent matters, but combinations do not: the Jacobian has rank {ranks['median']:g} of {d} at the median "
+        f"row and {ranks['least']} at the lowest."
     )
 
 
@@ -369,29 +338,27 @@ def _theorem(best: Constants, certain: bool) -> str:
     return f"The constant exceeds {end}, also with a free scale."
 
 
-def _directions(found: Geometry) -> str:
-    directions = found.directions
-    assert directions is not None
+def _directions(directions: Directions, mode: str) -> str:
     noun = "direction gives" if directions.count == 1 else "directions give"
     text = f"{directions.count} random {noun} {shown(directions.constant)}"
     if directions.exact is None:
         return f"{text}, an estimate from below: the extreme directions are seldom near a random one."
-    rows = f" at the same {directions.rows:,} rows" if found.mode == "paper" and directions.rows > 1 else ""
+    rows = f" at the same {directions.rows:,} rows" if mode == "paper" and directions.rows > 1 else ""
     missed = directions.exact > 1.001 * directions.constant
     end = "random directions miss the extreme ones" if missed else "here they find the extreme ones"
     return f"{text} where the exact constant{rows} is {shown(directions.exact)}: {end}."
 
 
-def caveats_of(found: Geometry, notes: tuple[str, ...]) -> tuple[str, ...]:
+def caveats_of(geometry: Geometry, notes: tuple[str, ...]) -> tuple[str, ...]:
     """What to keep in mind, most important first."""
     said = list(notes)
-    n = len(found.local)
-    if found.mode == "paper":
+    n = len(geometry.local)
+    if geometry.mode == "paper":
         said.append(
             "random directions never see more than the true stretch: every constant here is an estimate from below, "
             "the lower the more latents there are"
         )
-    elif not found.certain:
+    elif not geometry.certain:
         said.append(
             "some smallest singular values did not converge and may be lower: the constant is an estimate from below"
         )
@@ -403,11 +370,11 @@ def caveats_of(found: Geometry, notes: tuple[str, ...]) -> tuple[str, ...]:
         )
     else:
         said.append("the constant is that of a single row")
-    if found.data["kinks"]:
+    if geometry.data["kinks"]:
         said.append(
             "the theorem asks for a continuously differentiable decoder, which this one is not "
-            f"({', '.join(found.data['kinks'])}): what is measured is its derivative almost everywhere"
+            f"({', '.join(geometry.data['kinks'])}): what is measured is its derivative almost everywhere"
         )
-    if found.mode != "paper" and found.rank is None:
+    if geometry.mode != "paper" and geometry.rank is None:
         said.append("inactive latents were not looked for: with so many latents their columns are not computed")
     return tuple(said)

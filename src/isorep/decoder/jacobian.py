@@ -20,6 +20,7 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from ..rows import Progress, blocks, no_progress
+from ..settings import check_choice
 from ..storage.scratch import memory_size
 from .prepare import MEMORY, Latents, Ready, as_latents, import_torch, mixed_rows, prepared, same
 
@@ -81,7 +82,7 @@ def jacobian(
                 f"{n} Jacobians of {ready.outputs} x {ready.d} take {needed / 2**30:.1f} GiB, more than this machine "
                 "has: take fewer rows, or singular_values, which holds few Jacobians at once"
             )
-        found = np.empty((n, ready.outputs, ready.d), _numpy(ready))
+        found = np.empty((n, ready.outputs, ready.d), str(ready.dtype).removeprefix("torch."))
         for rows, block in jacobians.blocks(progress):
             found[rows] = block.cpu().numpy()
     return found
@@ -90,8 +91,7 @@ def jacobian(
 @contextmanager
 def opened(decoder: Any, latents: Any, direction: str, memory: float, device: Any) -> Iterator[Jacobians]:
     """The Jacobians of a decoder at these latents, to be computed block by block."""
-    if direction not in DIRECTIONS:
-        raise InputError(f"direction is {direction!r}; known are {', '.join(DIRECTIONS)}")
+    check_choice("direction", direction, DIRECTIONS)
     if not isinstance(memory, int | float | np.number) or not 1 <= memory < np.inf:
         raise InputError(f"memory is {memory!r} where a number of bytes is needed")
     given = as_latents(latents)
@@ -156,8 +156,7 @@ class Jacobians:
         found = self._forward(z, kept, outputs) if self.direction == "forward" else self._reverse(z, kept, outputs)
         bad = ~import_torch().isfinite(found).flatten(1).all(1)
         if bool(bad.any()):
-            row = rows.start + int(bad.nonzero()[0, 0])
-            raise InputError(f"the decoder's Jacobian is not finite at row {row} of {self.latents.name}")
+            raise not_finite(rows.start + int(bad.nonzero()[0, 0]), self.latents)
         return found
 
     def _forward(self, z: Tensor, columns: Array, outputs: slice) -> Tensor:
@@ -183,6 +182,11 @@ class Jacobians:
         return found  # type: ignore[no-any-return]
 
 
+def not_finite(row: int, latents: Latents) -> InputError:
+    """The error for a Jacobian that is not finite."""
+    return InputError(f"the decoder's Jacobian is not finite at row {row} of {latents.name}")
+
+
 def _axes(places: Tensor, size: int, ready: Ready, rows: int) -> Tensor:
     """Unit vectors along some axes, the same at every row: (k, rows, size)."""
     torch = import_torch()
@@ -191,13 +195,7 @@ def _axes(places: Tensor, size: int, ready: Ready, rows: int) -> Tensor:
     return units[:, None].expand(-1, rows, -1)  # type: ignore[no-any-return]
 
 
-def _numpy(ready: Ready) -> Any:
-    return np.float64 if str(ready.dtype) == "torch.float64" else np.float32
-
-
 if TYPE_CHECKING:
-    from torch import Tensor
-
     Product = Callable[[Tensor], Tensor]  # (k, r, inputs) -> (k, r, outputs): k directions at each of r rows
     Way = Callable[[Ready, Tensor], Product]
 
@@ -251,12 +249,12 @@ def ways_of(ready: Ready, z: Tensor) -> Ways:
     _require_gradient(ready, z)
     down = torch.ones(2, len(z), ready.d, dtype=ready.dtype, device=ready.device)
     up = torch.ones(2, len(z), ready.outputs, dtype=ready.dtype, device=ready.device)
-    forward = _first(ready, z, down, (_push_together, _push_one_by_one, _push_plain))
-    reverse = _first(ready, z, up, (_pull_together, _pull_one_by_one, _pull_plain))
+    forward = _first(ready, z, down, _PUSHES)
+    reverse = _first(ready, z, up, _PULLS)
     if forward is None and reverse is None:
         raise blocked()
     # Control flow that depends on values keeps torch.func from mapping over rows, and may depend on several of them.
-    plain = forward is not _push_together or reverse is not _pull_together or not _maps_over_rows(ready, z)
+    plain = forward is not _PUSHES[0] or reverse is not _PULLS[0] or not _maps_over_rows(ready, z)
     return Ways(ready, forward, reverse, plain)
 
 
@@ -297,22 +295,14 @@ def _maps_over_rows(ready: Ready, z: Tensor) -> bool:
     return True
 
 
-def _push_together(ready: Ready, z: Tensor) -> Product:
-    func: Any = import_torch().func
-
-    def product(v: Tensor) -> Tensor:
-        return func.vmap(lambda each: func.jvp(ready.function, (z,), (each,))[1])(v)  # type: ignore[no-any-return]
-
-    return product
+def _push(ready: Ready, z: Tensor) -> Product:
+    jvp = import_torch().func.jvp
+    return lambda v: jvp(ready.function, (z,), (v,))[1]
 
 
-def _push_one_by_one(ready: Ready, z: Tensor) -> Product:
-    torch = import_torch()
-
-    def product(v: Tensor) -> Tensor:
-        return torch.stack([torch.func.jvp(ready.function, (z,), (each,))[1] for each in v])  # type: ignore[no-any-return]
-
-    return product
+def _pull(ready: Ready, z: Tensor) -> Product:
+    _, pull = import_torch().func.vjp(ready.function, z)
+    return lambda u: pull(u)[0]
 
 
 def _push_plain(ready: Ready, z: Tensor) -> Product:
@@ -322,31 +312,7 @@ def _push_plain(ready: Ready, z: Tensor) -> Product:
         y = ready.function(z)
         u = torch.zeros_like(y, requires_grad=True)
         (pulled,) = torch.autograd.grad(y, z, u, create_graph=True)
-
-    def product(v: Tensor) -> Tensor:
-        return torch.stack([torch.autograd.grad(pulled, u, each, retain_graph=True)[0] for each in v])  # type: ignore[no-any-return]
-
-    return product
-
-
-def _pull_together(ready: Ready, z: Tensor) -> Product:
-    torch = import_torch()
-    _, pull = torch.func.vjp(ready.function, z)
-
-    def product(u: Tensor) -> Tensor:
-        return torch.func.vmap(lambda each: pull(each)[0])(u)  # type: ignore[no-any-return]
-
-    return product
-
-
-def _pull_one_by_one(ready: Ready, z: Tensor) -> Product:
-    torch = import_torch()
-    _, pull = torch.func.vjp(ready.function, z)
-
-    def product(u: Tensor) -> Tensor:
-        return torch.stack([pull(each)[0] for each in u])  # type: ignore[no-any-return]
-
-    return product
+    return lambda v: torch.autograd.grad(pulled, u, v, retain_graph=True)[0]
 
 
 def _pull_plain(ready: Ready, z: Tensor) -> Product:
@@ -354,8 +320,21 @@ def _pull_plain(ready: Ready, z: Tensor) -> Product:
     with torch.enable_grad():
         z = z.detach().clone().requires_grad_()
         y = ready.function(z)
+    return lambda u: torch.autograd.grad(y, z, u, retain_graph=True)[0]
 
-    def product(u: Tensor) -> Tensor:
-        return torch.stack([torch.autograd.grad(y, z, each, retain_graph=True)[0] for each in u])  # type: ignore[no-any-return]
 
-    return product
+def _together(single: Way) -> Way:
+    return lambda ready, z: import_torch().func.vmap(single(ready, z))
+
+
+def _one_by_one(single: Way) -> Way:
+    def way(ready: Ready, z: Tensor) -> Product:
+        product = single(ready, z)
+        return lambda vectors: import_torch().stack([product(each) for each in vectors])
+
+    return way
+
+
+_PUSHES = (_together(_push), _one_by_one(_push), _one_by_one(_push_plain))
+_PULLS = (_together(_pull), _one_by_one(_pull), _one_by_one(_pull_plain))
+"""The ways to a product of many directions, the fastest first; the functions above take one direction."""

@@ -1,11 +1,7 @@
-"""``isorep.decoder.layers``: two trainings layer by layer, what is measured beside what the rest allows.
-
-One layer of two networks: the rest's singular values, the errors between the layers, and the bound on them.
-"""
+"""Layers of two trainings: the rest's singular values, the errors between the layers, and the bound on them (A.3.4)."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from ..comparison import compare
 from ..errors import InputError
-from ..representation import Array, Representation
+from ..representation import Array
 from ..rows import Progress, no_progress
 from ..settings import check_counts, check_seed
-from .bounds import bounds
-from .distances import quartic_spread, rigid_errors, rms_radius
+from .distances import ladder, relative_sizes, rigid_errors, rms_radius
 from .layers_result import Layer, LayerGeometry, Rest, Seen
+from .near_isometry import bounds
+from .prepare import evaluating
 from .split import (
     Split,
     as_inputs,
     default_layers,
-    evaluating,
     in_single,
     layer_outputs,
     passes_by,
@@ -104,40 +99,38 @@ def layers(
     check_seed(random_state)
     given = (require_network(first, "the first network"), require_network(second, "the second network"))
     networks = (in_single(given[0]), in_single(given[1]))
-    report = progress or no_progress
-    with evaluating(*networks):
+    report, end = progress or no_progress, None if to == OUTPUT else to
+    with evaluating(networks):
         rows = [as_inputs(inputs, network) for network in networks]
-        chosen, left = _chosen(networks, rows, layers, to, names)
-        ends = [] if to == OUTPUT else [to]
-        caught = [
-            layer_outputs(network, given, [*chosen, *ends]) for network, given in zip(networks, rows, strict=True)
-        ]
-        picked = _some(len(rows[0]), samples, random_state)
-        found = []
-        for place, name in enumerate(chosen):
-            report("layers", place, len(chosen))
-            splits = [Split(network, name, None if to == OUTPUT else to) for network in networks]
+        chosen, left_out = _chosen(networks, rows, layers, end, names)
+        wanted = chosen if end is None else [*chosen, end]
+        caught = [layer_outputs(network, each, wanted) for network, each in zip(networks, rows, strict=True)]
+        picked = np.random.default_rng(random_state).choice(len(rows[0]), min(len(rows[0]), samples), replace=False)
+        picked = np.sort(picked)
+        measured = []
+        for index, name in enumerate(chosen):
+            report("layers", index, len(chosen))
             rests, spaces = zip(
                 *(
-                    measure_rest(split, outputs[0][name][picked], given[picked])
-                    for split, given, outputs in zip(splits, rows, caught, strict=True)
+                    measure_rest(Split(network, name, end), outputs[name][picked], each[picked])
+                    for network, each, (outputs, _) in zip(networks, rows, caught, strict=True)
                 ),
                 strict=True,
             )
-            values = [_flat(outputs[0][name]) for outputs in caught]
+            values = [_flat(outputs[name]) for outputs, _ in caught]
             kind = type(networks[0].get_submodule(name)).__name__
-            found.append(measure_layer(name, kind, values, rests, spaces, folds, n_null, random_state))
+            measured.append(measure_layer(name, kind, values, rests, spaces, folds, n_null, random_state))
         report("layers", len(chosen), len(chosen))
-        outputs = [_flat(each[1] if to == OUTPUT else each[0][to]) for each in caught]
+        ends = [_flat(last if end is None else outputs[end]) for outputs, last in caught]
     return LayerGeometry(
-        layers=tuple(found),
+        layers=tuple(measured),
         to=to,
         names=names,
-        rows=len(outputs[0]),
+        rows=len(ends[0]),
         samples=len(picked),
-        mismatch=_mismatch(outputs),
-        spearman=_spearman(found),
-        caveats=_caveats(found, left, to, len(outputs[0]), networks != given),
+        mismatch=_mismatch(*ends),
+        spearman=_spearman(measured),
+        caveats=_caveats(measured, left_out, to, len(ends[0]), networks != given),
         settings={
             "layers": None if layers is None else list(layers),
             "to": to,
@@ -153,30 +146,28 @@ def _chosen(
     networks: tuple[nn.Module, nn.Module],
     rows: list[torch.Tensor],
     layers: Sequence[str] | None,
-    to: str,
+    end: str | None,
     names: tuple[str, str],
 ) -> tuple[list[str], list[str]]:
-    if isinstance(layers, str):
-        layers = [layers]
-    left: list[str] = []
+    """The layers to split at, and those that were left out with the reason."""
+    left_out: list[str] = []
     if layers is None:
-        found = [default_layers(network, given) for network, given in zip(networks, rows, strict=True)]
-        chosen = [name for name in found[0][0] if name in found[1][0]]
-        left = found[0][1]
-        chosen = chosen[: chosen.index(to)] if to in chosen else chosen
-        if to == OUTPUT and len(chosen) > 1:
+        (chosen, left_out), (others, _) = map(default_layers, networks, rows)
+        chosen = [name for name in chosen if name in others]
+        if end in chosen:
+            chosen = chosen[: chosen.index(end)]
+        if end is None and len(chosen) > 1:
             chosen = _without_the_end(networks[0], rows[0], chosen)
     else:
-        chosen = list(dict.fromkeys(layers))
-        if to in chosen:
-            raise InputError(f"the rest ends at {to!r}, so there is nothing between it and the layer of that name")
+        chosen = list(dict.fromkeys([layers] if isinstance(layers, str) else layers))
+        if end in chosen:
+            raise InputError(f"the rest ends at {end!r}, so there is nothing between it and the layer of that name")
     if not chosen:
         raise InputError("there is no layer to split at: name some")
-    wanted = [*chosen, *([] if to == OUTPUT else [to])]
-    for network, given, name in zip(networks, rows, names, strict=True):
-        require_rows(network, given, f"the {name} network")
-        require_layers(network, given, wanted, f"the {name} network")
-    return chosen, left
+    for network, inputs, name in zip(networks, rows, names, strict=True):
+        require_rows(network, inputs, f"the {name} network")
+        require_layers(network, inputs, chosen if end is None else [*chosen, end], f"the {name} network")
+    return chosen, left_out
 
 
 def _without_the_end(network: nn.Module, inputs: torch.Tensor, chosen: list[str]) -> list[str]:
@@ -191,46 +182,40 @@ def _flat(values: torch.Tensor) -> Array:
     return np.asarray(values.reshape(len(values), -1).double().cpu().numpy())
 
 
-def _some(n: int, samples: int, seed: int) -> Array:
-    return np.sort(np.random.default_rng(seed).choice(n, min(n, samples), replace=False))
-
-
-def _mismatch(outputs: list[Array]) -> float | None:
+def _mismatch(first: Array, second: Array) -> float | None:
     """The root mean square difference of the outputs in units of their spread; None where widths differ."""
-    first, second = outputs
     if first.shape != second.shape:
         return None
     spread = np.sqrt((rms_radius(first) ** 2 + rms_radius(second) ** 2) / 2)
     return float(np.sqrt(((first - second) ** 2).sum(axis=1).mean()) / spread) if spread > 0 else 0.0
 
 
-def _spearman(found: list[Layer]) -> float | None:
+def _spearman(layers: list[Layer]) -> float | None:
     """Rank correlation over the layers of the rest's constant, up to scale, with the rigid error, scale fitted."""
-    constants = [layer.similarity for layer in found]
-    errors = [layer.scaled.mean for layer in found]
-    if len(found) < 4 or not np.isfinite(constants).all() or len(set(constants)) < 2:
+    constants = [layer.similarity_constant for layer in layers]
+    if len(layers) < 4 or not np.isfinite(constants).all() or len(set(constants)) < 2:
         return None
-    return float(spearmanr(constants, errors).statistic)
+    return float(spearmanr(constants, [layer.scaled.mean for layer in layers]).statistic)
 
 
-def _caveats(found: list[Layer], left: list[str], to: str, rows: int, half: bool) -> tuple[str, ...]:
-    said = [f"left out: {each}" for each in left]
+def _caveats(layers: list[Layer], left_out: list[str], to: str, rows: int, half: bool) -> tuple[str, ...]:
+    said = [f"left out: {each}" for each in left_out]
     if half:
         said.append("weights are stored in half precision; everything was computed in float32")
-    past = [layer.name for layer in found if any(rest.depends_on_input for rest in layer.rests)]
+    past = [layer.name for layer in layers if any(rest.depends_on_input for rest in layer.rests)]
     if past:
         said.append(
             f"paths lead past {', '.join(past)}: the rest there also depends on the input, each example was split with "
             "its own input held fixed, and Theorem 1, which wants one decoder for all examples, does not cover these "
             "layers"
         )
-    narrow = [layer.name for layer in found if any(rest.lost for rest in layer.rests)]
+    narrow = [layer.name for layer in layers if any(rest.lost for rest in layer.rests)]
     if narrow:
         said.append(
             f"the rest loses directions of {', '.join(narrow)}: the constant is infinite there, and only what the rest "
             "sees can be identified"
         )
-    wide = max(max(layer.widths) for layer in found)
+    wide = max(max(layer.widths) for layer in layers)
     if rows < 5 * wide:
         said.append(f"there are {rows} rows for layers of up to {wide} units: held-out linear errors overstate")
     where = "the output" if to == OUTPUT else to
@@ -289,34 +274,14 @@ def measure_layer(
 ) -> Layer:
     """The errors between two layers beside what their rests allow."""
     x, y = (_rotated(side) for side in values)
-    if min(np.ptp(x, axis=0).max(), np.ptp(y, axis=0).max()) == 0:
+    if _constant(x, y):
         raise InputError(f"the layer {name!r} puts out the same for all inputs")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        compared = compare(
-            Representation(x, name="first"),
-            Representation(y, name="second"),
-            rungs=("rigid", "linear"),
-            folds=folds,
-            n_null=n_null,
-            n_boot=0,
-            diameter="auto",
-            worst_case=False,
-            random_state=seed,
-        )
-    unit, source = compared.diameter.value, compared.reverse.diameter.value
-    errors = rigid_errors(x, y, unit, folds, seed)
-    sizes: dict[str, Any] = {
-        "diameter": source / unit,
-        "target_diameter": 1.0,
-        "radii": (rms_radius(x) / unit, rms_radius(y) / unit),
-        "spread": quartic_spread(x) / unit,
-    }
+    compared = ladder(x, y, folds=folds, n_null=n_null, worst_case=False, random_state=seed)
+    errors = rigid_errors(x, y, compared.diameter.value, folds, seed)
+    rigid, linear = (compared.rungs[rung].in_diameters for rung in ("rigid", "linear"))
     widths = (values[0].shape[1], values[1].shape[1])
-    allowed = bounds(*rests, dimension=widths, **sizes)
-    seen = None
-    if any(rest.lost for rest in rests) and all(rest.union for rest in rests):
-        seen = _seen(values, rests, spaces, folds, seed)
+    allowed = bounds(*rests, **relative_sizes(x, y, compared) | {"dimension": widths})
+    narrow = any(rest.lost for rest in rests) and all(rest.union for rest in rests)
     return Layer(
         name=name,
         kind=kind,
@@ -324,12 +289,12 @@ def measure_layer(
         rests=(rests[0], rests[1]),
         held_out=errors.held_out,
         in_sample=errors.in_sample,
-        scaled=compared.rungs["rigid"].in_diameters.held_out,
-        linear=compared.rungs["linear"].in_diameters.held_out,
-        null=compared.rungs["rigid"].in_diameters.null,
+        scaled=rigid.held_out,
+        linear=linear.held_out,
+        null=rigid.null,
         bound=allowed.rms,
         needed=allowed.needed,
-        seen=seen,
+        seen=_seen(values, rests, spaces, folds, seed) if narrow else None,
     )
 
 
@@ -338,27 +303,23 @@ def _seen(
 ) -> Seen | None:
     """The parts of both layers in the directions that the rest sees: their error, and the bound on it."""
     x, y = (side @ space.T for side, space in zip(values, spaces, strict=True))
-    if min(np.ptp(x, axis=0).max(), np.ptp(y, axis=0).max()) == 0:
+    if _constant(x, y):
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        compared = compare(x, y, rungs=("rigid", "linear"), folds=folds, n_null=0, n_boot=0, worst_case=False)
-    unit = compared.diameter.value
-    allowed = bounds(
-        *(replace(rest, smallest=rest.seen_smallest) for rest in rests),
-        dimension=(x.shape[1], y.shape[1]),
-        diameter=compared.reverse.diameter.value / unit,
-        target_diameter=1.0,
-        radii=(rms_radius(x) / unit, rms_radius(y) / unit),
-        spread=quartic_spread(x) / unit,
-    )
+    compared = ladder(x, y, folds=folds, n_null=0, worst_case=False)
+    sizes = relative_sizes(x, y, compared)
+    allowed = bounds(*(replace(rest, smallest=rest.seen_smallest) for rest in rests), **sizes)
     return Seen(
-        widths=(x.shape[1], y.shape[1]),
-        held_out=rigid_errors(x, y, unit, folds, seed).held_out,
+        widths=sizes["dimension"],
+        held_out=rigid_errors(x, y, compared.diameter.value, folds, seed).held_out,
         scaled=compared.rungs["rigid"].in_diameters.held_out,
         linear=compared.rungs["linear"].in_diameters.held_out,
         bound=allowed.rms,
     )
+
+
+def _constant(x: Array, y: Array) -> bool:
+    """Whether one of the sides does not vary."""
+    return not min(np.ptp(x, axis=0).max(), np.ptp(y, axis=0).max())
 
 
 def _rotated(values: Array) -> Array:

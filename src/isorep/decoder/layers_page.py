@@ -1,170 +1,137 @@
-"""The page of two networks layer by layer (schema ``isorep.decoder_layers/1``)."""
+"""The page of two networks layer by layer: errors, the rest's constants, every layer."""
 
 from __future__ import annotations
 
-from ..report.document import Answer, Cell, Column, Definitions, Figure, Page, Prose, Section, Table
-from ..report.figures import Key, Line, Lines
-from ..report.page import closing, made_by
-from ..report.read import MISSING, Node, compact, count, fixed, percent
+from collections.abc import Sequence
 
-MOST, LONGEST = 200, 16
-LARGE = 1e12
-ERRORS = (
-    ("held_out", "rigid", "s2"),
-    ("scaled", "rigid with scale", "s4"),
-    ("linear", "linear", "s3"),
-    ("null", "shuffled rows", "s1"),
+from ..report.document import Answer, Cell, Column, Figure, Page, Prose, Section, Table
+from ..report.figures import Line, Lines
+from ..report.page import page_of
+from ..report.read import compact, count, fixed, percent
+from .layers_result import Layer, LayerGeometry
+from .page import number
+
+LONGEST = 16  # letters of a layer's name on an axis
+LARGE = 1e12  # constants beyond are not drawn
+ERRORS = {
+    "held_out": ("rigid", "s2"),
+    "scaled": ("rigid with scale", "s4"),
+    "linear": ("linear", "s3"),
+    "null": ("shuffled rows", "s1"),
+}
+MAPPED = (
+    "Each layer of one network is mapped onto the same layer of the other: rigidly without a scale, as Theorem 1 has "
+    "it, with one scale, and linearly."
+)
+REST = (
+    "The rest of the network after a layer is its decoder. Where it narrows, it loses directions of the layer: the "
+    "constant is then infinite, and the one over the directions it sees is drawn."
 )
 
 
-def assemble(result: Node) -> Page:
-    """All sections that the result has something for."""
-    first, second = ([node.text() for node in result["names"].nodes(2)] + ["first", "second"])[:2]
-    sections = [_errors(result), _constants(result), _table(result), *closing(result.raw)]
-    return Page(
-        title=f"{first} and {second} layer by layer · isorep",
-        eyebrow=f"Layers of {first} and {second}",
-        opening=_opening(result),
-        sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result.raw),
+def page(result: LayerGeometry) -> Page:
+    """All of it, most important first."""
+    first, second = result.names
+    return page_of(
+        result,
+        f"{first} and {second} layer by layer",
+        f"Layers of {first} and {second}",
+        Answer.of(result.sentence, None),
+        _tiles(result),
+        (
+            Section("errors", "Errors", (Prose((MAPPED,)), _error_figure(result))),
+            _constants(result),
+            Section("layers", "Every layer", (_table(result),)),
+        ),
     )
 
 
-def _opening(result: Node) -> tuple[Answer | Definitions, ...]:
-    head, stop, rest = result["sentence"].text("This result holds no reading.").partition(". ")
-    verdict = Answer(f"{head}." if stop else head, rest, None)
-    tiles = []
-    for title, value, note in (
-        ("layers", count(float(len(_layers(result)))), f"split up to {result['to'].text('the output')}"),
-        ("rows", count(result["rows"].number()), f"Jacobians at {count(result['samples'].number())}"),
-        ("outputs differ by", percent(result["mismatch"].number()), "of their spread, root mean square"),
-        ("rank correlation", fixed(result["spearman"].number(), 2), "constant against rigid error, over layers"),
-    ):
-        if value != MISSING:
-            tiles.append((title, value, note))
-    return (verdict, Definitions(tuple(tiles), tiles=True))
+def _tiles(result: LayerGeometry) -> list[tuple[str, str, str]]:
+    tiles = [
+        ("layers", count(len(result.layers)), f"split up to {result.to}"),
+        ("rows", count(result.rows), f"Jacobians at {count(result.samples)}"),
+    ]
+    if result.mismatch is not None:
+        tiles.append(("outputs differ by", percent(result.mismatch), "of their spread, root mean square"))
+    if result.spearman is not None:
+        tiles.append(("rank correlation", fixed(result.spearman, 2), "constant against rigid error, over layers"))
+    return tiles
 
 
-def _errors(result: Node) -> Section | None:
-    series = []
-    for key, name, colour in ERRORS:
-        points = _points(result, (key, "mean"), 0.0, 100.0)
-        series.append(_line(name, colour, points, result))
-    drawn = [line for line in series if line.points]
-    if not drawn:
-        return None
-    top = max(y for line in drawn for _, y in line.points)
+def _error_figure(result: LayerGeometry) -> Figure:
+    lines = [
+        _line(name, colour, result, [_mean(layer, key) for layer in result.layers])
+        for key, (name, colour) in ERRORS.items()
+    ]
+    lines = [line for line in lines if line.points]
+    top = max(y for line in lines for _, y in line.points)
     axes = ("layer", "mean error, diameters of the second")
-    figure = Figure(
+    return Figure(
         "layer-errors-figure",
         "How near the layers are",
         "Held out. Shuffled rows tell what chance leaves to a rigid motion with one scale.",
-        "; ".join(f"{line.name}: {', '.join(line.labels)}" for line in drawn),
-        Lines(tuple(drawn), axes, 300, y_range=(0.0, 1.05 * top or 1.0), ticks=_ticks(result)),
-        legend=tuple(Key("line", line.series, line.name) for line in drawn),
+        "",
+        Lines(tuple(lines), axes, 300, y_range=(0.0, 1.05 * top or 1.0), ticks=_ticks(result)),
     )
-    said = (
-        "Each layer of one network is mapped onto the same layer of the other: rigidly without a scale, as Theorem 1 "
-        "has it, with one scale, and linearly."
-    )
-    return Section("errors", "Errors", (Prose((said,)), figure))
 
 
-def _constants(result: Node) -> Section | None:
-    names = ([node.text() for node in result["names"].nodes(2)] + ["first", "second"])[:2]
-    drawn = []
-    for place, (name, colour) in enumerate(zip(names, ("s0", "s2"), strict=True)):
-        points = _points(result, ("rests", place, "similarity_constant"), 1.0, LARGE)
-        if points:
-            drawn.append(_line(name, colour, points, result))
-    if not drawn:
+def _mean(layer: Layer, key: str) -> float | None:
+    error = getattr(layer, key)
+    return None if error is None else error.mean
+
+
+def _constants(result: LayerGeometry) -> Section | None:
+    lines = [
+        _line(name, colour, result, [layer.rests[side].similarity_constant for layer in result.layers])
+        for side, (name, colour) in enumerate(zip(result.names, ("s0", "s2"), strict=True))
+    ]
+    lines = [line for line in lines if line.points]
+    if not lines:
         return None
-    top = max(y for line in drawn for _, y in line.points)
-    axes = ("layer", "constant, up to scale")
+    top = max(2.0, *(y for line in lines for _, y in line.points))
     figure = Figure(
         "layer-constants-figure",
         "How rigid the rest is",
         "The largest constant over the sample, over the directions that the rest sees, after the best global scale; 1 "
         "is an isometry.",
-        "; ".join(f"{line.name}: {', '.join(line.labels)}" for line in drawn),
-        Lines(tuple(drawn), axes, 260, y_range=(1.0, max(2.0, top)), log=True, ticks=_ticks(result)),
-        legend=tuple(Key("line", line.series, line.name) for line in drawn),
+        "",
+        Lines(
+            tuple(lines), ("layer", "constant, up to scale"), 260, y_range=(1.0, top), log=True, ticks=_ticks(result)
+        ),
     )
-    said = (
-        "The rest of the network after a layer is its decoder. Where it narrows, it loses directions of the layer: the "
-        "constant is then infinite, and the one over the directions it sees is drawn."
+    return Section("constants", "The rest of the network", (Prose((REST,)), figure))
+
+
+def _table(result: LayerGeometry) -> Table:
+    titles = ("width", "constant", "seen, up to scale", "rigid", "with scale", "linear", "shuffled", "rigid, seen part")
+    named = ("layer", "kind", *titles[:1], "directions seen", *titles[1:], "RMS bound", "Theorem 1")
+    columns = tuple(Column(title, numeric=title in titles) for title in named)
+    return Table("layers", "Layer by layer", columns, tuple(_row(layer) for layer in result.layers))
+
+
+def _row(layer: Layer) -> tuple[Cell, ...]:
+    least, union = min(rest.rank for rest in layer.rests), max(rest.union for rest in layer.rests)
+    errors = [*(_mean(layer, key) for key in ERRORS), None if layer.seen is None else layer.seen.held_out.mean]
+    bound, width = layer.bound, max(layer.widths)
+    allowed = "infinite" if bound.infinite else fixed(bound.value)
+    return (
+        Cell(layer.name),
+        Cell(layer.kind),
+        Cell(count(width), width),
+        Cell(f"{count(least)} to {count(union)}", least),
+        *(Cell(number(each), each if each < LARGE else None) for each in (layer.constant, layer.similarity_constant)),
+        *(Cell(fixed(error), error) for error in errors),
+        Cell(f"{allowed} (vacuous)" if bound.vacuous else allowed, None if bound.infinite else bound.value),
+        Cell(layer.reading),
     )
-    return Section("constants", "The rest of the network", (Prose((said,)), figure))
 
 
-def _table(result: Node) -> Section | None:
-    rows = []
-    for node in _layers(result):
-        rests = node["rests"].nodes(2)
-        least = min((value for value in (rest["rank"].number() for rest in rests) if value is not None), default=None)
-        union = max((value for value in (rest["union"].number() for rest in rests) if value is not None), default=None)
-        width = max(node["widths"].numbers(2), key=lambda value: value or 0.0, default=None)
-        constant = "infinite" if node["infinite"].raw is True else compact(node["constant"].number())
-        bound = node["bound"]
-        allowed = "infinite" if bound["infinite"].raw is True else fixed(bound["value"].number())
-        seen = node["seen"]["held_out"]["mean"].number()
-        rows.append(
-            (
-                Cell(node["name"].text("?")),
-                Cell(node["kind"].text()),
-                Cell(count(width), width),
-                Cell(f"{count(least)} to {count(union)}", least),
-                Cell(constant, node["constant"].number()),
-                Cell(compact(node["similarity_constant"].number()), node["similarity_constant"].number()),
-                *(Cell(fixed(node[key]["mean"].number()), node[key]["mean"].number()) for key, _, _ in ERRORS),
-                Cell(fixed(seen), seen),
-                Cell(f"{allowed} (vacuous)" if bound["vacuous"].raw is True else allowed, bound["value"].number()),
-                Cell(node["reading"].text()),
-            )
-        )
-    if not rows:
-        return None
-    titles = (
-        "layer",
-        "kind",
-        "width",
-        "directions seen",
-        "constant",
-        "seen, up to scale",
-        "rigid",
-        "with scale",
-        "linear",
-        "shuffled",
-        "rigid, seen part",
-        "RMS bound",
-        "Theorem 1",
-    )
-    text = ("layer", "kind", "directions seen", "RMS bound", "Theorem 1")
-    columns = tuple(Column(title, numeric=title not in text) for title in titles)
-    return Section("layers", "Every layer", (Table("layers", "Layer by layer", columns, tuple(rows)),))
+def _line(name: str, colour: str, result: LayerGeometry, values: Sequence[float | None]) -> Line:
+    """A value for each layer that has one to draw."""
+    drawn = [(index, value) for index, value in enumerate(values) if value is not None and value <= LARGE]
+    labels = tuple(f"{result.layers[index].name} {compact(value)}" for index, value in drawn)
+    return Line(name, colour, tuple((float(index), value) for index, value in drawn), labels)
 
 
-def _layers(result: Node) -> list[Node]:
-    return result["layers"].nodes(MOST)
-
-
-def _points(result: Node, path: tuple[str | int, ...], low: float, high: float) -> list[tuple[int, float]]:
-    """Where the layers have a number between two ends: place and number."""
-    found = []
-    for place, node in enumerate(_layers(result)):
-        for step in path:
-            node = node[step] if isinstance(step, str) else (node.nodes(step + 1)[step:] or [Node(None)])[0]
-        value = node.number()
-        if value is not None and low <= value <= high:
-            found.append((place, value))
-    return found
-
-
-def _line(name: str, colour: str, points: list[tuple[int, float]], result: Node) -> Line:
-    named = [node["name"].text("?") for node in _layers(result)]
-    labels = tuple(f"{named[place]} {compact(value)}" for place, value in points)
-    return Line(name, colour, tuple((float(place), value) for place, value in points), labels)
-
-
-def _ticks(result: Node) -> tuple[tuple[float, str], ...]:
-    return tuple((float(place), node["name"].text("?")[:LONGEST]) for place, node in enumerate(_layers(result)))
+def _ticks(result: LayerGeometry) -> tuple[tuple[float, str], ...]:
+    return tuple((float(index), layer.name[:LONGEST]) for index, layer in enumerate(result.layers))

@@ -1,22 +1,21 @@
-"""What :func:`isorep.decoder.layers` found, as records that print, tabulate and serialise themselves."""
+"""Layers of two networks as records that print, tabulate and serialise: the rest's constants, errors and bounds."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from .._version import __version__
 from ..alignment.base import Error
-from ..comparison import Null
-from ..results import Written, aligned
+from ..resampling import Null
+from ..results import Record, Written, aligned
 from .bound import Bound, shown
 
 SCHEMA = "isorep.decoder_layers/1"
 
 
 @dataclass(frozen=True)
-class Rest:
+class Rest(Record):
     """The rest of one network after a layer: singular values of its Jacobians over a sample of examples.
 
     ``smallest`` is zero where directions are lost, and ``seen_smallest`` the smallest over the directions that are
@@ -24,6 +23,7 @@ class Rest:
     ``depends_on_input`` says that a path leads past the layer.
     """
 
+    derived: ClassVar[tuple[str, ...]] = ("lost", "constant", "seen_constant", "similarity_constant", "shared")
     outputs: int
     width: int
     rank: int
@@ -59,17 +59,6 @@ class Rest:
         """Whether the rest sees the same directions at all examples."""
         return self.union == self.rank
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            **asdict(self),
-            "lost": self.lost,
-            "constant": self.constant,
-            "seen_constant": self.seen_constant,
-            "similarity_constant": self.similarity_constant,
-            "shared": self.shared,
-        }
-
 
 @dataclass(frozen=True)
 class Seen:
@@ -81,13 +70,9 @@ class Seen:
     linear: Error
     bound: Bound
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {**asdict(self), "bound": self.bound.to_dict()}
-
 
 @dataclass(frozen=True)
-class Layer:
+class Layer(Record):
     """One layer of two networks; errors in diameters of the second's layer, held out unless said otherwise.
 
     ``held_out`` and ``in_sample`` are for rigid motions without a scale, ``scaled`` with one, ``linear`` for linear
@@ -96,6 +81,7 @@ class Layer:
     directions that the rest sees, where some are lost.
     """
 
+    derived: ClassVar[tuple[str, ...]] = ("constant", "infinite", "similarity_constant", "reading")
     name: str
     kind: str
     widths: tuple[int, int]
@@ -115,7 +101,12 @@ class Layer:
         return max(rest.constant for rest in self.rests)
 
     @property
-    def similarity(self) -> float:
+    def infinite(self) -> bool:
+        """Whether the constant is infinite; JSON has no infinity, so it says where one is meant."""
+        return math.isinf(self.constant)
+
+    @property
+    def similarity_constant(self) -> float:
         """The larger of the two constants up to scale, over the directions seen."""
         return max(rest.similarity_constant for rest in self.rests)
 
@@ -129,27 +120,6 @@ class Layer:
         if all(rest.shared for rest in self.rests):
             return f"covers the {self.rests[0].union} directions that the rest sees, the same at all examples"
         return "covers no fixed part: the rest sees other directions at other examples"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "widths": list(self.widths),
-            "rests": [rest.to_dict() for rest in self.rests],
-            "constant": self.constant,
-            "infinite": math.isinf(self.constant),
-            "similarity_constant": self.similarity,
-            "held_out": asdict(self.held_out),
-            "in_sample": asdict(self.in_sample),
-            "scaled": asdict(self.scaled),
-            "linear": asdict(self.linear),
-            "null": None if self.null is None else self.null.to_dict(),
-            "bound": self.bound.to_dict(),
-            "needed": self.needed,
-            "seen": None if self.seen is None else self.seen.to_dict(),
-            "reading": self.reading,
-        }
 
 
 @dataclass(frozen=True)
@@ -169,6 +139,9 @@ class LayerGeometry(Written):
         rigid error, scale fitted.
     """
 
+    schema: ClassVar[str] = SCHEMA
+    page_by: ClassVar[str] = "decoder.layers_page:page"
+    derived: ClassVar[tuple[str, ...]] = ("sentence",)
     layers: tuple[Layer, ...]
     to: str
     names: tuple[str, str]
@@ -198,7 +171,7 @@ class LayerGeometry(Written):
 
     def table(self) -> str:
         """The layers under each other."""
-        rows: list[tuple[str, ...]] = [HEADINGS]
+        rows: list[tuple[str, ...]] = [tuple(HEADINGS.split(" | "))]
         for layer in self.layers:
             rest = min(layer.rests, key=lambda each: each.rank)
             rows.append(
@@ -207,50 +180,25 @@ class LayerGeometry(Written):
                     str(layer.widths[0]) if len(set(layer.widths)) == 1 else "{} / {}".format(*layer.widths),
                     f"{rest.rank}/{rest.union}",
                     shown(layer.constant),
-                    shown(layer.similarity),
+                    shown(layer.similarity_constant),
                     f"{layer.held_out.mean:.4f}",
                     f"{layer.scaled.mean:.4f}",
                     f"{layer.linear.mean:.4f}",
                     "-" if layer.null is None else f"{layer.null.mean:.4f}",
-                    f"{shown(layer.bound.value)}{' (vacuous)' if layer.bound.vacuous else ''}",
+                    layer.bound.cell,
                 )
             )
         return aligned(rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
-        return {
-            "schema": SCHEMA,
-            "isorep": __version__,
-            "unit": "diameters of the second network's layer, lower is closer",
-            "names": list(self.names),
-            "to": self.to,
-            "rows": self.rows,
-            "samples": self.samples,
-            "sentence": self.sentence,
-            "mismatch": self.mismatch,
-            "spearman": self.spearman,
-            "layers": [layer.to_dict() for layer in self.layers],
-            "settings": self.settings,
-            "caveats": list(self.caveats),
-        }
+        return super().to_dict() | {"unit": "diameters of the second network's layer, lower is closer"}
 
     def __str__(self) -> str:
         return "\n".join([self.table(), "", self.sentence, *(f"note: {caveat}" for caveat in self.caveats)])
 
 
-HEADINGS = (
-    "layer",
-    "width",
-    "seen",
-    "constant",
-    "seen, up to scale",
-    "rigid",
-    "with scale",
-    "linear",
-    "null",
-    "rms bound",
-)
+HEADINGS = "layer | width | seen | constant | seen, up to scale | rigid | with scale | linear | null | rms bound"
 
 
 def _inverse(value: float) -> float:

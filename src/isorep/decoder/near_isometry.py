@@ -1,13 +1,49 @@
-"""Bounds for a pair of clouds whose distances are known to be nearly the same: what they rest on and what they say."""
+r"""Bounds of near-isometries: how far two representations can be apart up to a rigid motion, before looking at them.
+
+**From decoders to the stitching map.** Two models with equal outputs, :math:`g_1(x)=g_2(y)`, are tied by
+:math:`y=h(x)`, :math:`h=g_2^{-1}\circ g_1`. A segment between two source latents has an image under :math:`g_1` of at
+most :math:`\sigma_1^{\max}` times its length, and its preimage under :math:`g_2` is at most
+:math:`1/\sigma_2^{\min}` times as long again; convex supports make both directions so. Hence, for all pairs,
+
+.. math:: \frac{\sigma_1^{\min}}{\sigma_2^{\max}}\,\|x-x'\|\ \le\ \|y-y'\|\ \le\
+          \frac{\sigma_1^{\max}}{\sigma_2^{\min}}\,\|x-x'\|,
+
+and with :math:`\lambda_i=\max(\sigma_i^{\max},1/\sigma_i^{\min})` both factors lie in
+:math:`[1/\lambda_1\lambda_2,\lambda_1\lambda_2]`. Theorem 1 of Nelson et al. (2026) takes one
+:math:`\lambda=1+L` for all decoders, which gives :math:`\lambda^2-1=2L+L^2`; the product is sharper than the square of
+the larger one.
+
+**From the stitching map to isometries.** No distance changes by more than :math:`E=\varepsilon\Delta`. Then there is
+an isometry within :math:`c_D\sqrt\varepsilon\,\Delta` everywhere (Lemma A.4), and within
+:math:`(d_x+d_y)^{1/4}\sqrt{\varepsilon+\varepsilon^2/2}\,\Delta` in the root mean square.
+
+**Outputs that differ** (ours). With :math:`m_i=\|g_1(x_i)-g_2(y_i)\|`, :math:`\alpha` the most a decoder stretches a
+chord and :math:`\beta` the most its inverse does,
+
+.. math:: \|y_i-y_j\|\le\beta_2\|g_2(y_i)-g_2(y_j)\|\le\beta_2\bigl(\alpha_1\|x_i-x_j\|+m_i+m_j\bigr),
+
+and the same with the sides exchanged, so that
+
+.. math:: -\Bigl(1-\frac1{\alpha_2\beta_1}\Bigr)\|x_i-x_j\|-\frac{m_i+m_j}{\alpha_2}\ \le\
+          \|y_i-y_j\|-\|x_i-x_j\|\ \le\ (\alpha_1\beta_2-1)\|x_i-x_j\|+\beta_2(m_i+m_j).
+
+Under the assumptions of Theorem 1 :math:`\alpha\le\sigma^{\max}` holds, but :math:`\beta\le1/\sigma^{\min}` is one
+more: an image may fold back on itself, and then short chords belong to long paths. Where instead the outputs of the
+first model lie in the image of the second decoder, :math:`z_i=g_2^{-1}(g_1(x_i))` is an exact stitching and
+:math:`\|y_i-z_i\|\le\beta_2m_i`, so that the mismatch adds :math:`\beta_2m` outside the root.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from .bound import GIVEN, MEASURED, NOT_TESTED, VIOLATED, Assumption, Bound
-from .isometric_constant import isometric_constant, jung_radius
-from .stitching import Stitching
+from ..errors import InputError
+from .bound import GIVEN, MEASURED, NOT_TESTED, VIOLATED, Assumption, Bound, Bounds
+from .isometric_constant import is_dimension, isometric_constant, jung_radius
+from .stitching import Stitching, positive, stitched
 
 CONVEX = "both supports are convex, so that what holds locally holds for all pairs"
 INJECTIVE = "both decoders are injective"
@@ -19,6 +55,99 @@ IMAGE = "the outputs of the first model lie in the image of the second decoder"
 MISMATCH = "the outputs of the two models differ by no more than the mismatch"
 SMALL = "the defect is at most 1: L at most 0.414 for two decoders alike"
 DISTORTION = "no distance between two rows changes by more than the defect"
+
+
+def bounds(
+    first: Any = None,
+    second: Any = None,
+    *,
+    dimension: int | tuple[int, int] | None = None,
+    constant: float | Sequence[float] | None = None,
+    excess: float | Sequence[float] | None = None,
+    defect: float | None = None,
+    diameter: float = 1.0,
+    target_diameter: float | None = None,
+    radii: tuple[float, float] | None = None,
+    spread: float | None = None,
+    mismatch: float = 0.0,
+    mismatch_rms: float | None = None,
+    c_d: float | None = None,
+) -> Bounds:
+    r"""Bounds on the error of the best rigid motion between two representations: Theorem 1, and what follows from it.
+
+    With :math:`\varepsilon=(1+L)^2-1=2L+L^2` (two constants: :math:`\lambda_1\lambda_2-1`), :math:`D` the dimension
+    and :math:`\Delta` the diameter, the smallest of these is the answer for the supremum,
+
+    .. math:: c_D\sqrt\varepsilon\,\Delta\ (\varepsilon\le1),\qquad
+              \bigl(\eta+\sqrt{2\varepsilon+4\eta}\bigr)\Delta,\qquad R_D(2+\varepsilon)\Delta
+
+    with :math:`\eta=(2D)^{1/4}\sqrt{\varepsilon+\varepsilon^2/2}`, and the smallest of these for the root mean square:
+
+    .. math:: \eta\Delta,\qquad \Bigl(\tfrac12\sqrt{2D}\,(\lambda'^2-1)\Bigr)^{1/2}
+              \bigl(\mathbb E\|x-x'\|^4\bigr)^{1/4},\qquad R_D\sqrt{1+(1+\varepsilon)^2}\,\Delta.
+
+    Parameters
+    ----------
+    first, second : Geometry, optional
+        What :func:`isorep.decoder.bilipschitz` found for the decoder of the source, and of the target; one alone
+        stands for both.
+    dimension : int or pair of int
+        Of the latents; a pair where the widths differ. Not needed with a geometry that knows it.
+    constant : float or pair
+        The bi-Lipschitz constant :math:`\lambda=1+L\ge1` of both decoders, or of each.
+    excess : float or pair
+        The same as :math:`L\ge0`.
+    defect : float
+        In place of constants: a measured near-isometry defect,
+        :math:`\max_{ij}|\|y_i-y_j\|-\|x_i-x_j\||/\Delta(X)`.
+    diameter, target_diameter : float
+        Of the source, and of the target where it is known.
+    radii : pair of float, optional
+        Root mean square distances from the mean of both sides: chance level of the root mean square error.
+    spread : float, optional
+        :math:`(\mathbb E\|x-x'\|^4)^{1/4}` over pairs of source rows, for the bound that needs no diameter.
+    mismatch, mismatch_rms : float
+        The largest difference of the two models' outputs, and its root mean square.
+    c_d : float, optional
+        Another constant :math:`c_D` of isometric approximation.
+
+    Returns
+    -------
+    Bounds
+
+    Examples
+    --------
+    >>> import isorep
+    >>> found = isorep.decoder.bounds(excess=0.001, dimension=3)
+    >>> round(found.sup.value, 2), round(found.rms.value, 3), found.sup.vacuous
+    (0.6, 0.07, False)
+    """
+    tie = stitched(first, second, constant, excess, defect, mismatch, mismatch_rms)
+    sizes = Sizes(
+        _widths(dimension, first, second),
+        positive("diameter", diameter),
+        None if target_diameter is None else positive("target_diameter", target_diameter),
+        None if radii is None else _two(radii),
+        None if spread is None else positive("spread", spread),
+    )
+    known = None if c_d is None else positive("c_d", c_d)
+    if tie.mismatch_rms > 0 and tie.mismatch == 0 and target_diameter is None:
+        raise InputError("mismatch_rms alone bounds no diameter: pass mismatch= or target_diameter= as well")
+    rests = assumptions(tie)
+    every = [*sup_bounds(tie, sizes, known, rests), *rms_bounds(tie, sizes, rests)]
+    if tie.mismatch > 0 or tie.mismatch_rms > 0:
+        every += outside_the_root(tie, sizes, known)
+    return Bounds(
+        entries=tuple(every),
+        dimension=sizes.dimension,
+        diameter=sizes.diameter,
+        defect=tie.distortion(sizes.diameter, sizes.target) / sizes.diameter,
+        constant=tie.constant,
+        constants=tie.constants,
+        mismatch=tie.mismatch,
+        mismatch_rms=tie.mismatch_rms,
+        needed=sizes.needed(),
+    )
 
 
 @dataclass(frozen=True)
@@ -64,151 +193,146 @@ class Sizes:
         return math.sqrt(1 + 2 * self.chance_rms() ** 2 / (math.sqrt(sum(self.widths)) * size**2))
 
 
+FORMULAS = {
+    "theorem_1": ("c_D √ε Δ", "Isometric approximation with c_D = {constant} and ε = {epsilon:.4g}{beyond}"),
+    "sup_polynomial": (
+        "(η + √(2ε + 4η)) Δ",
+        "A contraction serves every row within ηΔ, η = {eta:.4g}, and its orthogonal factor is near it.",
+    ),
+    "sup_trivial": (
+        "R_D (Δ + Δ')",
+        "Both clouds lie in balls of Jung's radius: centre on centre, whatever the pairing.",
+    ),
+    "rms": (
+        "(2D)^¼ √(ε + ε²/2) Δ",
+        "The Gram matrices differ by at most {half:.4g} and in rank by at most {rank}; Powers-Størmer.",
+    ),
+    "rms_diameter_free": (
+        "(½ √(2D) (λ'² − 1))^½ (E|x − x'|⁴)^¼",
+        "As above, with each distance by its own length, so that no outlier sets it.",
+    ),
+    "rms_trivial": (
+        "√(r² + r'²)",
+        "Mean on mean, a rotation or its negative: their squared errors average to r² + r'².",
+    ),
+}
+"""The formula of every bound, and the sentence that explains it."""
+
+
 def sup_bounds(tie: Stitching, sizes: Sizes, c_d: float | None, rests: tuple[Assumption, ...]) -> list[Bound]:
     """Bounds on the supremum."""
     d, delta = sizes.dimension, sizes.smaller
     distortion = tie.distortion(sizes.diameter, sizes.target)
-    epsilon, chance = distortion / delta, sizes.chance_sup()
-    known = isometric_constant(d) if c_d is None else float(c_d)
-    within = Assumption(
-        "the defect is at most 1: L at most 0.414 for two decoders alike", MEASURED if epsilon <= 1 else VIOLATED
-    )
+    epsilon = distortion / delta
+    known = isometric_constant(d) if c_d is None else c_d
+    within = Assumption(SMALL, MEASURED if epsilon <= 1 else VIOLATED)
     lemma = 0.0 if epsilon == 0 else known * math.sqrt(epsilon) * delta if epsilon <= 1 else math.inf
-    eta = _eta(epsilon, sum(sizes.widths))
-    polynomial = (eta + math.sqrt(2 * epsilon + 4 * eta)) * delta
+    eta = float(sum(sizes.widths) ** 0.25) * math.sqrt(epsilon + epsilon * epsilon / 2)
     trivial = jung_radius(d) * (sizes.diameter + sizes.other(distortion))
-    constant = f"{known:.4g}" if math.isfinite(known) else "infinite beyond 64 dimensions"
+    origin = "paper" if tie.mismatch == 0 and tie.alike else "ours"
+    numbers = {
+        "constant": f"{known:.4g}" if math.isfinite(known) else "infinite beyond 64 dimensions",
+        "epsilon": epsilon,
+        "beyond": "." if epsilon <= 1 else ": the theorem says nothing for ε above 1.",
+        "eta": eta,
+    }
     return [
-        Bound(
-            "theorem_1",
-            "sup",
-            lemma,
-            chance,
-            "c_D √ε Δ",
-            f"Isometric approximation with c_D = {constant} and ε = {epsilon:.4g}"
-            + ("." if epsilon <= 1 else ": the theorem says nothing for ε above 1."),
-            (*rests, within),
-            "paper" if tie.mismatch == 0 and tie.alike else "ours",
-        ),
-        Bound(
-            "sup_polynomial",
-            "sup",
-            polynomial,
-            chance,
-            "(η + √(2ε + 4η)) Δ",
-            f"A contraction serves every row within ηΔ, η = {eta:.4g}, and its orthogonal factor is near it.",
-            rests,
-            "ours",
-        ),
-        Bound(
-            "sup_trivial",
-            "sup",
-            trivial,
-            chance,
-            "R_D (Δ + Δ')",
-            "Both clouds lie in balls of Jung's radius: centre on centre, whatever the pairing.",
-            () if sizes.target is not None else rests,
-            "ours",
-        ),
+        _bound(name, "sup", value, sizes.chance_sup(), on, by, numbers)
+        for name, value, on, by in (
+            ("theorem_1", lemma, (*rests, within), origin),
+            ("sup_polynomial", (eta + math.sqrt(2 * epsilon + 4 * eta)) * delta, rests, "ours"),
+            ("sup_trivial", trivial, () if sizes.target is not None else rests, "ours"),
+        )
     ]
 
 
 def rms_bounds(tie: Stitching, sizes: Sizes, rests: tuple[Assumption, ...]) -> list[Bound]:
     """Bounds on the root mean square."""
-    distortion = tie.distortion(sizes.diameter, sizes.target)
-    chance, rank = sizes.chance_rms(), sum(sizes.widths)
+    rank, other = sum(sizes.widths), sizes.other(tie.distortion(sizes.diameter, sizes.target))
     # |d_Y^2 - d_X^2| = |d_Y - d_X| (d_Y + d_X): the first factor in the mean square over pairs, the second at most.
-    half = (sizes.diameter + sizes.other(distortion)) / 2 * tie.mean_distortion(sizes.diameter, sizes.target)
-    found = [
-        Bound(
-            "rms",
-            "rms",
-            math.sqrt(math.sqrt(rank) * half),
-            chance,
-            "(2D)^¼ √(ε + ε²/2) Δ",
-            f"The Gram matrices differ by at most {half:.4g} and in rank by at most {rank}; Powers-Størmer.",
-            rests,
-            "ours",
-        )
-    ]
+    half = (sizes.diameter + other) / 2 * tie.mean_distortion(sizes.diameter, sizes.target)
     square = None if sizes.spread is None else tie.square_distortion(sizes.spread, sizes.diameter)
+    values = {"rms": math.sqrt(math.sqrt(rank) * half)}
     if square is not None:
-        found.append(
-            Bound(
-                "rms_diameter_free",
-                "rms",
-                math.sqrt(math.sqrt(rank) * square / 2),
-                chance,
-                "(½ √(2D) (λ'² − 1))^½ (E|x − x'|⁴)^¼",
-                "As above, with each distance by its own length, so that no outlier sets it.",
-                rests,
-                "ours",
-            )
-        )
-    found.append(
-        Bound(
-            "rms_trivial",
+        values["rms_diameter_free"] = math.sqrt(math.sqrt(rank) * square / 2)
+    if sizes.radii is not None:
+        values["rms_trivial"] = math.hypot(*sizes.radii)
+    else:
+        values["rms_trivial"] = jung_radius(sizes.dimension) * math.hypot(sizes.diameter, other)
+    sized = sizes.radii is not None or sizes.target is not None
+    return [
+        _bound(
+            name,
             "rms",
-            math.hypot(*sizes.radii)
-            if sizes.radii is not None
-            else jung_radius(sizes.dimension) * math.hypot(sizes.diameter, sizes.other(distortion)),
-            chance,
-            "√(r² + r'²)",
-            "Mean on mean, a rotation or its negative: their squared errors average to r² + r'².",
-            () if sizes.radii is not None or sizes.target is not None else rests,
+            value,
+            sizes.chance_rms(),
+            () if name == "rms_trivial" and sized else rests,
             "ours",
+            {"half": half, "rank": rank},
         )
-    )
-    return found
+        for name, value in values.items()
+    ]
 
 
 def outside_the_root(tie: Stitching, sizes: Sizes, c_d: float | None) -> list[Bound]:
     """The bounds for equal outputs, plus what the mismatch moves a row of the target by."""
-    without, lower = tie.without_mismatch(), tie.inverse
+    without = tie.without_mismatch()
     inherited = [Assumption(IMAGE, NOT_TESTED) if each.text == EQUAL else each for each in assumptions(without)]
     rests = (*inherited, Assumption(CHORDS, NOT_TESTED), Assumption(MISMATCH, MEASURED))
     # The exact stitching is another cloud than the target: its diameter is not known.
     plain = Sizes(sizes.widths, sizes.diameter, None, None, None)
-    best_sup = min(sup_bounds(without, plain, c_d, ()), key=lambda bound: bound.value)
-    best_rms = min(rms_bounds(without, plain, ()), key=lambda bound: bound.value)
     said = "The mismatch moves each row by at most its decoder's lower constant times itself, outside the root."
-    return [
-        Bound(
-            f"{error}_outside",
-            error,
-            best.value + lower * size,
-            chance,
-            f"{best.formula} + β m",
-            said,
-            rests,
-            "ours",
-        )
-        for error, best, size, chance in (
-            ("sup", best_sup, tie.mismatch, sizes.chance_sup()),
-            ("rms", best_rms, tie.mismatch_rms, sizes.chance_rms()),
-        )
-        if size > 0
-    ]
+    bounds_of = {
+        "sup": (sup_bounds(without, plain, c_d, ()), tie.mismatch, sizes.chance_sup()),
+        "rms": (rms_bounds(without, plain, ()), tie.mismatch_rms, sizes.chance_rms()),
+    }
+    outside = []
+    for error, (inside, mismatch, chance) in bounds_of.items():
+        best = min(inside, key=lambda bound: bound.value)
+        if mismatch > 0:
+            value, formula = best.value + tie.inverse * mismatch, f"{best.formula} + β m"
+            outside.append(Bound(f"{error}_outside", error, value, chance, formula, said, rests, "ours"))
+    return outside
 
 
 def assumptions(tie: Stitching) -> tuple[Assumption, ...]:
     """What all bounds from these constants rest on."""
     if tie.measured_defect is not None:
         return (Assumption(DISTORTION, MEASURED),)
-    mismatched = tie.mismatch > 0 or tie.mismatch_rms > 0
-    outputs = (
-        (Assumption(MISMATCH, MEASURED), Assumption(CHORDS, NOT_TESTED))
-        if mismatched
-        else (Assumption(EQUAL, NOT_TESTED),)
-    )
-    return (
-        Assumption(CONVEX, NOT_TESTED),
-        Assumption(INJECTIVE, NOT_TESTED),
-        Assumption(SMOOTH, NOT_TESTED),
-        *outputs,
-        Assumption(SUPREMUM, NOT_TESTED if tie.sampled else GIVEN),
-    )
+    outputs = [Assumption(EQUAL, NOT_TESTED)]
+    if tie.mismatch > 0 or tie.mismatch_rms > 0:
+        outputs = [Assumption(MISMATCH, MEASURED), Assumption(CHORDS, NOT_TESTED)]
+    shape = [Assumption(text, NOT_TESTED) for text in (CONVEX, INJECTIVE, SMOOTH)]
+    return (*shape, *outputs, Assumption(SUPREMUM, NOT_TESTED if tie.sampled else GIVEN))
 
 
-def _eta(epsilon: float, rank: int) -> float:
-    return float(rank**0.25) * math.sqrt(epsilon + epsilon * epsilon / 2)
+def _bound(
+    name: str,
+    error: str,
+    value: float,
+    chance: float,
+    rests: tuple[Assumption, ...],
+    origin: str,
+    numbers: dict[str, Any],
+) -> Bound:
+    formula, explanation = FORMULAS[name]
+    return Bound(name, error, value, chance, formula, explanation.format(**numbers), rests, origin)
+
+
+def _widths(dimension: int | tuple[int, int] | None, first: Any, second: Any) -> tuple[int, int]:
+    if dimension is None:
+        known = [getattr(side, "data", {}).get("latents") for side in (first, first if second is None else second)]
+        named = [width for width in known if isinstance(width, int)]
+        if len(named) < 2:
+            raise InputError("dimension is missing: name the number of latents")
+        return named[0], named[1]
+    pair = tuple(dimension) if isinstance(dimension, Sequence) else (dimension, dimension)
+    if len(pair) != 2 or not all(is_dimension(width) for width in pair):
+        raise InputError(f"dimension is {dimension!r} and must be a whole number from 1 on, or two of them")
+    return int(pair[0]), int(pair[1])
+
+
+def _two(radii: Any) -> tuple[float, float]:
+    if not hasattr(radii, "__len__") or len(radii) != 2:
+        raise InputError(f"radii is {radii!r} and must be two numbers, one of each side")
+    return positive("radii", radii[0]), positive("radii", radii[1])

@@ -1,28 +1,24 @@
-"""``isorep.decoder.pair``: two decoders and their latents, what is measured beside what the theory promises.
-
-All bounds for a pair of decoders, in diameters of the second model's latents.
-"""
+"""Theorem 1 on two decoders and their latents: what is measured beside what the theory promises."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from ..comparison import Comparison, compare
+from ..comparison import Comparison
 from ..errors import InputError
 from ..representation import Array, Representation, match_rows
 from ..rows import Progress
 from ..settings import check_counts, check_seed
 from .bilipschitz import bilipschitz
 from .bound import Bounds
-from .bounds import bounds
-from .distances import Chords, Mismatch, chords, paired_outputs, quartic_spread, rigid_errors, rms_radius
+from .distances import Chords, Mismatch, chords, ladder, paired_outputs, relative_sizes, rigid_errors
 from .geometry import Geometry
+from .near_isometry import bounds
 from .pair_result import DecoderPair, DecoderSide, assumptions_of, caveats_of, findings_of, sentence_of
 from .prepare import Latents, as_latents
 from .theorems import conditioning
@@ -93,51 +89,44 @@ def pair(
     sides = _paired(
         as_latents(first_latents, f"{names[0]} latents"), as_latents(second_latents, f"{names[1]} latents"), join
     )
+    search: dict[str, Any] = {"mode": mode, "samples": samples, "device": device, "random_state": random_state}
     geometries = []
     for decoder, latents, name in zip((first, second), sides, names, strict=True):
         try:
-            found = bilipschitz(
-                decoder,
-                latents,
-                mode=mode,
-                samples=samples,
-                device=device,
-                name=name,
-                random_state=random_state,
-                progress=progress,
-            )
+            geometries.append(bilipschitz(decoder, latents, name=name, progress=progress, **search))
         except InputError as error:
             raise InputError(f"{name}: {error}") from error
-        geometries.append(found)
     x, y = (np.asarray(side.rows(slice(None)), dtype=np.float64) for side in sides)
-    compared = _compared(x, y, names, folds, n_null, random_state, progress)
-    unit = compared.diameter.value
+    size = "exact" if len(x) <= 20_000 else "auto"
+    settings: dict[str, Any] = {"folds": folds, "n_null": n_null, "random_state": random_state}
+    compared = ladder(x, y, names, diameter=size, worst_case=True, progress=progress, **settings)
+    unit, certificates = compared.diameter.value, compared.worst_case or {}
     errors = rigid_errors(x, y, unit, folds, random_state)
     rows = _some_rows(len(x), random_state)
     u, v, apart = paired_outputs((first, second), sides, rows, device)
     seen = (chords(x[rows], u), chords(y[rows], v))
     ties = pair_bounds(geometries, (x, y), rows, seen, apart, compared, c_d)
-    ica = conditioning(x, y, compared.worst_case["rigid"].upper * unit if compared.worst_case else None, random_state)
+    largest = certificates["rigid"].upper * unit if certificates else None
     assumptions = assumptions_of(geometries, seen, apart)
     rounding = sum(map(_rounding, sides, geometries, (x, y))) / unit
     findings = findings_of(ties, compared, errors, assumptions, rounding)
-    sources = zip(names, sides, geometries, seen, (compared.reverse.diameter, compared.diameter), strict=True)
-    described = [_side(*each) for each in sources]
+    diameters = (compared.reverse.diameter.value, unit)
+    rigid, linear = (compared.rungs[rung].in_diameters for rung in ("rigid", "linear"))
     return DecoderPair(
-        first=described[0],
-        second=described[1],
+        first=_side(names[0], sides[0], geometries[0], seen[0], diameters[0]),
+        second=_side(names[1], sides[1], geometries[1], seen[1], diameters[1]),
         unit=unit,
         held_out=errors.held_out,
         in_sample=errors.in_sample,
-        scaled_held_out=compared.rungs["rigid"].in_diameters.held_out,
-        scaled_in_sample=compared.rungs["rigid"].in_diameters.in_sample,
-        linear=compared.rungs["linear"].in_diameters.held_out,
-        null=compared.rungs["rigid"].in_diameters.null,
-        certificate=None if compared.worst_case is None else compared.worst_case["rigid"],
-        scaled_certificate=None if compared.worst_case is None else compared.worst_case["rigid_with_scale"],
+        scaled_held_out=rigid.held_out,
+        scaled_in_sample=rigid.in_sample,
+        linear=linear.held_out,
+        null=rigid.null,
+        certificate=certificates.get("rigid"),
+        scaled_certificate=certificates.get("rigid_with_scale"),
         mismatch=apart,
         bounds=ties,
-        ica=ica,
+        ica=conditioning(x, y, largest, random_state),
         assumptions=assumptions,
         findings=findings,
         sentence=sentence_of(ties, errors, findings, names),
@@ -168,26 +157,6 @@ def _paired(first: Latents, second: Latents, join: bool) -> tuple[Latents, Laten
     return first, second
 
 
-def _compared(
-    x: Array, y: Array, names: tuple[str, str], folds: int, n_null: int, seed: int, progress: Progress | None
-) -> Comparison:
-    """The ladder; what it warns of is among its caveats."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return compare(
-            Representation(x, name=names[0]),
-            Representation(y, name=names[1]),
-            rungs=("rigid", "linear"),
-            folds=folds,
-            n_null=n_null,
-            n_boot=0,
-            diameter="exact" if len(x) <= 20_000 else "auto",
-            worst_case=True,
-            random_state=seed,
-            progress=progress,
-        )
-
-
 def _rounding(latents: Latents, geometry: Geometry, values: Array) -> float:
     """By how much the precision of the latents, or of the model that made them, can move a row."""
     stored = np.dtype(latents.values.dtype)
@@ -202,7 +171,7 @@ def _some_rows(n: int, seed: int) -> Array:
     return np.sort(np.random.default_rng(seed).choice(n, PAIRED_ROWS, replace=False))
 
 
-def _side(name: str, latents: Latents, geometry: Geometry, seen: Chords, size: Any) -> DecoderSide:
+def _side(name: str, latents: Latents, geometry: Geometry, seen: Chords, diameter: float) -> DecoderSide:
     return DecoderSide(
         name=name,
         rows=latents.n,
@@ -215,7 +184,7 @@ def _side(name: str, latents: Latents, geometry: Geometry, seen: Chords, size: A
         smallest=float(np.min(geometry.smallest)),
         chord_largest=seen.largest,
         chord_smallest=seen.smallest,
-        diameter=float(size.value),
+        diameter=float(diameter),
     )
 
 
@@ -229,33 +198,23 @@ def pair_bounds(
     c_d: float | None,
 ) -> dict[str, Bounds]:
     """Bounds from the decoders, from chords, from the measured defect; and what mean constants would give."""
-    unit = compared.diameter.value
-    source = compared.reverse.diameter.value / unit
-    x, y = latents
-    distances = pdist(x[rows]) / unit
-    sizes: dict[str, Any] = {
-        "dimension": (x.shape[1], y.shape[1]),
-        "diameter": source,
-        "target_diameter": 1.0,
-        "radii": (rms_radius(x) / unit, rms_radius(y) / unit),
-        "spread": quartic_spread(x) / unit,
-        "c_d": c_d,
-    }
+    unit, (x, y) = compared.diameter.value, latents
+    sizes = relative_sizes(x, y, compared) | {"c_d": c_d}
     first, second = geometries
-    found = {"equal_outputs": bounds(first, second, **sizes)}
+    ties = {"equal_outputs": bounds(first, second, **sizes)}
     if apart is not None:
         differ: dict[str, Any] = {"mismatch": apart.largest / unit, "mismatch_rms": apart.rms / unit}
-        found["with_mismatch"] = bounds(first, second, **differ, **sizes)
-        found["chords"] = bounds(seen[0], seen[1], **differ, **sizes)
-    changed = float(np.abs(pdist(y[rows]) / unit - distances).max())
+        ties["with_mismatch"] = bounds(first, second, **differ, **sizes)
+        ties["chords"] = bounds(seen[0], seen[1], **differ, **sizes)
+    changed = float(np.abs(pdist(y[rows]) / unit - pdist(x[rows]) / unit).max())
     if compared.worst_case is not None:  # some rows against all
         changed = max(changed, compared.worst_case["rigid"].distortion)
-    found["defect"] = bounds(defect=changed / source, **sizes)
+    ties["defect"] = bounds(defect=changed / sizes["diameter"], **sizes)
     scaled = _scaled(first, second, sizes)
     if scaled is not None:
-        found["scaled"] = scaled
-    found["mean"] = bounds(*(_averaged(side) for side in geometries), **sizes)
-    return found
+        ties["scaled"] = scaled
+    ties["mean"] = bounds(*(_averaged(side) for side in geometries), **sizes)
+    return ties
 
 
 def _averaged(side: Geometry) -> SimpleNamespace:
@@ -265,7 +224,8 @@ def _averaged(side: Geometry) -> SimpleNamespace:
 
 def _scaled(first: Geometry, second: Geometry, sizes: dict[str, Any]) -> Bounds | None:
     """With one scale free: the stitching map is rescaled to stretch as much as it shrinks."""
-    lows, highs = ([float(end(getattr(side, key))) for side in (first, second)] for end, key in _ENDS)
+    lows = [float(np.min(side.smallest)) for side in (first, second)]
+    highs = [float(np.max(side.largest)) for side in (first, second)]
     if min(lows) <= 0:
         return None
     scale = math.sqrt((lows[1] * highs[1]) / (lows[0] * highs[0]))
@@ -275,6 +235,3 @@ def _scaled(first: Geometry, second: Geometry, sizes: dict[str, Any]) -> Bounds 
     ]
     source = {key: sizes[key] / scale for key in ("diameter", "spread")}
     return bounds(*balanced, **{**sizes, **source, "radii": (sizes["radii"][0] / scale, sizes["radii"][1])})
-
-
-_ENDS = ((np.min, "smallest"), (np.max, "largest"))

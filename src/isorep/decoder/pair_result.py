@@ -1,20 +1,17 @@
-"""What :func:`isorep.decoder.pair` found, as records that print, tabulate and serialise themselves.
-
-What a pair of decoders shows: which assumptions hold, which bounds are kept, and the sentence that says so.
-"""
+"""Theorem 1 on a pair of decoders: measured errors and bounds as records, which assumptions hold, and the sentence."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .._version import __version__
 from ..alignment.base import Error
-from ..comparison import Comparison, Null, WorstCase
-from ..results import Written, aligned
+from ..comparison import Comparison, WorstCase
+from ..resampling import Null
+from ..results import Record, Written, aligned
 from .bound import MEASURED, NOT_TESTED, VIOLATED, Assumption, Bound, Bounds, shown
 from .distances import Chords, Mismatch, RigidErrors
 from .geometry import Geometry
@@ -34,9 +31,10 @@ TITLES = {
 
 
 @dataclass(frozen=True)
-class DecoderSide:
+class DecoderSide(Record):
     """One decoder: its sizes, its local constants, and the ratios of its chords to latent distances."""
 
+    derived: ClassVar[tuple[str, ...]] = ("infinite",)
     name: str
     rows: int
     latents: int
@@ -50,9 +48,10 @@ class DecoderSide:
     chord_smallest: float
     diameter: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data; JSON has no infinity, so a flag says where the constant is infinite."""
-        return {**asdict(self), "infinite": math.isinf(self.constant)}
+    @property
+    def infinite(self) -> bool:
+        """Whether the constant is infinite; JSON has no infinity, so it says where one is meant."""
+        return math.isinf(self.constant)
 
 
 @dataclass(frozen=True)
@@ -88,6 +87,9 @@ class DecoderPair(Written):
     assumptions : tuple of Assumption
     """
 
+    schema: ClassVar[str] = SCHEMA
+    page_by: ClassVar[str] = "decoder.pair_page:page"
+    derived: ClassVar[tuple[str, ...]] = ("violated",)
     first: DecoderSide
     second: DecoderSide
     unit: float
@@ -115,71 +117,40 @@ class DecoderPair(Written):
 
     def table(self) -> str:
         """Measured errors, certificates and bounds under each other."""
-        return aligned([("rigid, no scale", "sup", "rms", "mean"), *self._rows()])
-
-    def _rows(self) -> list[tuple[str, ...]]:
-        rows: list[tuple[str, ...]] = [
-            ("measured, held out", *_numbers(self.held_out.sup, self.held_out.rms, self.held_out.mean)),
-            ("measured, in sample", *_numbers(self.in_sample.sup, self.in_sample.rms, self.in_sample.mean)),
+        rows = [
+            ("rigid, no scale", "sup", "rms", "mean"),
+            ("measured, held out", *_cells(self.held_out)),
+            ("measured, in sample", *_cells(self.in_sample)),
         ]
-        if self.certificate is not None:
-            rows.append(("best possible, at least", *_numbers(self.certificate.lower, self.certificate.rms), ""))
-            rows.append(("best possible, at most", *_numbers(self.certificate.upper, self.certificate.rms_upper), ""))
+        if (certified := self.certificate) is not None:
+            rows.append(("best possible, at least", shown(certified.lower), shown(certified.rms), ""))
+            rows.append(("best possible, at most", shown(certified.upper), shown(certified.rms_upper), ""))
         for key, title in TITLES.items():
             if key in self.bounds and key != "scaled":
-                rows.append((title if key == "mean" else f"bound: {title}", *_bound_cells(self.bounds[key]), ""))
+                tie = self.bounds[key]
+                rows.append((title if key == "mean" else f"bound: {title}", tie.sup.cell, tie.rms.cell, ""))
         chance = self.bounds["equal_outputs"]
-        rows.append(("chance", *_numbers(chance.sup.chance, chance.rms.chance), ""))
-        scaled = self.bounds.get("scaled")
-        if scaled is not None:
-            found = self.scaled_in_sample
-            rows.append(("with one scale, in sample", *_numbers(found.sup, found.rms, found.mean)))
-            rows.append(("bound: with one scale", *_bound_cells(scaled), ""))
-        return rows
+        rows.append(("chance", shown(chance.sup.chance), shown(chance.rms.chance), ""))
+        if (scaled := self.bounds.get("scaled")) is not None:
+            rows.append(("with one scale, in sample", *_cells(self.scaled_in_sample)))
+            rows.append(("bound: with one scale", scaled.sup.cell, scaled.rms.cell, ""))
+        return aligned(rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
-        return {
-            "schema": SCHEMA,
-            "isorep": __version__,
-            "unit": f"diameters of {self.second.name}'s latents, lower is closer",
-            "diameter": self.unit,
-            "first": self.first.to_dict(),
-            "second": self.second.to_dict(),
-            "sentence": self.sentence,
-            "violated": self.violated,
-            "held_out": asdict(self.held_out),
-            "in_sample": asdict(self.in_sample),
-            "scaled_held_out": asdict(self.scaled_held_out),
-            "scaled_in_sample": asdict(self.scaled_in_sample),
-            "linear": asdict(self.linear),
-            "null": None if self.null is None else self.null.to_dict(),
-            "certificate": None if self.certificate is None else asdict(self.certificate),
-            "scaled_certificate": None if self.scaled_certificate is None else asdict(self.scaled_certificate),
-            "mismatch": None if self.mismatch is None else {**asdict(self.mismatch), "share": self.mismatch.share},
-            "bounds": {name: found.to_dict() for name, found in self.bounds.items()},
-            "ica": None if self.ica is None else self.ica.to_dict(),
-            "assumptions": [asdict(entry) for entry in self.assumptions],
-            "findings": [asdict(finding) for finding in self.findings],
-            "settings": self.settings,
-            "caveats": list(self.caveats),
-        }
+        unit = {"unit": f"diameters of {self.second.name}'s latents, lower is closer", "diameter": self.unit}
+        return super().to_dict() | unit
 
     def __str__(self) -> str:
         parts = [self.table(), "", self.sentence]
         if self.ica is not None:
             parts.append(self.ica.sentence)
-        parts += [f"assumption: {entry}" for entry in self.assumptions]
+        parts += [f"assumption: {assumption}" for assumption in self.assumptions]
         return "\n".join([*parts, *(f"note: {caveat}" for caveat in self.caveats)])
 
 
-def _numbers(*values: float) -> tuple[str, ...]:
-    return tuple(shown(value) for value in values)
-
-
-def _bound_cells(found: Bounds) -> tuple[str, str]:
-    sup, rms = (f"{shown(bound.value)}{' (vacuous)' if bound.vacuous else ''}" for bound in (found.sup, found.rms))
-    return sup, rms
+def _cells(error: Error) -> tuple[str, str, str]:
+    return shown(error.sup), shown(error.rms), shown(error.mean)
 
 
 _EQUAL = 1e-6  # share of the outputs' spread up to which they count as equal
@@ -211,16 +182,13 @@ def findings_of(
 
     ``rounding`` is the error, in diameters, that the precision of the latents alone can leave.
     """
-    found = []
-    for source, bounds in ties.items():
-        if source == "mean":
-            continue
-        for error in ("sup", "rms"):
-            for bound in _named(bounds, error):
-                measured = _measured(source, error, compared, errors)
-                if measured is not None:
-                    found.append(_finding(source, bound, measured, assumptions, rounding))
-    return tuple(found)
+    return tuple(
+        _finding(source, bound, measured, assumptions, rounding)
+        for source, bounds in ties.items()
+        for error in ("sup", "rms")
+        if source != "mean" and (measured := _measured(source, error, compared, errors)) is not None
+        for bound in (bounds.smallest(error), *_others(bounds, error))
+    )
 
 
 def sentence_of(
@@ -277,10 +245,9 @@ def caveats_of(
     return tuple(dict.fromkeys(said))
 
 
-def _named(bounds: Bounds, error: str) -> list[Bound]:
-    """The bounds of a kind: the smallest that needs no assumption on images, then the others."""
-    best = bounds.sup if error == "sup" else bounds.rms
-    return [best, *(bound for bound in bounds.entries if bound.error == error and bound.name != best.name)]
+def _others(bounds: Bounds, error: str) -> list[Bound]:
+    """The bounds on an error beside the smallest that needs no assumption on images."""
+    return [each for each in bounds.entries if each.error == error and each.name != bounds.smallest(error).name]
 
 
 def _measured(source: str, error: str, compared: Comparison, errors: RigidErrors) -> float | None:
@@ -306,18 +273,18 @@ def _finding(
 
 
 def _why(bound: Bound, assumptions: tuple[Assumption, ...]) -> str:
-    rests = {entry.text for entry in bound.assumptions}
-    wrong = [entry for entry in assumptions if entry.text in rests and entry.status == VIOLATED]
+    texts = {assumption.text for assumption in bound.assumptions}
+    rests = [assumption for assumption in assumptions if assumption.text in texts]
+    wrong = [str(assumption) for assumption in rests if assumption.status == VIOLATED]
     if wrong:
-        return "It rests on what does not hold: " + "; ".join(map(str, wrong)) + "."
-    doubtful = [entry.text for entry in assumptions if entry.text in rests and entry.status == NOT_TESTED]
+        return f"It rests on what does not hold: {'; '.join(wrong)}."
+    doubtful = [assumption.text for assumption in rests if assumption.status == NOT_TESTED]
     return "Something it rests on does not hold" + (f"; not tested: {'; '.join(doubtful)}." if doubtful else ".")
 
 
 def _convex(geometries: list[Geometry]) -> Assumption:
-    probes = [side.convexity for side in geometries]
-    answers = ["blind" if probe is None else probe.answer for probe in probes]
-    evidence = " ".join(f"{place}: {words}." for place, words in zip(("first", "second"), answers, strict=True))
+    answers = ["blind" if side.convexity is None else side.convexity.answer for side in geometries]
+    evidence = "first: {}. second: {}.".format(*answers)
     if "holes" in answers:
         return Assumption(CONVEX, VIOLATED, f"holes between samples; {evidence}")
     return Assumption(CONVEX, MEASURED if set(answers) == {"none seen"} else NOT_TESTED, evidence)
@@ -348,13 +315,12 @@ def _smooth(geometries: list[Geometry]) -> Assumption:
 
 
 def _chords(geometries: list[Geometry], seen: tuple[Chords, Chords]) -> Assumption:
-    ratios = [
+    worst = max(
         float(np.min(side.smallest)) / each.smallest if each.smallest > 0 else math.inf
         for side, each in zip(geometries, seen, strict=True)
-    ]
-    worst = max(ratios)
-    said = f"the shortest chord is {worst:.3g} times shorter than the Jacobians allow"
+    )
     if worst > 1 + 1e-6:
+        said = f"the shortest chord is {worst:.3g} times shorter than the Jacobians allow"
         return Assumption(CHORDS, VIOLATED, said)
     return Assumption(CHORDS, MEASURED, f"no chord of {sum(each.pairs for each in seen)} is shorter than they allow")
 

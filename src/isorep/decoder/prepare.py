@@ -11,7 +11,7 @@ import copy
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,19 +83,19 @@ def prepared(
     modules = modules_of(decoder)
     notes: list[str] = []
     decoder, modules, dtype, place = _placed(decoder, modules, device, notes)
-    with _evaluating(modules), _differentiable_attention(), torch.no_grad(), warnings.catch_warnings():
+    with evaluating(modules), _differentiable_attention(), torch.no_grad(), warnings.catch_warnings():
         for message in _HARMLESS:
             warnings.filterwarnings("ignore", message=message)
         candidates = [dtype] if dtype is not None else [torch.float64 if double else torch.float32, torch.float32]
         yield _checked(decoder, sample, row_shape, candidates, place, notes)
 
 
-def import_torch() -> Any:
+def import_torch(purpose: str = "a decoder's Jacobian") -> Any:
     """Torch, or the error that names the extra."""
     try:
         import torch
     except ModuleNotFoundError:
-        raise missing_extra("torch", "torch", "a decoder's Jacobian") from None
+        raise missing_extra("torch", "torch", purpose) from None
     return torch
 
 
@@ -128,9 +128,7 @@ def _placed(
     home = floating[0].device if floating else torch.device("cpu")
     place = home if device is None else _device(device)
     half = dtype is not None and dtype not in (torch.float32, torch.float64)
-    if not half and place == home:
-        return decoder, modules, dtype, place
-    if not floating:
+    if not floating or (not half and place == home):
         return decoder, modules, dtype, place
     if not isinstance(decoder, torch.nn.Module) or isinstance(decoder, torch.jit.ScriptModule):
         what = f"in {_named(dtype)}" if half else f"on {home}"
@@ -153,7 +151,7 @@ def _device(device: Any) -> torch.device:
 
 
 @contextmanager
-def _evaluating(modules: list[nn.Module]) -> Iterator[None]:
+def evaluating(modules: Sequence[nn.Module]) -> Iterator[None]:
     """Evaluation mode, each module's own flag restored at the end."""
     flags = [[(part, getattr(part, "training", False)) for part in module.modules()] for module in modules]
     try:
@@ -212,8 +210,7 @@ def _checked(
         except InputError:
             raise
         except Exception as error:  # whatever the user's code raises
-            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            failure = InputError(f"the decoder fails on rows of shape {row_shape}: {said[:300]}")
+            failure = failed(error, f"the decoder fails on rows of shape {row_shape}")
             failure.__cause__ = error
             continue
         shape = _output_shape(together, len(rows))
@@ -245,10 +242,15 @@ def _guarded(flat: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Te
         except InputError:
             raise
         except Exception as error:  # whatever the user's code raises
-            said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise InputError(f"the decoder fails on a batch of {rows.shape[0]} rows: {said[:300]}") from error
+            raise failed(error, f"the decoder fails on a batch of {rows.shape[0]} rows") from error
 
     return function
+
+
+def failed(error: Exception, what: str) -> InputError:
+    """The error for the user's code, with the first line of what it raised."""
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return InputError(f"{what}: {said[:300]}")
 
 
 def _output_shape(found: Any, rows: int) -> tuple[int, ...]:
@@ -273,8 +275,7 @@ def _alone(flat: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tensor) -> 
     try:
         return flat(rows[:1])
     except Exception as error:  # whatever the user's code raises
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(f"the decoder takes two rows and fails on one: {said[:300]}") from error
+        raise failed(error, "the decoder takes two rows and fails on one") from error
 
 
 def _require_rows(together: torch.Tensor, again: torch.Tensor, alone: torch.Tensor) -> None:
@@ -361,36 +362,26 @@ def as_latents(given: Any, name: str = "latents") -> Latents:
     return Latents(found.values, row_shape or (found.shape[1],), label, found.ids)
 
 
-_KINKED = {
-    "relu": "ReLU",
-    "threshold": "ReLU",
-    "leaky_relu": "LeakyReLU",
-    "rrelu": "RReLU",
-    "prelu": "PReLU",
-    "_prelu_kernel": "PReLU",
-    "hardtanh": "hard tanh",
-    "hardsigmoid": "hard sigmoid",
-    "hardswish": "hard swish",
-    "clamp": "clamp",
-    "clamp_min": "clamp",
-    "clamp_max": "clamp",
-    "abs": "absolute value",
-    "maximum": "maximum",
-    "minimum": "minimum",
-    "max_pool2d_with_indices": "max pooling",
-    "max_pool3d_with_indices": "max pooling",
-    "adaptive_max_pool2d": "max pooling",
-    "amax": "maximum",
-    "amin": "minimum",
-    "sort": "sorting",
-    "topk": "sorting",
-    "floor": "rounding",
-    "ceil": "rounding",
-    "sign": "sign",
-    "softshrink": "soft shrinkage",
-    "hardshrink": "hard shrinkage",
-    "round": "rounding",
+_KINKS = {
+    "ReLU": ("relu", "threshold"),
+    "LeakyReLU": ("leaky_relu",),
+    "RReLU": ("rrelu",),
+    "PReLU": ("prelu", "_prelu_kernel"),
+    "hard tanh": ("hardtanh",),
+    "hard sigmoid": ("hardsigmoid",),
+    "hard swish": ("hardswish",),
+    "clamp": ("clamp", "clamp_min", "clamp_max"),
+    "absolute value": ("abs",),
+    "maximum": ("maximum", "amax"),
+    "minimum": ("minimum", "amin"),
+    "max pooling": ("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d"),
+    "sorting": ("sort", "topk"),
+    "rounding": ("floor", "ceil", "round"),
+    "sign": ("sign",),
+    "soft shrinkage": ("softshrink",),
+    "hard shrinkage": ("hardshrink",),
 }
+"""The operators of torch that have a kink, by what a reader calls them."""
 
 
 def widths(
@@ -424,7 +415,7 @@ def widths(
     except Exception:  # programs that cannot be watched are planned for by their output alone
         return 4 * row.shape[1], 16 * row.shape[1], ()
     one, two = watched
-    kinks = tuple(sorted({_KINKED[name] for name in one.names & set(_KINKED)}))
+    kinks = tuple(sorted(kink for kink, names in _KINKS.items() if one.names & set(names)))
     if len(one.sizes) != len(two.sizes):
         return max(one.sizes), sum(one.sizes), kinks
     growth = [max(more - less, 0) // least for less, more in zip(one.sizes, two.sizes, strict=True)]

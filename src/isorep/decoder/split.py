@@ -11,12 +11,15 @@ import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InputError, missing_extra
+from ..errors import InputError
 from ..representation import Array, Representation
+from ..rows import blocks
+from .prepare import failed, import_torch
 
 if TYPE_CHECKING:
     import torch
@@ -53,29 +56,12 @@ class Split:
         return found.reshape(len(values), -1)  # type: ignore[no-any-return]
 
 
-@contextmanager
-def evaluating(*networks: nn.Module) -> Iterator[None]:
-    """Evaluation mode; every module's own flag is restored."""
-    flags = [[(part, part.training) for part in network.modules()] for network in networks]
-    try:
-        for network in networks:
-            network.eval()
-        yield
-    finally:
-        for parts in flags:
-            for part, flag in parts:
-                part.training = flag
-
-
 def require_network(network: Any, what: str) -> nn.Module:
     """A torch module, or the error that says so."""
-    try:
-        import torch
-    except ModuleNotFoundError:
-        raise missing_extra("torch", "torch", "splitting a network") from None
+    torch = import_torch("splitting a network")
     if not isinstance(network, torch.nn.Module):
         raise InputError(f"{what} is a {type(network).__name__}: a torch module is needed")
-    return network
+    return network  # type: ignore[no-any-return]
 
 
 def in_single(network: nn.Module) -> nn.Module:
@@ -146,10 +132,10 @@ def layer_outputs(network: nn.Module, inputs: torch.Tensor, names: Sequence[str]
     parts: dict[str, list[Any]] = {name: [] for name in names}
     ends = []
     with torch.no_grad():
-        for start in range(0, len(inputs), BATCH):
-            with _listening(network, {name: parts[name] for name in names}):
-                ends.append(_tensor(network(inputs[start : start + BATCH])))
-    return {name: torch.cat(found) for name, found in parts.items()}, torch.cat(ends)
+        for batch in blocks(len(inputs), BATCH):
+            with _listening(network, parts):
+                ends.append(_tensor(network(inputs[batch])))
+    return {name: torch.cat(outputs) for name, outputs in parts.items()}, torch.cat(ends)
 
 
 def rest_jacobians(split: Split, values: torch.Tensor, inputs: torch.Tensor) -> Iterator[Array]:
@@ -160,17 +146,16 @@ def rest_jacobians(split: Split, values: torch.Tensor, inputs: torch.Tensor) -> 
         outputs = int(split.rest(values[:1], inputs[:1]).shape[1])
     width = int(values[0].numel())
     size = max(1, min(BATCH, _JACOBIAN_BYTES // (8 * outputs * width)))
-    for start in range(0, len(values), size):
-        z = values[start : start + size].detach().clone().requires_grad_(True)
+    for batch in blocks(len(values), size):
+        z = values[batch].detach().clone().requires_grad_(True)
         with torch.enable_grad():
-            found = split.rest(z, inputs[start : start + size])
+            rest = split.rest(z, inputs[batch])
             block = np.zeros((len(z), outputs, width))
-            for place in range(outputs if found.requires_grad else 0):
-                (pulled,) = torch.autograd.grad(
-                    found[:, place].sum(), z, retain_graph=place + 1 < outputs, allow_unused=True
-                )
+            for index in range(outputs if rest.requires_grad else 0):
+                total, more = rest[:, index].sum(), index + 1 < outputs
+                (pulled,) = torch.autograd.grad(total, z, retain_graph=more, allow_unused=True)
                 if pulled is not None:
-                    block[:, place] = pulled.reshape(len(z), -1).double().cpu().numpy()
+                    block[:, index] = pulled.reshape(len(z), -1).double().cpu().numpy()
         yield block
 
 
@@ -205,25 +190,20 @@ def _calls(network: nn.Module, inputs: torch.Tensor, names: Sequence[str]) -> di
     import torch
 
     seen: dict[str, list[tuple[int, Any]]] = {name: [] for name in names}
-    count = 0
-
-    def hook(name: str) -> Any:
-        def note(_module: Any, _inputs: Any, output: Any) -> None:
-            nonlocal count
-            seen[name].append((count, output))
-            count += 1
-
-        return note
-
-    hooks = [network.get_submodule(name).register_forward_hook(hook(name)) for name in names]
+    order = count()
+    hooks = [
+        network.get_submodule(name).register_forward_hook(
+            lambda _m, _i, out, calls=seen[name]: calls.append((next(order), out))
+        )
+        for name in names
+    ]
     try:
         with torch.no_grad():
             _tensor(network(inputs))
     except InputError:
         raise
     except Exception as error:  # whatever the user's network raises
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(f"the network fails on inputs of shape {tuple(inputs.shape[1:])}: {said[:300]}") from error
+        raise failed(error, f"the network fails on inputs of shape {tuple(inputs.shape[1:])}") from error
     finally:
         for each in hooks:
             each.remove()

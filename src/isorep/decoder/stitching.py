@@ -95,11 +95,8 @@ def stitched(
     mismatch_rms: float | None,
 ) -> Stitching:
     """The stitching map of what was given: geometries, constants, excesses or a measured defect, and only one."""
-    given = [
-        name
-        for name, value in (("a geometry", first), ("constant", constant), ("excess", excess), ("defect", defect))
-        if value is not None
-    ]
+    sources = {"a geometry": first, "constant": constant, "excess": excess, "defect": defect}
+    given = [name for name, value in sources.items() if value is not None]
     if len(given) != 1:
         said = f"{' and '.join(given)} were given" if given else "none was given"
         raise InputError(f"exactly one of a geometry, constant=, excess= and defect= is needed: {said}")
@@ -112,27 +109,14 @@ def stitched(
             raise InputError("a measured defect holds the mismatch of outputs already: leave mismatch= out")
         return Stitching(0.0, math.inf, measured_defect=not_negative("defect", defect))
     if first is not None:
-        tie = _of_geometries(first, second)
+        tie = _of_geometries(first, first if second is None else second)
     else:
         tie = _of_constants(_constants(constant) if constant is not None else _excesses(excess))
     return replace(tie, mismatch=largest, mismatch_rms=mean)
 
 
 def _of_geometries(first: Any, second: Any) -> Stitching:
-    second = first if second is None else second
-    ends = []
-    for side in (first, second):
-        try:
-            low, high = float(np.min(side.smallest)), float(np.max(side.largest))
-        except (AttributeError, TypeError, ValueError):
-            raise InputError(
-                f"a geometry as isorep.decoder.bilipschitz returns it is needed, not {type(side).__name__}; numbers "
-                "go in constant= or excess="
-            ) from None
-        if not 0 <= low <= high:
-            raise InputError(f"singular values from {low:g} to {high:g} are no geometry")
-        ends.append((low, high))
-    (low1, high1), (low2, high2) = ends
+    (low1, high1), (low2, high2) = _ends(first), _ends(second)
     return Stitching(
         lowest=_over(low1, high2),
         highest=_over(high1, low2),
@@ -146,28 +130,32 @@ def _of_geometries(first: Any, second: Any) -> Stitching:
     )
 
 
+def _ends(side: Any) -> tuple[float, float]:
+    """The extreme singular values over a sample."""
+    try:
+        low, high = float(np.min(side.smallest)), float(np.max(side.largest))
+    except (AttributeError, TypeError, ValueError):
+        raise InputError(
+            f"a geometry as isorep.decoder.bilipschitz returns it is needed, not {type(side).__name__}; numbers "
+            "go in constant= or excess="
+        ) from None
+    if not 0 <= low <= high:
+        raise InputError(f"singular values from {low:g} to {high:g} are no geometry")
+    return low, high
+
+
 def _of_constants(pair: tuple[float, float]) -> Stitching:
     first, second = pair
-    product = first * second
-    return Stitching(
-        lowest=1 / product,
-        highest=product,
-        inverse=second,
-        shrunk=second,
-        inverse_source=first,
-        shrunk_source=first,
-        constants=pair,
-        alike=first == second,
-    )
+    product, alike = first * second, first == second
+    return Stitching(1 / product, product, second, second, first, first, constants=pair, alike=alike)
 
 
 def _constants(value: Any) -> tuple[float, float]:
     pair = _pair("constant", value)
-    for number in pair:
-        if number < 1:
-            raise InputError(
-                f"constant is {number:g} and a bi-Lipschitz constant 1 + L is at least 1: L itself goes in excess="
-            )
+    if min(pair) < 1:
+        raise InputError(
+            f"constant is {min(pair):g} and a bi-Lipschitz constant 1 + L is at least 1: L itself goes in excess="
+        )
     return pair
 
 
@@ -178,25 +166,34 @@ def _excesses(value: Any) -> tuple[float, float]:
 
 def _pair(name: str, value: Any) -> tuple[float, float]:
     many = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) and np.ndim(value) > 0
-    values = list(value) if many else [value, value]
-    try:
-        numbers = [float(number) for number in values]
-    except (TypeError, ValueError):
-        numbers = []
-    if len(numbers) != 2 or any(math.isnan(number) for number in numbers):
+    numbers = [_number(each) for each in (value if many else [value, value])]
+    if len(numbers) != 2 or any(map(math.isnan, numbers)):
         raise InputError(f"{name} is {value!r} and must be a number, or two of them")
     return numbers[0], numbers[1]
 
 
 def not_negative(name: str, value: Any) -> float:
     """A number from 0 on, infinity included."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
+    number = _number(value)
     if not number >= 0:
         raise InputError(f"{name} is {value!r} and must be a number from 0 on")
     return number
+
+
+def positive(name: str, value: Any) -> float:
+    """A finite number above 0."""
+    number = _number(value)
+    if not 0 < number < math.inf:
+        raise InputError(f"{name} is {value!r} and must be a positive number")
+    return number
+
+
+def _number(value: Any) -> float:
+    """What is no number is NaN, which no comparison lets pass."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
 
 
 def _over(numerator: float, denominator: float) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,12 @@ from ..errors import InputError
 from ..ica import ICA
 from ..ica.curvature import curvature, weak_planes
 from ..representation import Array
+from ..results import Record
+from ..settings import check_choice
 from .bound import MEASURED, NOT_TESTED, Assumption, Bound, Bounds
-from .bounds import bounds
 from .isometric_constant import is_dimension
-from .near_isometry import EQUAL
-from .stitching import not_negative
+from .near_isometry import EQUAL, bounds
+from .stitching import not_negative, positive
 
 GROUPS = {"rigid": 1.0, "signed_permutation": 1.0, "linear": math.inf}
 CONTRASTS = {"logcosh": (1.0, 1.0), "exp": (math.exp(-0.5), 1.0)}
@@ -69,7 +70,7 @@ def ica_constant(gamma: float, radius: float, dimension: int, *, contrast: str =
     >>> ica_constant(0.5, 4.0, 4)
     12.0
     """
-    steepest, bend = _slopes(contrast, _positive("radius", radius))
+    steepest, bend = _slopes(contrast, positive("radius", radius))
     if not is_dimension(dimension):
         raise InputError(f"dimension is {dimension!r} and must be a whole number from 1 on")
     number = float(gamma)
@@ -79,7 +80,7 @@ def ica_constant(gamma: float, radius: float, dimension: int, *, contrast: str =
 
 
 @dataclass(frozen=True)
-class Theorem2:
+class Theorem2(Record):
     r"""The constants of Theorem 2: an error :math:`\epsilon` becomes :math:`K\epsilon+K'\epsilon^2` after ICA.
 
     ``whitening`` is :math:`K_w`, ``kappa`` :math:`\kappa`, ``radius`` :math:`B=\tilde\Delta/\sqrt{\tilde\lambda}`,
@@ -94,10 +95,6 @@ class Theorem2:
     quadratic: float
     error: float
     bound: Bound
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {**asdict(self), "bound": self.bound.to_dict()}
 
 
 def theorem2(
@@ -148,15 +145,8 @@ def theorem2(
         Assumption("the curvature gamma holds along the way from one run to the other", NOT_TESTED),
         Assumption("ICA follows the same optimum in both runs", NOT_TESTED),
     )
-    bound = Bound(
-        "theorem_2",
-        "sup",
-        value,
-        2 * ball,
-        "K ε + K' ε²",
-        f"In whitened coordinates, with K = {linear:.4g} and K' = {quadratic:.4g}.",
-        rests,
-    )
+    said = f"In whitened coordinates, with K = {linear:.4g} and K' = {quadratic:.4g}."
+    bound = Bound("theorem_2", "sup", value, 2 * ball, "K ε + K' ε²", said, rests)
     return Theorem2(whitening, kappa, ball, linear, quadratic, epsilon, bound)
 
 
@@ -193,18 +183,18 @@ def theorem3(
     pair = (_one("process", process, process_excess), _one("model", model, model_excess))
     product, printed = bounds(constant=pair, **sizes), bounds(constant=max(pair), **sizes)
     perfect = "the model reconstructs the data perfectly"
-    entries = []
-    for entry in product.entries:
-        rests = tuple(Assumption(perfect, NOT_TESTED) if each.text == EQUAL else each for each in entry.assumptions)
-        name = "theorem_3" if entry.name == "theorem_1" else entry.name
-        entries.append(replace(entry, name=name, assumptions=rests, origin="ours"))
+    every = []
+    for bound in product.entries:
+        rests = tuple(Assumption(perfect, NOT_TESTED) if each.text == EQUAL else each for each in bound.assumptions)
+        name = "theorem_3" if bound.name == "theorem_1" else bound.name
+        every.append(replace(bound, name=name, assumptions=rests, origin="ours"))
     as_printed = replace(
         printed["theorem_1"],
         name="theorem_3_as_printed",
-        assumptions=entries[0].assumptions,
+        assumptions=every[0].assumptions,
         explanation="With the larger of the two constants in the place of both.",
     )
-    return replace(product, entries=(entries[0], as_printed, *entries[1:]))
+    return replace(product, entries=(every[0], as_printed, *every[1:]))
 
 
 def structural_to_statistical(error: float, *, group: str = "rigid", norm: float | None = None) -> Bound:
@@ -221,10 +211,9 @@ def structural_to_statistical(error: float, *, group: str = "rigid", norm: float
     >>> structural_to_statistical(0.1).value, structural_to_statistical(0.1, group="linear").vacuous
     (0.2, True)
     """
-    if group not in GROUPS:
-        raise InputError(f"group is {group!r}; known are {', '.join(GROUPS)}")
+    check_choice("group", group, list(GROUPS))
     epsilon = not_negative("error", error)
-    largest = GROUPS[group] if norm is None else _positive("norm", norm)
+    largest = GROUPS[group] if norm is None else positive("norm", norm)
     value = 2 * largest * epsilon if epsilon > 0 else 0.0
     if math.isinf(largest) and epsilon > 0:
         said = "Linear maps have no largest operator norm: nothing follows."
@@ -282,8 +271,8 @@ def dynamical_isometry(
 
 def _reduced(radius: float, eigenvalue: float, singular_values: tuple[float, float]) -> tuple[float, float]:
     """The radius and eigenvalue that serve both sides after a linear map."""
-    size, least = _positive("radius", radius), _positive("eigenvalue", eigenvalue)
-    low, high = (_positive("singular_values", value) for value in singular_values)
+    size, least = positive("radius", radius), positive("eigenvalue", eigenvalue)
+    low, high = (positive("singular_values", value) for value in singular_values)
     if low > high:
         raise InputError(f"singular_values are {low:g} and {high:g}: the smaller comes first")
     return max(1.0, high) * size, min(1.0, low**2) * least
@@ -293,8 +282,7 @@ def _slopes(contrast: str, radius: float) -> tuple[float, float]:
     """The constants of a contrast on projections of rows of this norm."""
     if contrast == "cube":
         return radius**3, 3 * radius**2
-    if contrast not in CONTRASTS:
-        raise InputError(f"contrast is {contrast!r}; known are {', '.join(CONTRASTS)}, cube")
+    check_choice("contrast", contrast, [*CONTRASTS, "cube"])
     return CONTRASTS[contrast]
 
 
@@ -306,13 +294,6 @@ def _one(name: str, constant: float | None, excess: float | None) -> float:
     number = float(constant)
     if not number >= 1:
         raise InputError(f"{name} is {constant!r} and a constant is at least 1: its excess goes in {name}_excess=")
-    return number
-
-
-def _positive(name: str, value: Any) -> float:
-    number = not_negative(name, value)
-    if number == 0 or math.isinf(number):
-        raise InputError(f"{name} is {value!r} and must be a positive number")
     return number
 
 
@@ -340,14 +321,6 @@ class Conditioning:
     sides: tuple[IcaSide, ...]
     theorem2: Theorem2 | None
     sentence: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "sides": [asdict(side) for side in self.sides],
-            "theorem2": None if self.theorem2 is None else self.theorem2.to_dict(),
-            "sentence": self.sentence,
-        }
 
 
 def conditioning(x: Array, y: Array, error: float | None, seed: int) -> Conditioning | None:

@@ -8,11 +8,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...representation import Array
-from .criterion import UNDECIDED, Criterion, Evidence, Irreducibility, Level, level
 from .factors import FOUND, row_components
+from .result import UNDECIDED, Criterion, Evidence, Irreducibility, Level, level
+from .supports import (
+    EXACT,
+    Candidates,
+    Gap,
+    Pool,
+    containment,
+    exact_gap,
+    gap_bound,
+    pool,
+    shared,
+    sparsity_components,
+    splits_by_containment,
+    subset_count,
+)
 from .type_h import bends, derivatives, swaps
-from .type_m import containment, shared, splits_by_containment
-from .type_s import EXACT, Candidates, Gap, Pool, exact_gap, gap_bound, pool, sparsity_components, subset_count
 from .views import Frame, View
 
 MEASURES = {
@@ -53,22 +65,15 @@ class Samples:
 def disjointness(samples: Samples) -> Criterion:
     """Type D: no output is moved by two blocks."""
     scores = np.array([shared(each) for each in samples.frames])
-    noises = np.array([each.noise for each in samples.frames])
-    levels = []
-    for tolerance in samples.tolerances:
-        holds = [
-            True if score <= tolerance else None if score <= noise else False
-            for score, noise in zip(scores, noises, strict=True)
-        ]
-        levels.append(level(tolerance, holds, scores, largest=True, method="row norms"))
+    levels = _share_levels(samples, scores, [each.noise for each in samples.frames], "row norms")
     parts = []
     for number, block in enumerate(samples.blocks):
         states = []
         for tolerance in samples.tolerances:
-            found = [row_components(each[:, block], tolerance, samples.noise) for each in samples.jacobians]
-            states.append([None if each.state != FOUND else len(each.subspaces) == 1 for each in found])
+            splits = [row_components(each[:, block], tolerance, samples.noise) for each in samples.jacobians]
+            states.append([None if each.state != FOUND else len(each.subspaces) == 1 for each in splits])
         parts.append(_irreducibility(number, states))
-    return Criterion("D", MEASURES["D"], (Evidence("row norms", tuple(levels)),), tuple(parts))
+    return Criterion("D", MEASURES["D"], (Evidence("row norms", levels),), tuple(parts))
 
 
 def supports_and_sparsity(samples: Samples) -> tuple[Criterion, Criterion]:
@@ -76,136 +81,115 @@ def supports_and_sparsity(samples: Samples) -> tuple[Criterion, Criterion]:
     rng, limit, count = samples.rng(1), samples.limit, len(samples.blocks)
     floor = min(samples.tolerances)
     left = _BUDGET * samples.subsets
-    margins: list[list[float]] = [[] for _ in samples.tolerances]
-    gaps: list[list[Gap]] = [[] for _ in samples.tolerances]
-    splits_m: list[list[list[bool | None]]] = [[[] for _ in samples.tolerances] for _ in range(count)]
-    splits_s: list[list[list[bool | None]]] = [[[] for _ in samples.tolerances] for _ in range(count)]
+    at_samples: list[list[Supports]] = [[] for _ in samples.tolerances]
     sampled = False
     for here in samples.frames:
         pools: list[Pool] = []
         whole: Pool | None = None
         if here.full_rank:
             for number in range(count):
-                found = pool(here.block(number), limit, rng, floor)
-                assert found is not None
-                pools.append(found)
-                sampled |= not found.complete
+                candidates = pool(here.block(number), limit, rng, floor)
+                assert candidates is not None
+                pools.append(candidates)
+                sampled |= not candidates.complete
             needed = subset_count(here.values, floor)
             if needed <= min(limit, left):
                 left -= needed
                 whole = pool(here.values, limit, None, floor)
-        for place, tolerance in enumerate(samples.tolerances):
-            margin, gap, by_m, by_s = _at(here, pools, whole, tolerance, limit, count)
-            margins[place].append(margin)
-            gaps[place].append(gap)
-            for number in range(count):
-                splits_m[number][place].append(by_m[number])
-                splits_s[number][place].append(by_s[number])
+        for supports, tolerance in zip(at_samples, samples.tolerances, strict=True):
+            supports.append(_supports(here, pools, whole, tolerance, limit, count))
     note = "candidates were drawn at random and a sparser basis may exist: undecided" if sampled else ""
     by = "sparsest bases (sampled)" if sampled else "sparsest bases"
     levels_m, levels_s = [], []
-    for place, tolerance in enumerate(samples.tolerances):
-        values = margins[place]
-        holds = [None if sampled or np.isnan(value) else bool(value >= 1) for value in values]
-        levels_m.append(level(tolerance, holds, values, largest=False, method=by, note=note))
-        levels_s.append(_gap_level(tolerance, gaps[place]))
+    for tolerance, supports in zip(samples.tolerances, at_samples, strict=True):
+        margins = [each.margin for each in supports]
+        holds = [None if sampled or np.isnan(value) else bool(value >= 1) for value in margins]
+        levels_m.append(level(tolerance, holds, margins, largest=False, method=by, note=note))
+        levels_s.append(_gap_level(tolerance, [each.gap for each in supports]))
+    by_m, by_s = (
+        tuple(
+            _irreducibility(block, [[getattr(each, kind)[block] for each in supports] for supports in at_samples])
+            for block in range(count)
+        )
+        for kind in ("irreducible_m", "irreducible_s")
+    )
     return (
-        Criterion(
-            "M",
-            MEASURES["M"],
-            (Evidence("supports", tuple(levels_m), note),),
-            tuple(_irreducibility(number, splits_m[number]) for number in range(count)),
-        ),
-        Criterion(
-            "S",
-            MEASURES["S"],
-            (Evidence("gap", tuple(levels_s)),),
-            tuple(_irreducibility(number, splits_s[number]) for number in range(count)),
-        ),
+        Criterion("M", MEASURES["M"], (Evidence("supports", tuple(levels_m), note),), by_m),
+        Criterion("S", MEASURES["S"], (Evidence("gap", tuple(levels_s)),), by_s),
     )
 
 
 def interactions(samples: Samples, view: View, rows: Array, order: int, higher: int) -> tuple[Criterion, list[str]]:
     """Type H_n: by derivatives at the first ``higher`` samples where the decoder has them, and by swaps at all."""
-    name, said = f"H{order}", []
+    name, blocks, said = f"H{order}", range(len(samples.blocks)), []
     ways: list[Evidence] = []
-    irreducible: tuple[Irreducibility, ...] = ()
-    separable: tuple[Irreducibility, ...] = ()
-    chosen = slice(0, higher)
+    untested = ("not tested",) * len(samples.tolerances)
+    irreducible = separable = tuple(Irreducibility(block, untested, 0.0, "needs derivatives") for block in blocks)
     if view.derivatives is not None and higher > 0:
+        chosen = slice(0, higher)
         found = derivatives(
             view, rows[chosen], samples.frames[chosen], samples.blocks, order, samples.tolerances, samples.rng(order)
         )
         flat = _flat(found.sizes, samples.jacobians[chosen], rows, order)
-        bent = bends(view, rows, order)
-        if flat and bent > max(_PIECEWISE, 100 * view.rounding):
-            what = "all second derivatives vanish" if order == 2 else "all third derivatives vanish"
+        if flat and bends(view, rows, order) > max(_PIECEWISE, 100 * view.rounding):
+            what, kind = ("second", "affine") if order == 2 else ("third", "quadratic")
             said.append(
-                f"{what} although the decoder is not {'affine' if order == 2 else 'quadratic'}: it is piecewise "
-                f"smooth ({', '.join(view.kinks) or 'kinks'}), so Type H_{order} is judged by swaps alone"
+                f"all {what} derivatives vanish although the decoder is not {kind}: it is piecewise smooth "
+                f"({', '.join(view.kinks) or 'kinks'}), so Type H_{order} is judged by swaps alone"
             )
             ways.append(Evidence("derivatives", (), said[-1]))
         else:
             ratios = np.zeros(len(found.ratios)) if flat else found.ratios
-            error = 100 * view.noise
-            levels = [
-                level(
-                    tolerance,
-                    [True if each <= tolerance else None if each <= error else False for each in ratios],
-                    ratios,
-                    largest=True,
-                    method="derivatives",
-                )
-                for tolerance in samples.tolerances
-            ]
+            levels = _share_levels(samples, ratios, [100 * view.noise] * len(ratios), "derivatives")
             note = f"almost everywhere: the decoder has kinks ({', '.join(view.kinks)})" if view.kinks else ""
-            ways.append(Evidence("derivatives", tuple(levels), note))
-            irreducible = tuple(
-                _from_states(number, found.states[:, :, number]) for number in range(len(samples.blocks))
-            )
-            separable = tuple(
-                _separability(number, found.separations[:, :, number], samples.tolerances)
-                for number in range(len(samples.blocks))
-            )
+            ways.append(Evidence("derivatives", levels, note))
+            irreducible = tuple(_from_states(block, found.states[:, :, block]) for block in blocks)
+            sines = found.separations
+            separable = tuple(_separability(block, sines[:, :, block], samples.tolerances) for block in blocks)
     ratios, errors, left_out = swaps(view, rows, samples.blocks, order, samples.rng(10 + order))
     if left_out:
         said.append(f"{left_out} pairs of blocks were not swapped")
     if len(rows) > 1:
-        levels = [
-            level(
-                tolerance,
-                [
-                    True if each <= tolerance else None if each <= error else False
-                    for each, error in zip(ratios, errors, strict=True)
-                ],
-                ratios,
-                largest=True,
-                method="swaps",
-            )
-            for tolerance in samples.tolerances
-        ]
-        ways.append(Evidence("swaps", tuple(levels)))
-    if not irreducible:
-        unknown = "needs derivatives"
-        states = ("not tested",) * len(samples.tolerances)
-        irreducible = tuple(Irreducibility(k, states, 0.0, unknown) for k in range(len(samples.blocks)))
-        separable = irreducible
+        ways.append(Evidence("swaps", _share_levels(samples, ratios, errors, "swaps")))
     return Criterion(name, MEASURES[name], tuple(ways), irreducible, separable), said
 
 
-def _at(
-    here: Frame, pools: Sequence[Pool], whole: Pool | None, tolerance: float, limit: int, count: int
-) -> tuple[float, Gap, list[bool | None], list[bool | None]]:
+def _share_levels(samples: Samples, shares: Array, errors: Sequence[float] | Array, method: str) -> tuple[Level, ...]:
+    """Shares that are 0 where a criterion holds, at every tolerance; what is below its error decides nothing."""
+    levels = []
+    for tolerance in samples.tolerances:
+        holds = [_holds(share, tolerance, error) for share, error in zip(shares, errors, strict=True)]
+        levels.append(level(tolerance, holds, shares, largest=True, method=method))
+    return tuple(levels)
+
+
+def _holds(share: float, tolerance: float, error: float) -> bool | None:
+    return True if share <= tolerance else None if share <= error else False
+
+
+@dataclass(frozen=True)
+class Supports:
     """One sample at one tolerance: margin, gap, and whether each block is irreducible for M and for S."""
+
+    margin: float
+    gap: Gap
+    irreducible_m: Sequence[bool | None]
+    irreducible_s: Sequence[bool | None]
+
+
+def _supports(
+    here: Frame, pools: Sequence[Pool], whole: Pool | None, tolerance: float, limit: int, count: int
+) -> Supports:
+    open_ends = [None] * count
     if not here.full_rank:  # a direction that moves nothing has the empty support, and is free to be added anywhere
-        return 0.0, Gap(None, 0.0, EXACT), [None] * count, [None] * count
+        return Supports(0.0, Gap(None, 0.0, EXACT), open_ends, open_ends)
     if here.noise > tolerance:
-        return np.nan, Gap(None, None, "none"), [None] * count, [None] * count
+        return Supports(np.nan, Gap(None, None, "none"), open_ends, open_ends)
     blocks = [each.at(tolerance) for each in pools]
     margin = containment(blocks)
     gap = exact_gap(here, whole.at(tolerance), blocks) if whole is not None else gap_bound(here, blocks, limit)
     by_m = [_opposite(splits_by_containment(each)) for each in blocks]
-    return np.nan if margin is None else float(margin), gap, by_m, [_one_component(each) for each in blocks]
+    return Supports(np.nan if margin is None else float(margin), gap, by_m, [_one_component(each) for each in blocks])
 
 
 def _opposite(value: bool | None) -> bool | None:

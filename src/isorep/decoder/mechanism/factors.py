@@ -22,7 +22,7 @@ from scipy.optimize import linear_sum_assignment
 
 from ...representation import Array
 from .result import FactorLevel, Factors
-from .type_s import Gap, exact_gap, gap_bound, hyper_components, pool, sparsity_components
+from .supports import Gap, exact_gap, gap_bound, hyper_components, pool, sparsity_components
 from .views import frame
 
 
@@ -44,9 +44,7 @@ def find_factors(
     subsets, cells : int
         Subsets of rows, and cells of a table of candidates, up to which sparsest bases are looked for.
     """
-    return Factors(
-        tuple(_at(jacobians, tolerance, noise, angle, subsets, cells) for tolerance in tolerances),
-    )
+    return Factors(tuple(_at(jacobians, tolerance, noise, angle, subsets, cells) for tolerance in tolerances))
 
 
 def _at(jacobians: Array, tolerance: float, noise: float, angle: float, subsets: int, cells: int) -> FactorLevel:
@@ -56,10 +54,7 @@ def _at(jacobians: Array, tolerance: float, noise: float, angle: float, subsets:
     sizes = Counter(found[place].dimensions for place in decided)
     if 2 * len(decided) < len(found) or not decided:
         state = UNDECIDED if not counts else max((each for each in counts if each != FOUND), key=counts.__getitem__)
-        return FactorLevel(
-            tolerance, state, (), 0.0, len(decided) / len(found), None, False, found[0].labels, None, (),
-            None, None, None, None, None, "none", None,
-        )  # fmt: skip
+        return FactorLevel(tolerance, state, (), 0.0, len(decided) / len(found), found[0].labels)
     dimensions = max(sizes, key=lambda each: (sizes[each], -len(each)))
     alike = [place for place in decided if found[place].dimensions == dimensions]
     reference, jacobian = found[alike[0]], jacobians[alike[0]]

@@ -1,13 +1,11 @@
-"""``isorep.decoder.mechanisms``: which blocks of latents act on the outputs independently, and in which sense.
-
-Blocks, tolerances and Jacobians as callers write them.
-"""
+"""Mechanistic independence of a decoder: which blocks of latents act on the outputs independently, in which sense."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -17,13 +15,12 @@ from ...errors import InputError
 from ...representation import Array
 from ...rows import Progress, no_progress
 from ..prepare import Latents, as_latents
-from .criteria import Samples, disjointness, interactions, supports_and_sparsity
-from .criterion import Criterion
+from .criteria import MEASURES, Samples, disjointness, interactions, supports_and_sparsity
 from .factors import find_factors
 from .lifting import lifting_checks
-from .result import Check, Factors, Mechanisms, SparsityCondition
+from .result import Check, Criterion, Factors, Implication, Mechanisms, SparsityCondition
+from .supports import contrast, owners
 from .theorems import checked_hierarchy, theorem
-from .type_m import contrast, owners
 from .views import PRECISION, View, balanced_units, frame, viewed
 
 _CELLS = 4_000_000  # of a table of candidates
@@ -105,26 +102,20 @@ def mechanisms(
     """
     if domain not in DOMAINS:
         raise InputError(f"domain is {domain!r}; known is 'convex'")
-    for name, value in (("samples", samples), ("subsets", subsets)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-            raise InputError(f"{name} is {value!r} and must be a whole number from 1 on")
-    for name, value in (("higher_samples", higher_samples), ("random_state", random_state)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-            raise InputError(f"{name} is {value!r} and must be a whole number from 0 on")
+    least = {"samples": 1, "subsets": 1, "higher_samples": 0, "random_state": 0}
+    for name, value in zip(least, (samples, subsets, higher_samples, random_state), strict=True):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least[name]:
+            raise InputError(f"{name} is {value!r} and must be a whole number from {least[name]} on")
     if isinstance(angle, bool) or not isinstance(angle, int | float | np.number) or not 0 <= angle <= 90:
         raise InputError(f"angle is {angle!r} and must be degrees between 0 and 90")
     given = as_latents(latents)
     chosen = np.arange(given.n)
     if given.n > samples:
         chosen = np.sort(np.random.default_rng([random_state, 0]).choice(given.n, samples, replace=False))
+    search = Search(tolerances, higher_samples, subsets, angle, domain, reference, random_state)
     with ExitStack() as stack:
         view = None if decoder is None else stack.enter_context(viewed(decoder, given))
-        if view is None and jacobians is None:
-            raise InputError("there is neither a decoder nor jacobians=")
-        return _found(
-            view, given, chosen, blocks, jacobians, tolerances, higher_samples, subsets, angle, domain, reference,
-            random_state, progress or no_progress,
-        )  # fmt: skip
+        return _judged(view, given, chosen, blocks, jacobians, search, progress or no_progress)
 
 
 def mechanisms_of(jacobians: Any, blocks: Sequence[Any] | None = None, **options: Any) -> Mechanisms:
@@ -148,99 +139,105 @@ def mechanisms_of(jacobians: Any, blocks: Sequence[Any] | None = None, **options
     return mechanisms(None, latents, blocks, jacobians=jacobians, **{"samples": len(values), **options})
 
 
-def _found(
+@dataclass(frozen=True)
+class Search:
+    """What :func:`mechanisms` was asked for, beside the decoder and its blocks."""
+
+    tolerances: Sequence[float] | None
+    higher_samples: int
+    subsets: int
+    angle: float
+    domain: str | None
+    reference: tuple[Any, Any] | None
+    random_state: int
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Jacobians, the samples and more latents in one basis, and the decoder as a function of it."""
+
+    jacobians: Array
+    rows: Array
+    every: Array
+    view: View | None
+
+    def in_units(self, units: Array) -> Coordinates:
+        """In other units of the latents."""
+        view = self.view
+        if view is not None and (units != 1).any():
+            view = view.rebased(np.diag(units))
+        return Coordinates(self.jacobians * units, self.rows / units, self.every / units, view)
+
+    def in_basis(self, basis: Array) -> Coordinates:
+        """In coordinates y, with latents z = basis y."""
+        back = np.linalg.inv(basis).T
+        view = None if self.view is None else self.view.rebased(basis)
+        return Coordinates(self.jacobians @ basis, self.rows @ back, self.every @ back, view)
+
+
+def _judged(
     view: View | None,
     given: Latents,
     chosen: Array,
     blocks: Sequence[Any] | None,
     jacobians: Any,
-    tolerances: Sequence[float] | None,
-    higher: int,
-    subsets: int,
-    angle: float,
-    domain: str | None,
-    reference: tuple[Any, Any] | None,
-    random_state: int,
+    search: Search,
     report: Progress,
 ) -> Mechanisms:
-    started, seconds = time.perf_counter(), {}
+    seconds: dict[str, float] = {}
     caveats = [] if view is None else list(view.notes)
-    if jacobians is not None:
-        values = as_jacobians(jacobians, given.n, given.d)[chosen]
-        noise = PRECISION[precision_of(jacobians)]
-        source = "given"
-    else:
-        assert view is not None
-        most = max(1, _JACOBIANS // (view.width * view.d))
-        if len(chosen) > most:
+    with _timed(seconds, "jacobians"):
+        if view is not None and jacobians is None and len(chosen) > (most := _most_rows(view)):
             caveats.append(f"{most} of {len(chosen)} samples were looked at: the Jacobians are large")
             chosen = chosen[:most]
-        report("Jacobians", 0, 1)
-        values, noise, source = view.jacobians(given.rows(chosen)), view.noise, view.source
-    rows = np.asarray(given.rows(chosen), dtype=np.float64)
-    every = np.asarray(given.rows(slice(0, 2000)), dtype=np.float64)
-    levels = as_tolerances(tolerances, noise)
-    n, width, d = values.shape
-    split = None if blocks is None else as_blocks(blocks, d)
-    own, units = values, balanced_units(values, every, noise)
-    values, rows, every = values * units, rows / units, every / units
-    if view is not None and (units != 1).any():
-        view = view.rebased(np.diag(units))
-    seconds["jacobians"] = time.perf_counter() - started
-
+        own, noise, source = _jacobians(view, given, chosen, jacobians, report)
+        levels = as_tolerances(search.tolerances, noise)
+        n, width, d = own.shape
+        split = None if blocks is None else as_blocks(blocks, d)
+        rows, every = (np.asarray(given.rows(part), dtype=np.float64) for part in (chosen, slice(0, 2000)))
+        units = balanced_units(own, every, noise)
+        here = Coordinates(own, rows, every, view).in_units(units)
     report("factors", 0, 1)
-    started = time.perf_counter()
-    factors = find_factors(values, levels, noise, angle=angle, subsets=subsets, cells=_CELLS)
-    seconds["factors"] = time.perf_counter() - started
-    smallest = _smallest(own)
-    least = _smallest(values) if (units != 1).any() else smallest
-    basis = shown = None
+    with _timed(seconds, "factors"):
+        values = here.jacobians
+        factors = find_factors(values, levels, noise, angle=search.angle, subsets=search.subsets, cells=_CELLS)
+    smallest = (_smallest(own), _smallest(values) if (units != 1).any() else _smallest(own))
+    shown = None
     if split is None:
         split, basis = _from_factors(factors)
-    factors = factors.in_units(units)
-    if basis is not None:
-        back = np.linalg.inv(basis).T
-        values, rows, every = values @ basis, rows @ back, every @ back
-        view = None if view is None else view.rebased(basis)
-        shown = _from_factors(factors)[1]
-        own = own @ shown
+        if basis is not None:
+            here, shown = here.in_basis(basis), _from_factors(factors.in_units(units))[1]
+            own = own @ shown
     everything = split or (np.arange(d),)
-    frames = tuple(frame(each, everything, noise) for each in values)
+    frames = tuple(frame(each, everything, noise) for each in here.jacobians)
     deficient = float(np.mean([not each.full_rank for each in frames]))
-
     criteria: dict[str, Criterion] = {}
-    hierarchy: tuple[Any, ...] = ()
+    hierarchy: tuple[Implication, ...] = ()
     if split is not None:
-        taken = Samples(values, frames, split, levels, noise, subsets, _CELLS, random_state)
-        criteria, said = _criteria(taken, view, rows, min(higher, n), seconds, report)
+        samples = Samples(here.jacobians, frames, split, levels, noise, search.subsets, _CELLS, search.random_state)
+        criteria, said = _criteria(samples, here, min(search.higher_samples, n), seconds, report)
         caveats += said
         criteria, hierarchy = checked_hierarchy(criteria, deficient == 0)
-        owner = np.stack([owners(each, levels[-1]) for each in frames]).astype(float)
-        owner[owner < 0] = np.nan
-        if criteria["D"].state == "holds" and _changes_hands(owner):
+        if criteria["D"].state == "holds" and _changes_hands(samples):
             caveats.append("Type D holds at every sample, but outputs belong to different blocks at different samples")
-    has_latents = view is not None or bool(np.ptp(every, axis=0).any())
     checks: tuple[Check, ...] = ()
-    if has_latents:
-        checks = lifting_checks(every, everything, (smallest, least), deficient, view, domain, random_state)
-    sparsity = _sparsity(values, reference, chosen, levels, given.n) if reference is not None else ()
-    theorems = tuple(theorem(each, deficient == 0, sparsity, checks, len(everything)) for each in criteria.values())
+    if view is not None or np.ptp(here.every, axis=0).any():
+        checks = lifting_checks(
+            here.every, everything, smallest, deficient, here.view, search.domain, search.random_state
+        )
+    sparsity = _sparsity(here.jacobians, search.reference, chosen, levels, given.n)
     if deficient:
         caveats.append(f"the Jacobian has not full rank at {100 * deficient:.3g} % of the samples, within its error")
     if len(chosen) < given.n:
         caveats.append(f"{len(chosen)} of {given.n} latents were looked at: samples= takes more")
     return Mechanisms(
-        factors=factors,
-        type_d=criteria.get("D"),
-        type_m=criteria.get("M"),
-        type_s=criteria.get("S"),
-        type_h2=criteria.get("H2"),
-        type_h3=criteria.get("H3"),
+        factors=factors.in_units(units),
+        **{f"type_{name.lower()}": criteria.get(name) for name in MEASURES},
         hierarchy=hierarchy,
         lifting=checks,
-        theorems=theorems,
+        theorems=tuple(theorem(each, deficient == 0, sparsity, checks, len(everything)) for each in criteria.values()),
         sparsity=sparsity,
-        blocks=() if split is None else tuple(tuple(int(place) for place in block) for block in split),
+        blocks=tuple(tuple(block.tolist()) for block in split or ()),
         basis=shown,
         given=blocks is not None,
         samples=n,
@@ -252,47 +249,71 @@ def _found(
         source=source,
         name=given.name,
         settings={
+            **vars(search),
             "samples": n,
-            "higher_samples": higher,
-            "subsets": subsets,
-            "angle": angle,
-            "domain": domain,
-            "reference": reference is not None,
-            "random_state": random_state,
+            "tolerances": levels,
+            "reference": search.reference is not None,
         },
         caveats=tuple(dict.fromkeys(caveats)),
         seconds=seconds,
     )
 
 
-def _criteria(
-    samples: Samples, view: View | None, rows: Array, higher: int, seconds: dict[str, float], report: Progress
-) -> tuple[dict[str, Criterion], list[str]]:
+@contextmanager
+def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
     started = time.perf_counter()
-    found, said = {"D": disjointness(samples)}, list[str]()
-    report("supports", 0, 1)
-    found["M"], found["S"] = supports_and_sparsity(samples)
-    seconds["supports"] = time.perf_counter() - started
-    said += [f"Type M: {way.note}" for way in found["M"].evidence if way.note]
+    yield
+    seconds[name] = time.perf_counter() - started
+
+
+def _most_rows(view: View) -> int:
+    return max(1, _JACOBIANS // (view.width * view.d))
+
+
+def _jacobians(
+    view: View | None, given: Latents, chosen: Array, jacobians: Any, report: Progress
+) -> tuple[Array, float, str]:
+    """The Jacobians at the chosen rows, the relative error of their entries, and where they come from."""
+    if jacobians is not None:
+        values = as_jacobians(jacobians, given.n, given.d)[chosen]
+        return values, PRECISION[precision_of(jacobians)], "given"
     if view is None:
-        return found, [*said, "without a decoder Type H_n is not evaluated"]
-    started = time.perf_counter()
-    for order in (2, 3):
-        report("interactions", order - 2, 2)
-        most = _HIGHER // (view.width * view.d**order) if view.fits(order) else 0
-        found[f"H{order}"], notes = interactions(samples, view, rows, order, min(higher, most))
-        said += notes
-        if view.derivatives is not None and most < 1:
-            said.append(f"derivatives of order {order} are too large to hold: Type H_{order} is judged by swaps alone")
-    report("interactions", 2, 2)
-    seconds["interactions"] = time.perf_counter() - started
+        raise InputError("there is neither a decoder nor jacobians=")
+    report("Jacobians", 0, 1)
+    return view.jacobians(given.rows(chosen)), view.noise, view.source
+
+
+def _criteria(
+    samples: Samples, here: Coordinates, higher: int, seconds: dict[str, float], report: Progress
+) -> tuple[dict[str, Criterion], list[str]]:
+    """Every criterion, and what to keep in mind about them."""
+    with _timed(seconds, "supports"):
+        criteria = {"D": disjointness(samples)}
+        report("supports", 0, 1)
+        criteria["M"], criteria["S"] = supports_and_sparsity(samples)
+    said = [f"Type M: {way.note}" for way in criteria["M"].evidence if way.note]
+    view = here.view
+    if view is None:
+        return criteria, [*said, "without a decoder Type H_n is not evaluated"]
+    with _timed(seconds, "interactions"):
+        for order in (2, 3):
+            report("interactions", order - 2, 2)
+            most = _HIGHER // (view.width * view.d**order) if view.fits(order) else 0
+            criteria[f"H{order}"], notes = interactions(samples, view, here.rows, order, min(higher, most))
+            said += notes
+            if view.derivatives is not None and most < 1:
+                too_large = f"derivatives of order {order} are too large to hold"
+                said.append(f"{too_large}: Type H_{order} is judged by swaps alone")
+        report("interactions", 2, 2)
     if view.derivatives is None and not view.notes:
         said.append("the decoder is no torch function: Type H_n is judged by swaps alone")
-    return found, said
+    return criteria, said
 
 
-def _changes_hands(owner: Array) -> bool:
-    """Whether some output (column) belongs to two blocks, at two samples; nan is nobody's."""
+def _changes_hands(samples: Samples) -> bool:
+    """Whether some output belongs to two blocks, at two samples."""
+    owner = np.stack([owners(each, samples.tolerances[-1]) for each in samples.frames]).astype(float)
+    owner[owner < 0] = np.nan
     moved = owner[:, ~np.isnan(owner).all(0)]
     return bool((np.nanmin(moved, axis=0) < np.nanmax(moved, axis=0)).any())
 
@@ -316,16 +337,16 @@ def _from_factors(factors: Factors) -> tuple[tuple[Array, ...] | None, Array | N
 
 
 def _sparsity(
-    values: Array, reference: tuple[Any, Any], chosen: Array, levels: Sequence[float], n: int
+    values: Array, reference: tuple[Any, Any] | None, chosen: Array, levels: Sequence[float], n: int
 ) -> tuple[SparsityCondition, ...]:
+    if reference is None:
+        return ()
     other = reference_jacobians(reference, chosen, n)
-    found = []
-    for tolerance in levels:
-        here, there = (_nonzeros(each, tolerance) for each in (values, other))
-        found.append(
-            SparsityCondition(tolerance, float((here <= there).mean()), float(here.mean()), float(there.mean()))
-        )
-    return tuple(found)
+    nonzeros = [[_nonzeros(each, tolerance) for each in (values, other)] for tolerance in levels]
+    return tuple(
+        SparsityCondition(tolerance, float((here <= there).mean()), float(here.mean()), float(there.mean()))
+        for tolerance, (here, there) in zip(levels, nonzeros, strict=True)
+    )
 
 
 def _nonzeros(jacobians: Array, tolerance: float) -> Array:
@@ -339,8 +360,9 @@ DOUBLE, SINGLE, HALF = (1e-6, 1e-4, 1e-3), (1e-4, 1e-3, 1e-2), (1e-2, 3e-2, 1e-1
 def as_blocks(blocks: Any, d: int) -> tuple[Array, ...]:
     """Disjoint blocks that cover all latents, from lists of them or from sizes."""
     listed = isinstance(blocks, Sequence) or (isinstance(blocks, np.ndarray) and blocks.ndim > 0)
+    wrong = InputError(f"blocks is {blocks!r}: pass lists of latents, or the sizes of consecutive blocks")
     if isinstance(blocks, str | bytes) or not listed or len(blocks) == 0:
-        raise InputError(f"blocks is {blocks!r}: pass lists of latents, or the sizes of consecutive blocks")
+        raise wrong
     if all(isinstance(each, int | np.integer) and not isinstance(each, bool) for each in blocks):
         sizes = [int(each) for each in blocks]
         if min(sizes) < 1 or sum(sizes) != d:
@@ -348,13 +370,13 @@ def as_blocks(blocks: Any, d: int) -> tuple[Array, ...]:
         edges = np.cumsum([0, *sizes])
         return tuple(np.arange(start, stop) for start, stop in pairwise(edges))
     try:
-        found = tuple(np.array([_place(each) for each in block], dtype=int) for block in blocks)
+        split = tuple(np.array([_index(each) for each in block], dtype=int) for block in blocks)
     except TypeError:
-        raise InputError(f"blocks is {blocks!r}: pass lists of latents, or the sizes of consecutive blocks") from None
-    places = np.concatenate(found) if found else np.zeros(0, dtype=int)
-    if any(len(block) == 0 for block in found) or len(places) != d or set(places.tolist()) != set(range(d)):
-        raise InputError(f"blocks must hold each of the latents 0 to {d - 1} once: they hold {places.tolist()[:50]}")
-    return found
+        raise wrong from None
+    members = np.concatenate(split).tolist()
+    if any(len(block) == 0 for block in split) or sorted(members) != list(range(d)):
+        raise InputError(f"blocks must hold each of the latents 0 to {d - 1} once: they hold {members[:50]}")
+    return split
 
 
 def as_tolerances(tolerances: Any, noise: float) -> tuple[float, ...]:
@@ -362,12 +384,12 @@ def as_tolerances(tolerances: Any, noise: float) -> tuple[float, ...]:
     if tolerances is None:
         return HALF if noise > 1e-5 else SINGLE if noise > 1e-7 else DOUBLE
     try:
-        found = sorted({float(each) for each in tolerances})
+        levels = sorted({float(each) for each in tolerances})
     except (TypeError, ValueError):
-        raise InputError(f"tolerances is {tolerances!r}: pass at least three numbers between 0 and 1") from None
-    if len(found) < 3 or not all(0 < each < 1 for each in found):
+        levels = []
+    if len(levels) < 3 or not all(0 < each < 1 for each in levels):
         raise InputError(f"tolerances is {tolerances!r}: pass at least three numbers between 0 and 1")
-    return tuple(found)
+    return tuple(levels)
 
 
 def as_jacobians(given: Any, n: int | None = None, d: int | None = None) -> Array:
@@ -410,7 +432,7 @@ def reference_jacobians(reference: Any, chosen: Array, n: int) -> Array:
         return view.jacobians(other.rows(chosen))
 
 
-def _place(value: Any) -> int:
+def _index(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(value)
     return int(value)

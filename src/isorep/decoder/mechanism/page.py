@@ -1,13 +1,19 @@
-"""The page of mechanistic independence (schema ``isorep.mechanisms/1``): criteria, theorems, factors and checks."""
+"""The page of mechanistic independence: criteria, theorems, factors and checks."""
 
 from __future__ import annotations
 
-from ...report.document import Answer, Cell, Column, Definitions, Figure, Page, Part, Prose, Section, Table
-from ...report.figures import Heatmap
-from ...report.page import closing, made_by
-from ...report.read import MISSING, Node, compact, count, fixed, percent
+from collections.abc import Iterator
 
-MOST_CRITERIA, MOST_LEVELS, MOST_BLOCKS, MOST_LATENTS, MOST_FACTORS, MOST_CHECKS = 8, 12, 60, 60, 40, 40
+import numpy as np
+
+from ...report.document import Answer, Cell, Column, Definitions, Figure, Forms, Page, Part, Prose, Section, Table
+from ...report.figures import Heatmap
+from ...report.page import page_of
+from ...report.read import MISSING, compact, count, fixed, percent
+from .factors import FOUND
+from .result import HOLDS, Evidence, FactorLevel, Mechanisms
+
+MOST_LATENTS, MOST_FACTORS = 60, 40  # in the figure of the factors
 NAMES = {"D": "Type D", "M": "Type M", "S": "Type S", "H2": "Type H₂", "H3": "Type H₃"}
 MEANING = {
     "D": "blocks move disjoint outputs",
@@ -16,208 +22,140 @@ MEANING = {
     "H2": "second derivatives across blocks vanish: the decoder is a sum of one function for each block",
     "H3": "third derivatives across blocks vanish: blocks interact at most bilinearly",
 }
-APPLIES = {True: "applies on the samples", False: "does not apply"}
+APPLIES = {True: "applies on the samples", False: "does not apply", None: "open"}
+CRITERIA = (
+    "Entries below the tolerance, relative to the largest, count as zero; every criterion is judged at each tolerance "
+    "and at every sample. A criterion holds where it does so at all samples and at every tolerance that decides. "
+    "Derivatives see the neighbourhood of a sample, swaps exchange whole blocks between samples."
+)
+THEOREMS = (
+    "Each criterion identifies blocks where they are also irreducible in its own sense: locally, and globally under "
+    "the assumptions below. Nothing here rests on how latents are distributed."
+)
+FACTORS = (
+    "The finest split into factors that move disjoint outputs, in whatever basis the latents come. Components count "
+    "the graph whose edges join directions that move a common output; a basis that mixes factors has fewer. Factors "
+    "identify latents only where they are the same at all samples: the angle is between matched factors."
+)
+LIFTING = "What lifts a local statement to a global one. A sample can speak against these assumptions; it proves none."
 
 
-def assemble(result: Node) -> Page:
-    """All sections that the result has something for."""
-    name = result["name"].text("the decoder")
-    sections = [
-        _criteria(result),
-        _theorems(result),
-        _factors(result),
-        _hierarchy(result),
-        _lifting(result),
-        *closing(result.raw),
-    ]
-    return Page(
-        title=f"{name} · mechanisms · isorep",
-        eyebrow="Which latents act on the outputs independently, and in which sense",
-        opening=_opening(result),
-        sections=tuple(section for section in sections if section is not None),
-        made_by=made_by(result.raw),
-    )
-
-
-def _opening(result: Node) -> tuple[Answer | Definitions, ...]:
-    head, stop, rest = result["verdict"].text("This result holds no verdict.").partition(". ")
-    known = [node["applies"].raw for node in result["theorems"].nodes(MOST_CRITERIA)]
+def page(result: Mechanisms) -> Page:
+    """All of it, most important first."""
+    known = [theorem.applies for theorem in result.theorems]
     reached = True if True in known else None if None in known or not known else False
-    verdict = Answer(f"{head}." if stop else head, rest, reached)
-    tiles = []
-    dimensions = [node.text() for node in result["factors"]["dimensions"].nodes(MOST_FACTORS)]
+    return page_of(
+        result,
+        f"{result.name} · mechanisms",
+        "Which latents act on the outputs independently, and in which sense",
+        Answer.of(result.verdict, reached),
+        _tiles(result),
+        (
+            Section("criteria", "Criteria", _criteria(result)),
+            Section("theorems", "Do the theorems apply?", _theorems(result)),
+            Section("factors", "Factors without knowing them", _factors(result)),
+            Section("hierarchy", "Stronger types imply weaker ones", _hierarchy(result)),
+            Section("lifting", "From local to global", _lifting(result)),
+        ),
+    )
+
+
+def _tiles(result: Mechanisms) -> list[tuple[str, str, str]]:
+    tiles, dimensions = [], result.factors.dimensions
     if dimensions:
-        tiles.append(("Type D factors", count(len(dimensions)), f"of dimensions {', '.join(dimensions)}"))
-    blocks = result["blocks"].nodes(MOST_BLOCKS)
-    if blocks:
-        tiles.append(("blocks", count(len(blocks)), "as given" if result["given"].raw is True else "the factors found"))
-    latents, outputs = result["dimension"].number(), result["outputs"].number()
-    if latents is not None and outputs is not None:
-        tiles.append(("latents", count(latents), f"{count(outputs)} outputs"))
-    samples = result["samples"].number()
-    if samples is not None:
-        tiles.append(("samples", count(samples), result["source"].text()))
-    return (verdict, Definitions(tuple(tiles), tiles=True)) if tiles else (verdict,)
+        tiles.append(("Type D factors", count(len(dimensions)), f"of dimensions {_listed(dimensions)}"))
+    if result.blocks:
+        tiles.append(("blocks", count(len(result.blocks)), "as given" if result.given else "the factors found"))
+    tiles.append(("latents", count(result.dimension), f"{count(result.outputs)} outputs"))
+    return [*tiles, ("samples", count(result.samples), result.source)]
 
 
-def _criteria(result: Node) -> Section | None:
-    entries = result["criteria"].items()[:MOST_CRITERIA]
-    if not entries:
-        return None
-    said = (
-        "Entries below the tolerance, relative to the largest, count as zero; every criterion is judged at each "
-        "tolerance and at every sample. A criterion holds where it does so at all samples and at every tolerance that "
-        "decides. Derivatives see the neighbourhood of a sample, swaps exchange whole blocks between samples."
-    )
-    parts: list[Part | None] = [
-        Prose((said,)),
-        Definitions(tuple((NAMES.get(name, name), MEANING.get(name, ""), "") for name, _ in entries)),
-        _shares(entries),
-        _levels(entries),
-        _blocks(entries),
-    ]
-    return Section("criteria", "Criteria", tuple(part for part in parts if part is not None))
+def _criteria(result: Mechanisms) -> tuple[Part, ...]:
+    if not result.criteria:
+        return ()
+    meaning = Definitions(tuple((NAMES[name], MEANING[name], "") for name in result.criteria))
+    return Prose((CRITERIA,)), meaning, _share_figure(result), _level_table(result), _block_table(result)
 
 
-def _ways(entries: list[tuple[str, Node]]) -> list[tuple[str, Node]]:
+def _ways(result: Mechanisms) -> Iterator[tuple[str, Evidence]]:
     """Every way to look at every criterion that has levels, with a name."""
-    found = []
-    for name, node in entries:
-        for way in node["evidence"].nodes(4):
-            if way["levels"].nodes(1):
-                method = way["method"].text()
-                label = NAMES.get(name, name)
-                found.append((f"{label}, {method}" if name.startswith("H") else label, way))
-    return found
+    for name, criterion in result.criteria.items():
+        for way in criterion.evidence:
+            if way.levels:
+                yield f"{NAMES[name]}, {way.method}" if name.startswith("H") else NAMES[name], way
 
 
-def _shares(entries: list[tuple[str, Node]]) -> Figure | None:
-    ways = _ways(entries)
-    if not ways:
-        return None
-    tolerances = [compact(level["tolerance"].number(), 3) for level in ways[0][1]["levels"].nodes(MOST_LEVELS)]
-    grid = []
-    for _, way in ways:
-        row = [_unit(level["share"].number()) for level in way["levels"].nodes(MOST_LEVELS)]
-        grid.append((row + [None] * len(tolerances))[: len(tolerances)])
-    names = [name for name, _ in ways]
-    told = "; ".join(
-        f"{name}: {', '.join(percent(value) for value in row)}" for name, row in zip(names, grid, strict=True)
-    )
+def _share_figure(result: Mechanisms) -> Figure:
+    grid = {name: tuple(level.share for level in way.levels) for name, way in _ways(result)}
+    tolerances = tuple(compact(tolerance, 3) for tolerance in result.tolerances)
     return Figure(
         "shares-figure",
         "Share of samples at which each criterion holds",
         "From none (0) to all (1), at each tolerance; where samples could not be decided they do not count as holding.",
-        told,
-        Heatmap(tuple(map(tuple, grid)), tuple(names), tuple(tolerances), ("tolerance", "criterion"), left=150.0),
+        "; ".join(f"{name}: {', '.join(map(percent, shares))}" for name, shares in grid.items()),
+        Heatmap(tuple(grid.values()), tuple(grid), tolerances, ("tolerance", "criterion"), left=150.0),
     )
 
 
-def _levels(entries: list[tuple[str, Node]]) -> Table:
-    rows = []
-    for name, node in entries:
-        for way in node["evidence"].nodes(4):
-            for level in way["levels"].nodes(MOST_LEVELS):
-                tolerance, share, worst = (level[key].number() for key in ("tolerance", "share", "worst"))
-                decided, sample = level["decided"].number(), level["sample"].number()
-                state = level["state"].text(MISSING)
-                rows.append(
-                    (
-                        Cell(NAMES.get(name, name)),
-                        Cell(level["method"].text(MISSING)),
-                        Cell(compact(tolerance, 3), tolerance),
-                        Cell(state, strong=state == "holds"),
-                        Cell(percent(share), share),
-                        Cell(percent(decided), decided),
-                        Cell(compact(worst, 3), worst),
-                        Cell(count(sample), sample),
-                        Cell(node["measure"].text() + (f"; {level['note'].text()}" if level["note"].text() else "")),
-                    )
-                )
+def _level_table(result: Mechanisms) -> Table:
+    rows = tuple(
+        (
+            Cell(NAMES[name]),
+            Cell(level.method),
+            Cell(compact(level.tolerance, 3), level.tolerance),
+            Cell(level.state, strong=level.state == HOLDS),
+            Cell(percent(level.share), level.share),
+            Cell(percent(level.decided), level.decided),
+            Cell("infinite" if level.worst == np.inf else compact(level.worst, 3), _finite(level.worst)),
+            Cell(count(level.sample), level.sample),
+            Cell(criterion.measure + (f"; {level.note}" if level.note else "")),
+        )
+        for name, criterion in result.criteria.items()
+        for way in criterion.evidence
+        for level in way.levels
+    )
     titles = ("type", "by", "tolerance", "state", "holds at", "decided", "worst", "at sample", "worst is")
     columns = tuple(Column(title, numeric=title not in ("type", "by", "state", "worst is")) for title in titles)
-    return Table("criteria", "All criteria at every tolerance", columns, tuple(rows))
+    return Table("criteria", "All criteria at every tolerance", columns, rows)
 
 
-def _blocks(entries: list[tuple[str, Node]]) -> Table | None:
+def _block_table(result: Mechanisms) -> Table:
     rows = []
-    for name, node in entries:
-        separable = {part["block"].text(): part for part in node["separable"].nodes(MOST_BLOCKS)}
-        for part in node["irreducible"].nodes(MOST_BLOCKS):
-            block, share = part["block"], part["share"].number()
-            other = separable.get(block.text(), Node(None))
+    for name, criterion in result.criteria.items():
+        separable = {part.block: part.state + (f" ({part.note})" if part.note else "") for part in criterion.separable}
+        for part in criterion.irreducible:
             rows.append(
                 (
-                    Cell(NAMES.get(name, name)),
-                    Cell(count(block.number()), block.number()),
-                    Cell(part["state"].text(MISSING), strong=part["state"].text() == "irreducible"),
-                    Cell(percent(share), share),
-                    Cell(other["state"].text(MISSING) + (f" ({other['note'].text()})" if other["note"].text() else "")),
+                    Cell(NAMES[name]),
+                    Cell(count(part.block), part.block),
+                    Cell(part.state, strong=part.state == "irreducible"),
+                    Cell(percent(part.share), part.share),
+                    Cell(separable.get(part.block, MISSING)),
                 )
             )
-    if not rows:
-        return None
     titles = ("type", "block", "irreducible", "at samples", "separable")
     columns = tuple(Column(title, numeric=title in ("block", "at samples")) for title in titles)
     return Table("irreducibility", "Can a block be split further?", columns, tuple(rows), folded=len(rows) > 30)
 
 
-def _theorems(result: Node) -> Section | None:
-    items = []
-    for node in result["theorems"].nodes(MOST_CRITERIA):
-        name, applies = node["name"].text(), node["applies"].raw
-        word = APPLIES[applies] if isinstance(applies, bool) else "open"
-        items.append((f"{NAMES.get(name, name)}: {word}", node["sentence"].text(), ""))
-    if not items:
-        return None
-    said = (
-        "Each criterion identifies blocks where they are also irreducible in its own sense: locally, and globally "
-        "under the assumptions below. Nothing here rests on how latents are distributed."
-    )
-    parts: list[Part] = [Prose((said,)), Definitions(tuple(items))]
-    condition = []
-    for node in result["sparsity"].nodes(MOST_LEVELS):
-        numbers = [node[key].number() for key in ("tolerance", "share", "here", "reference")]
-        condition.append(
-            (
-                Cell(compact(numbers[0], 3), numbers[0]),
-                Cell(percent(numbers[1]), numbers[1]),
-                Cell(fixed(numbers[2], 1), numbers[2]),
-                Cell(fixed(numbers[3], 1), numbers[3]),
-            )
-        )
-    if condition:
-        titles = ("tolerance", "no more nonzeros at", "nonzeros here", "in the reference")
-        parts.append(
-            Table("sparsity", "Type M's sparsity condition", tuple(Column(t) for t in titles), tuple(condition))
-        )
-    return Section("theorems", "Do the theorems apply?", tuple(parts))
+def _theorems(result: Mechanisms) -> tuple[Part, ...]:
+    if not result.theorems:
+        return ()
+    items = tuple((f"{NAMES[each.name]}: {APPLIES[each.applies]}", each.sentence, "") for each in result.theorems)
+    parts: list[Part] = [Prose((THEOREMS,)), Definitions(items)]
+    if result.sparsity:
+        columns: Forms = {
+            "tolerance": _short,
+            "no more nonzeros at": percent,
+            "nonzeros here": _tenths,
+            "in the reference": _tenths,
+        }
+        rows = [(each.tolerance, each.share, each.here, each.reference) for each in result.sparsity]
+        parts.append(Table.of("sparsity", "Type M's sparsity condition", columns, rows))
+    return tuple(parts)
 
 
-def _factors(result: Node) -> Section | None:
-    levels = result["factors"]["levels"].nodes(MOST_LEVELS)
-    if not levels:
-        return None
-    rows = []
-    for node in levels:
-        dimensions = ", ".join(each.text() for each in node["dimensions"].nodes(MOST_FACTORS)) or MISSING
-        finest = ", ".join(each.text() for each in node["sparsity_factors"].nodes(MOST_FACTORS)) or MISSING
-        numbers = {key: node[key].number() for key in ("tolerance", "share", "angle", "gap", "outputs_agree")}
-        gap = fixed(numbers["gap"], 0) + (f" ({node['gap_method'].text()})" if numbers["gap"] is not None else "")
-        rows.append(
-            (
-                Cell(compact(numbers["tolerance"], 3), numbers["tolerance"]),
-                Cell(node["state"].text(MISSING)),
-                Cell(dimensions),
-                Cell(percent(numbers["share"]), numbers["share"]),
-                Cell(compact(numbers["angle"], 3), numbers["angle"]),
-                Cell(percent(numbers["outputs_agree"]), numbers["outputs_agree"]),
-                Cell(_of(node, "components")),
-                Cell(_of(node, "nonzeros")),
-                Cell(gap, numbers["gap"]),
-                Cell(finest),
-            )
-        )
+def _factors(result: Mechanisms) -> tuple[Part, ...]:
     titles = (
         "tolerance",
         "state",
@@ -232,60 +170,71 @@ def _factors(result: Node) -> Section | None:
     )
     words = ("state", "dimensions", "components, best / here", "nonzeros, best / here", "finest Type S split")
     columns = tuple(Column(title, numeric=title not in words) for title in titles)
-    said = (
-        "The finest split into factors that move disjoint outputs, in whatever basis the latents come. Components "
-        "count the graph whose edges join directions that move a common output; a basis that mixes factors has fewer. "
-        "Factors identify latents only where they are the same at all samples: the angle is between matched factors."
+    table = Table("factors", "Factors at every tolerance", columns, tuple(map(_factor_row, result.factors.levels)))
+    figure = _makeup(result.factors.best)
+    return (Prose((FACTORS,)), *(() if figure is None else (figure,)), table)
+
+
+def _factor_row(level: FactorLevel) -> tuple[Cell, ...]:
+    gap = _finite(level.gap)
+    return (
+        Cell(compact(level.tolerance, 3), level.tolerance),
+        Cell(level.state),
+        Cell(_listed(level.dimensions)),
+        Cell(percent(level.share), level.share),
+        Cell(compact(level.angle, 3), level.angle),
+        Cell(percent(level.outputs_agree), level.outputs_agree),
+        Cell(_best_and_here(level.components, level.components_here)),
+        Cell(_best_and_here(level.nonzeros, level.nonzeros_here)),
+        Cell(MISSING if gap is None else f"{fixed(gap, 0)} ({level.gap_method})", gap),
+        Cell(_listed(level.sparsity_factors or ())),
     )
-    parts = [Prose((said,)), _makeup(levels), Table("factors", "Factors at every tolerance", columns, tuple(rows))]
-    return Section("factors", "Factors without knowing them", tuple(part for part in parts if part is not None))
 
 
-def _makeup(levels: list[Node]) -> Figure | None:
+def _makeup(level: FactorLevel) -> Figure | None:
     """How much of every latent lies in each factor."""
-    chosen = next((node for node in levels if node["state"].text() == "found"), None)
-    if chosen is None:
+    subspaces = level.subspaces[:MOST_FACTORS]
+    if level.state != FOUND or len(subspaces) < 2:
         return None
-    columns = []
-    for factor in chosen["subspaces"].nodes(MOST_FACTORS):
-        rows = [row.numbers(MOST_LATENTS) for row in factor.nodes(MOST_LATENTS)]
-        columns.append([_unit(sum(value * value for value in row if value is not None) ** 0.5) for row in rows])
-    if len(columns) < 2 or not columns[0] or any(len(each) != len(columns[0]) for each in columns):
-        return None
-    grid = [list(row) for row in zip(*columns, strict=True)]
-    latents, factors = [str(place) for place in range(len(grid))], [str(place) for place in range(len(columns))]
+    grid = np.clip([np.linalg.norm(basis[:MOST_LATENTS], axis=1) for basis in subspaces], 0.0, 1.0).T
+    latents, factors = (tuple(map(str, range(size))) for size in grid.shape)
     return Figure(
         "factors-figure",
         "What the factors are made of",
         "Length of every latent's axis within each factor, at the reference sample: 1 lies inside, 0 is orthogonal.",
         f"Heat map of {len(latents)} latents by {len(factors)} factors.",
-        Heatmap(tuple(map(tuple, grid)), tuple(latents), tuple(factors), ("factor", "latent")),
+        Heatmap(tuple(map(tuple, grid.tolist())), latents, factors, ("factor", "latent")),
     )
 
 
-def _hierarchy(result: Node) -> Section | None:
-    items = []
-    for node in result["hierarchy"].nodes(MOST_CHECKS):
-        names = [NAMES.get(node[key].text(), node[key].text()) for key in ("premise", "conclusion")]
-        items.append((f"{names[0]} ⇒ {names[1]}: {node['state'].text(MISSING)}", node["sentence"].text(), ""))
-    return Section("hierarchy", "Stronger types imply weaker ones", (Definitions(tuple(items)),)) if items else None
-
-
-def _lifting(result: Node) -> Section | None:
+def _hierarchy(result: Mechanisms) -> tuple[Part, ...]:
     items = tuple(
-        (f"{node['name'].text()}: {node['state'].text(MISSING)}", node["sentence"].text(), "")
-        for node in result["lifting"].nodes(MOST_CHECKS)
+        (f"{NAMES[each.premise]} ⇒ {NAMES[each.conclusion]}: {each.state}", each.sentence, "")
+        for each in result.hierarchy
     )
-    if not items:
-        return None
-    said = "What lifts a local statement to a global one. A sample can speak against these assumptions; it proves none."
-    return Section("lifting", "From local to global", (Prose((said,)), Definitions(items)))
+    return (Definitions(items),) if items else ()
 
 
-def _of(node: Node, key: str) -> str:
-    here = node[f"{key}_here"].number()
-    return MISSING if here is None else f"{count(node[key].number())} / {count(here)}"
+def _lifting(result: Mechanisms) -> tuple[Part, ...]:
+    items = tuple((f"{check.name}: {check.state}", check.sentence, "") for check in result.lifting)
+    return (Prose((LIFTING,)), Definitions(items)) if items else ()
 
 
-def _unit(value: float | None) -> float | None:
-    return None if value is None else min(max(value, 0.0), 1.0)
+def _listed(values: tuple[int, ...]) -> str:
+    return ", ".join(map(str, values)) or MISSING
+
+
+def _best_and_here(best: int | None, here: int | None) -> str:
+    return MISSING if here is None else f"{count(best)} / {count(here)}"
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not np.isfinite(value) else value
+
+
+def _short(value: float) -> str:
+    return compact(value, 3)
+
+
+def _tenths(value: float) -> str:
+    return fixed(value, 1)

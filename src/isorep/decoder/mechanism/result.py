@@ -1,27 +1,172 @@
-"""What the criteria found, as small frozen records that print, tabulate and serialise themselves.
-
-Mechanisms as text.
-"""
+"""Mechanistic independence as records that print, tabulate and serialise: factors, checks, theorems, the verdict."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ..._version import __version__
 from ...representation import Array
-from ...results import Written, aligned, plain, versions
-from .criterion import DEPENDS, HOLDS, Criterion
+from ...results import Record, Written, aligned
 
 SCHEMA = "isorep.mechanisms/1"
+HOLDS, FAILS, UNDECIDED, DEPENDS = "holds", "fails", "undecided", "depends on the tolerance"
+MOST_OUTPUTS = 4096  # whose factors are written one by one
+
+
+@dataclass(frozen=True)
+class Level:
+    """A criterion at one tolerance, over all samples.
+
+    ``share`` of the samples satisfy it and ``decided`` of them could be decided; ``worst`` is the measure at the worst
+    sample, ``sample``. ``method`` says how it was found.
+    """
+
+    tolerance: float
+    state: str
+    share: float
+    decided: float
+    worst: float | None
+    sample: int | None
+    method: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Evidence(Record):
+    """One way to look at a criterion, at every tolerance."""
+
+    derived: ClassVar[tuple[str, ...]] = ("state",)
+    method: str
+    levels: tuple[Level, ...]
+    note: str = ""
+
+    @property
+    def state(self) -> str:
+        """``holds`` or ``fails`` where every tolerance that decides says so."""
+        return together([level.state for level in self.levels])
+
+
+@dataclass(frozen=True)
+class Irreducibility(Record):
+    """Whether a block cannot be split further in the sense of a criterion (or is separable), at every tolerance.
+
+    ``share`` is that of the samples at which it is so, at the strictest tolerance that decides.
+    """
+
+    derived: ClassVar[tuple[str, ...]] = ("state",)
+    block: int
+    states: tuple[str, ...]
+    share: float
+    note: str = ""
+
+    @property
+    def state(self) -> str:
+        """That of all tolerances which decide, where they agree."""
+        decided = {state for state in self.states if state != UNDECIDED}
+        return UNDECIDED if not decided else decided.pop() if len(decided) == 1 else DEPENDS
+
+
+@dataclass(frozen=True)
+class Criterion(Record):
+    """One type of mechanistic independence.
+
+    Attributes
+    ----------
+    name : str
+        ``D``, ``M``, ``S``, ``H2`` or ``H3``.
+    measure : str
+        What ``worst`` is in every level, with its direction.
+    evidence : tuple of Evidence
+        One way, or for H_n derivatives and swaps.
+    irreducible : tuple of Irreducibility
+    separable : tuple of Irreducibility
+        Of every block, for H_n from derivatives; empty elsewhere.
+    """
+
+    derived: ClassVar[tuple[str, ...]] = ("state", "holds_at")
+    name: str
+    measure: str
+    evidence: tuple[Evidence, ...]
+    irreducible: tuple[Irreducibility, ...] = ()
+    separable: tuple[Irreducibility, ...] = ()
+
+    @property
+    def state(self) -> str:
+        """``holds``, ``fails``, ``depends on the tolerance`` or ``undecided``; evidence against outweighs the rest."""
+        found = [evidence.state for evidence in self.evidence if evidence.levels]
+        if FAILS in found:
+            return FAILS
+        if DEPENDS in found:
+            return DEPENDS
+        return HOLDS if HOLDS in found else UNDECIDED
+
+    @property
+    def holds_at(self) -> tuple[float, ...]:
+        """The tolerances at which it holds by all evidence that decides."""
+        found: dict[float, list[str]] = {}
+        for evidence in self.evidence:
+            for level in evidence.levels:
+                found.setdefault(level.tolerance, []).append(level.state)
+        return tuple(tolerance for tolerance, states in found.items() if together(states) == HOLDS)
+
+    def way(self, method: str) -> Evidence | None:
+        """The evidence of one kind: ``derivatives`` or ``swaps`` for H_n."""
+        return next((evidence for evidence in self.evidence if evidence.method == method), None)
+
+    def __str__(self) -> str:
+        return f"Type {self.name} {self.state}"
+
+
+def together(states: Sequence[str]) -> str:
+    """One state of many: that of all which decide, ``undecided`` where none does."""
+    decided = {state for state in states if state in (HOLDS, FAILS)}
+    if len(decided) > 1:
+        return DEPENDS
+    return decided.pop() if decided else UNDECIDED
+
+
+def level(
+    tolerance: float, holds: Sequence[bool | None], worst: Any, *, largest: bool, method: str, note: str = ""
+) -> Level:
+    """A criterion at one tolerance from what each sample says (None: undecided) and its measure there."""
+    states = np.array([-1 if each is None else int(each) for each in holds])
+    measures = np.asarray(worst, dtype=float)
+    state = FAILS if (states == 0).any() else HOLDS if (states == 1).all() else UNDECIDED
+    known = np.flatnonzero(~np.isnan(measures))
+    place = None
+    if len(known):
+        place = int(known[measures[known].argmax() if largest else measures[known].argmin()])
+    return Level(
+        float(tolerance),
+        state,
+        float((states == 1).mean()),
+        float((states >= 0).mean()),
+        None if place is None else float(measures[place]),
+        place,
+        method,
+        note,
+    )
+
+
+def withdrawn(criterion: Criterion, tolerance: float, method: str | None, reason: str) -> Criterion:
+    """The criterion with one level set to undecided, and why."""
+    ways = []
+    for evidence in criterion.evidence:
+        levels = tuple(
+            replace(each, state=UNDECIDED, note=reason)
+            if each.tolerance == tolerance and method in (None, evidence.method)
+            else each
+            for each in evidence.levels
+        )
+        ways.append(replace(evidence, levels=levels))
+    return replace(criterion, evidence=tuple(ways))
 
 
 @dataclass(frozen=True, eq=False)
-class FactorLevel:
+class FactorLevel(Record):
     """Type D factors found without knowing them, at one tolerance.
 
     Attributes
@@ -55,24 +200,31 @@ class FactorLevel:
     dimensions: tuple[int, ...]
     share: float
     decided: float
-    angle: float | None
-    constant: bool
     outputs: Array
-    outputs_agree: float | None
-    subspaces: tuple[Array, ...]
-    components: int | None
-    components_here: int | None
-    nonzeros: int | None
-    nonzeros_here: int | None
-    gap: float | None
-    gap_method: str
-    sparsity_factors: tuple[int, ...] | None
+    angle: float | None = None
+    constant: bool = False
+    outputs_agree: float | None = None
+    subspaces: tuple[Array, ...] = ()
+    components: int | None = None
+    components_here: int | None = None
+    nonzeros: int | None = None
+    nonzeros_here: int | None = None
+    gap: float | None = None
+    gap_method: str = "none"
+    sparsity_factors: tuple[int, ...] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: the factors of a few thousand outputs, and of any number how many outputs each factor has."""
+        counts = np.bincount(self.outputs[self.outputs >= 0], minlength=len(self.dimensions)).tolist()
+        few = {} if len(self.outputs) <= MOST_OUTPUTS else {"outputs": None}
+        return super().to_dict() | few | {"output_counts": counts}
 
 
 @dataclass(frozen=True)
-class Factors:
+class Factors(Record):
     """Type D factors at every tolerance; the properties are those of the strictest tolerance that finds any."""
 
+    derived: ClassVar[tuple[str, ...]] = ("state", "dimensions")
     levels: tuple[FactorLevel, ...]
 
     def in_units(self, units: Array) -> Factors:
@@ -183,6 +335,10 @@ class Mechanisms(Written):
         The compositional contrast, mean over samples.
     """
 
+    schema: ClassVar[str] = SCHEMA
+    page_by: ClassVar[str] = "decoder.mechanism.page:page"
+    unwritten: ClassVar[frozenset[str]] = frozenset(f"type_{name}" for name in ("d", "m", "s", "h2", "h3"))
+    derived: ClassVar[tuple[str, ...]] = ("verdict", "criteria")
     factors: Factors
     type_d: Criterion | None
     type_m: Criterion | None
@@ -217,93 +373,38 @@ class Mechanisms(Written):
     @property
     def verdict(self) -> str:
         """One sentence: the types that hold, and the theorem that applies."""
-        return verdict(self)
+        return verdict_on_blocks(self) if self.criteria else verdict_on_factors(self.factors)
 
     def table(self) -> str:
-        """The criteria as text, one row a criterion, way and tolerance."""
-        return criteria_table(self)
+        """The criteria as text, one row for each criterion, way and tolerance; without criteria the factors."""
+        if not self.criteria:
+            return factors_table(self.factors.levels)
+        rows = [HEADINGS]
+        for criterion in self.criteria.values():
+            for level in (level for way in criterion.evidence for level in way.levels):
+                worst = "-" if level.worst is None else f"{level.worst:.3g}"
+                numbers = (f"{level.tolerance:g}", level.state, f"{100 * level.share:.3g} %", worst)
+                rows.append((criterion.name, level.method, *numbers, criterion.measure))
+        return aligned(rows, left=(0, 1, 3, 6))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
-        found: dict[str, Any] = plain(
-            {
-                "schema": SCHEMA,
-                "isorep": __version__,
-                "versions": versions(),
-                "name": self.name,
-                "unit": "margins and gaps count outputs; scores and ratios are shares, 0 is independent",
-                "verdict": self.verdict,
-                "samples": self.samples,
-                "outputs": self.outputs,
-                "dimension": self.dimension,
-                "blocks": [list(block) for block in self.blocks],
-                "given": self.given,
-                "basis": self.basis,
-                "deficient": self.deficient,
-                "contrast": self.contrast,
-                "source": self.source,
-                "criteria": {name: _criterion(each) for name, each in self.criteria.items()},
-                "factors": {
-                    "state": self.factors.state,
-                    "dimensions": self.factors.dimensions,
-                    "levels": [_level(level) for level in self.factors.levels],
-                },
-                "hierarchy": [asdict(each) for each in self.hierarchy],
-                "lifting": [asdict(each) for each in self.lifting],
-                "theorems": [asdict(each) for each in self.theorems],
-                "sparsity": [asdict(each) for each in self.sparsity],
-                "tolerances": self.tolerances,
-                "settings": self.settings,
-                "caveats": self.caveats,
-                "seconds": self.seconds,
-            }
-        )
-        return found
+        unit = "margins and gaps count outputs; scores and ratios are shares, 0 is independent"
+        return super().to_dict() | {"unit": unit}
 
     def __str__(self) -> str:
-
-        return as_text(self)
-
-
-def _criterion(criterion: Criterion) -> dict[str, Any]:
-    found = asdict(criterion)
-    for plain_way, evidence in zip(found["evidence"], criterion.evidence, strict=True):
-        plain_way["state"] = evidence.state
-    for key in ("irreducible", "separable"):
-        for plain_part, part in zip(found[key], getattr(criterion, key), strict=True):
-            plain_part["state"] = part.state
-    return found | {"state": criterion.state, "holds_at": criterion.holds_at}
-
-
-def _level(found: FactorLevel) -> dict[str, Any]:
-    many = len(found.outputs) > 4096
-    return {
-        **{key: value for key, value in vars(found).items() if key not in ("outputs", "subspaces")},
-        "outputs": None if many else found.outputs,
-        "output_counts": np.bincount(found.outputs[found.outputs >= 0], minlength=len(found.dimensions)),
-        "subspaces": list(found.subspaces),
-        "gap": None if found.gap is not None and math.isinf(found.gap) else found.gap,
-    }
+        lines = [self.table(), ""]
+        if self.criteria:
+            lines += ["factors without knowing them", factors_table(self.factors.levels), ""]
+        lines.append(self.verdict)
+        lines += [theorem.sentence for theorem in self.theorems]
+        lines += [step.sentence for step in self.hierarchy if step.state != "agrees"]
+        lines += [f"{check.name}: {check.state}. {check.sentence}" for check in self.lifting]
+        return "\n".join([*lines, *(f"note: {caveat}" for caveat in self.caveats)])
 
 
 HEADINGS = ("type", "by", "tolerance", "state", "samples", "worst", "measure")
 FACTOR_HEADINGS = ("tolerance", "state", "factors", "samples", "angle", "components", "nonzeros", "gap")
-
-
-def criteria_table(found: Mechanisms) -> str:
-    """One row a criterion, way and tolerance; without criteria the factors."""
-    if not found.criteria:
-        return factors_table(found.factors.levels)
-    rows = [HEADINGS]
-    for criterion in found.criteria.values():
-        for way in criterion.evidence:
-            for level in way.levels:
-                worst = "-" if level.worst is None else f"{level.worst:.3g}"
-                share = f"{100 * level.share:.3g} %"
-                rows.append(
-                    (criterion.name, level.method, f"{level.tolerance:g}", level.state, share, worst, criterion.measure)
-                )
-    return aligned(rows, left=(0, 1, 3, 6))
 
 
 def factors_table(levels: Sequence[FactorLevel]) -> str:
@@ -325,19 +426,21 @@ def factors_table(levels: Sequence[FactorLevel]) -> str:
     return aligned(rows, left=(1, 2))
 
 
-def verdict(found: Mechanisms) -> str:
+def verdict_on_factors(factors: Factors) -> str:
+    """How many factors there are, where no blocks were judged."""
+    if factors.state in ("rank deficient", "undecided"):
+        return f"No factors could be told apart: the Jacobian is {factors.state} at most samples."
+    count = len(factors.dimensions)
+    if count == 1:
+        return f"Latents act together: one irreducible Type D factor of dimension {factors.dimensions[0]}."
+    return (
+        f"{count} Type D factors of dimensions {_listed(factors.dimensions)} at the reference sample, but not the same "
+        "at all samples."
+    )
+
+
+def verdict_on_blocks(found: Mechanisms) -> str:
     """The types that hold, and the theorem that applies."""
-    factors = found.factors
-    if not found.criteria:
-        if factors.state in ("rank deficient", "undecided"):
-            return f"No factors could be told apart: the Jacobian is {factors.state} at most samples."
-        count = len(factors.dimensions)
-        if count == 1:
-            return f"Latents act together: one irreducible Type D factor of dimension {factors.dimensions[0]}."
-        return (
-            f"{count} Type D factors of dimensions {_listed(factors.dimensions)} at the reference sample, but not the "
-            "same at all samples."
-        )
     blocks = f"{len(found.blocks)} {'blocks' if found.given else 'factors found'}" if len(found.blocks) > 1 else "block"
     holding = [each for each in found.criteria.values() if each.state == HOLDS]
     depending = [each for each in found.criteria.values() if each.state == DEPENDS]
@@ -360,19 +463,6 @@ def verdict(found: Mechanisms) -> str:
     else:
         rest = "no identifiability theorem applies"
     return f"{said}. On these samples {rest}."
-
-
-def as_text(found: Mechanisms) -> str:
-    """The table, the factors and what follows."""
-    lines = [found.table(), ""]
-    if found.criteria:
-        lines += ["factors without knowing them", factors_table(found.factors.levels), ""]
-    lines.append(found.verdict)
-    lines += [each.sentence for each in found.theorems]
-    lines += [each.sentence for each in found.hierarchy if each.state != "agrees"]
-    lines += [f"{each.name}: {each.state}. {each.sentence}" for each in found.lifting]
-    lines += [f"note: {caveat}" for caveat in found.caveats]
-    return "\n".join(lines)
 
 
 def _pair(best: int | None, here: int | None) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .criterion import FAILS, HOLDS, Criterion, withdrawn
-from .result import Check, Implication, SparsityCondition, Theorem
+from .result import FAILS, HOLDS, Check, Criterion, Implication, SparsityCondition, Theorem, withdrawn
 
 NAMES = {"D": "Type D", "M": "Type M", "S": "Type S", "H2": "Type H_2", "H3": "Type H_3"}
 STEPS = (("D", "M"), ("D", "S"), ("D", "H2"), ("H2", "H3"))

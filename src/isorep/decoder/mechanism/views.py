@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ...errors import InputError
 from ...representation import Array
+from ...rows import blocks
 from ..jacobian import jacobian
 from ..prepare import Latents, Ready, prepared
 
@@ -58,18 +59,11 @@ class View:
                 found = np.moveaxis(np.tensordot(found, basis, (axis, 0)), -1, axis)
             return found
 
-        return View(
-            self.d,
-            self.width,
-            lambda rows: self.outputs(rows @ basis.T),
-            lambda rows: self.jacobians(rows @ basis.T) @ basis,
-            None if higher is None else derivatives,
-            self.noise,
-            self.rounding,
-            self.kinks,
-            self.notes,
-            self.source,
-            self.widest,
+        return replace(
+            self,
+            outputs=lambda rows: self.outputs(rows @ basis.T),
+            jacobians=lambda rows: self.jacobians(rows @ basis.T) @ basis,
+            derivatives=None if higher is None else derivatives,
         )
 
     def rows_at_once(self, order: int) -> int:
@@ -124,7 +118,7 @@ def _torch_view(decoder: Any, latents: Latents, ready: Ready) -> View:
     import torch
 
     def outputs(rows: Array) -> Array:
-        parts = [ready.function(ready.tensor(part)).cpu().double().numpy() for part in _parts(rows, 4096)]
+        parts = [ready.function(ready.tensor(rows[part])).cpu().double().numpy() for part in blocks(len(rows), 4096)]
         return np.concatenate(parts)
 
     def jacobians(rows: Array) -> Array:
@@ -246,10 +240,6 @@ def _steps(rows: Array) -> Array:
     return np.asarray(np.maximum(6e-6 * scale, 1e-12 * size))
 
 
-def _parts(rows: Array, size: int) -> list[Array]:
-    return [rows[start : start + size] for start in range(0, len(rows), size)]
-
-
 @dataclass(frozen=True, eq=False)
 class Frame:
     """One sample: the whitened blocks side by side, where each stands, and how far the numbers can be trusted.
@@ -300,12 +290,12 @@ def balanced_units(jacobians: Array, latents: Array, noise: float) -> Array:
     return np.asarray(np.exp2(exponents - exponents[0]) if np.ptp(exponents) else np.ones_like(sizes))
 
 
-def frame(jacobian: Array, blocks: Sequence[Array], noise: float) -> Frame:
-    """The frame of one Jacobian (outputs, d), in float64."""
+def frame(jacobian: Array, members: Sequence[Array], noise: float) -> Frame:
+    """The frame of one Jacobian (outputs, d), in float64; ``members`` are the latents of every block."""
     n, d = jacobian.shape
     parts, places, deficient, worst, start = [], [], [], 1.0, 0
     unwhiten: Array | None = np.zeros((d, d))
-    for block in blocks:
+    for block in members:
         columns = np.asarray(jacobian[:, block], dtype=np.float64)
         left, values, right = np.linalg.svd(columns, full_matrices=False)
         largest = values[0] if len(values) else 0.0
