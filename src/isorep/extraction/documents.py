@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, missing_extra
-from ..models.load import said
+from ..models.evaluation import said
 from ..representation import Array
 from .passes import Batch
 

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from ..models.evaluation import device_named, evaluating, import_torch
 from .data import data_fingerprint, open_data
 from .documents import Cutter, Documents
 from .journal import Journal
-from .model import OUTPUT, TRANSFORMER, Source, device_named, evaluating, fingerprint, open_model, unmasked
+from .model import OUTPUT, TRANSFORMER, Source, fingerprint, open_model, unmasked
 from .passes import Batch, LayerShape, Passes
 from .pooling import ambiguous, channels_first, pooled, require_pool
 from .result import ExtractedData, ExtractedLayer, Extraction
@@ -164,7 +165,7 @@ def extract(
     if isinstance(examples, Documents) and pool == "flatten":
         raise InputError("documents differ in length, so they cannot be flattened: choose another pool")
     where = device_named(device)
-    with evaluating(source.module, where), _uncached(source.module), unmasked(source) as unmasking:
+    with _running(source, where) as unmasking:
         passes = Passes(source, where, key)
         first = first_batch(examples, cutter, pad)
         passes.choose((-1 if source.kind == TRANSFORMER else OUTPUT) if layers is None else layers, first)
@@ -249,7 +250,7 @@ def list_layers(model: Any, data: Any = None, **options: Any) -> list[LayerShape
         examples = as_taken(open_data(data, kind=kind, pixels=pixels, **options), source, pad)
         first = first_batch(examples, Cutter(source.tokenizer, _context(source, context)), pad)
     device = device_named(where)
-    with evaluating(source.module, device), _uncached(source.module), unmasked(source):
+    with _running(source, device):
         return Passes(source, device, None).shapes(first)
 
 
@@ -328,6 +329,14 @@ def _caveats(
 
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun} is" if number == 1 else f"{number} {noun}s are"
+
+
+@contextmanager
+def _running(source: Source, device: Any) -> Iterator[tuple[str, ...]]:
+    """The model ready for passes that change nothing about it; notes on what was left out of them."""
+    torch, module = import_torch("extraction"), source.module
+    with evaluating(module, device=device), _uncached(module), unmasked(source) as notes, torch.inference_mode():
+        yield notes
 
 
 @contextmanager

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, MissingFileError
-from ..models.load import first_line, import_torch, imported, made, names_code, with_weights
+from ..models.evaluation import import_torch
+from ..models.load import imported, made, names_code, with_weights
 
 MODULE, TRANSFORMER = "module", "transformers"
 COMPUTE = ("float32", "stored")
@@ -106,42 +107,6 @@ def open_model(
     from .transformers_folder import load_folder
 
     return load_folder(path, allow_torch_weights, single=compute == "float32")
-
-
-def device_named(name: str) -> Any:
-    """A device that is there; ``auto`` takes the fastest."""
-    torch = import_torch("extraction")
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if name == "auto":
-        return torch.device("cuda" if there["cuda"] else "mps" if there["mps"] else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise InputError(f"device {name!r} is not known to torch: {first_line(error)}") from None
-    if not there.get(device.type, True):
-        raise InputError(f"device {name!r} is not there: this torch sees no {device.type}")
-    return device
-
-
-@contextmanager
-def evaluating(module: Any, device: Any) -> Iterator[None]:
-    """The model in evaluation mode, without gradients, on a device; afterwards every module is as it was."""
-    torch = import_torch("extraction")
-    modes = [(each, each.training) for each in module.modules()]
-    first = next(iter([*module.parameters(), *module.buffers()]), None)
-    home = None if first is None else first.device
-    moved = home is not None and home != device
-    try:
-        module.eval()
-        if moved:
-            module.to(device)
-        with torch.inference_mode():
-            yield
-    finally:
-        if moved:
-            module.to(home)
-        for each, mode in modes:
-            each.training = mode
 
 
 def floating_dtype(module: Any) -> Any:

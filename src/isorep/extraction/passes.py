@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
-from ..models.load import import_torch, said
+from ..models.evaluation import hooked, import_torch, said
 from ..representation import Array, Representation
 from .model import (
     OUTPUT,
@@ -66,7 +66,7 @@ class Batch:
 
 
 class Passes:
-    """Runs batches on a device; made inside of :func:`.sources.evaluating`."""
+    """Runs batches on a device; made inside of :func:`isorep.models.evaluation.evaluating`."""
 
     def __init__(self, source: Source, device: Any, key: str | None) -> None:
         self._source, self._device, self._key = source, device, key
@@ -177,15 +177,16 @@ class Passes:
 
             return note
 
-        handles = []
-        try:
-            for name, module in self._source.module.named_modules():
-                handles.append(module.register_forward_pre_hook(before(name)))
-                handles.append(module.register_forward_hook(after(name)))
+        handles = (
+            handle
+            for name, module in self._source.module.named_modules()
+            for handle in (
+                module.register_forward_pre_hook(before(name)),
+                module.register_forward_hook(after(name)),
+            )
+        )
+        with hooked(handles):
             self._forward(batch, hidden=False)
-        finally:
-            for handle in handles:
-                handle.remove()
         return [(name, *calls[name]) for name in dict.fromkeys(begun) if name in calls]
 
     def _hidden_count(self, batch: Batch) -> int:
@@ -326,14 +327,8 @@ def capture(
     named = [layers] if isinstance(layers, str) else list(layers)
     modules = {layer: module_named(model, layer) for layer in named}
     captured = Captured(named)
-    handles = []
-    try:
-        for layer, module in modules.items():
-            handles.append(module.register_forward_hook(_hook(captured, layer, key, to_cpu)))
+    with hooked(module.register_forward_hook(_hook(captured, layer, key, to_cpu)) for layer, module in modules.items()):
         yield captured
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def first_tensor(output: Any, layer: str, key: str | None = None) -> Tensor:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from ..models.load import import_torch
+from ..models.evaluation import import_torch
 
 if TYPE_CHECKING:
     import torch

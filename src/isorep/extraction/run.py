@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
-from ..models.load import import_torch
+from ..models.evaluation import import_torch
 from ..representation import Array
 from .data import Rows
 from .documents import Cutter, Document, Documents, Window, batches, padded

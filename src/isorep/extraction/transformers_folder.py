@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, missing_extra
-from ..models.load import said
+from ..models.evaluation import said
 from .model import TRANSFORMER, Source
 
 _MOST_JSON = 2**26

@@ -15,62 +15,40 @@ if TYPE_CHECKING:
     from .autoencoders import OrthogonalAutoencoder, reconstruction_loss
     from .classifiers import EmbeddingClassifier, ResidualClassifier, label_loss
     from .contrastive import ContrastivePair, contrastive_loss
-    from .disentangling import QLAE, VQVAE, BetaTCVAE, BetaVAE, BioAE, PlainAutoencoder, benchmark_recipe
+    from .disentangling import benchmark_recipe
     from .gpt import GPT, next_token_loss
     from .history import History
     from .language import LogBilinear, noise_contrastive_loss, noise_words, softmax_loss
     from .masked import MaskedAutoencoder
     from .orthogonal import OrthogonalAdam
+    from .plain_autoencoder import BioAE, PlainAutoencoder
+    from .quantised import QLAE, VQVAE
     from .recipe import EarlyStopping, Group, Recipe, Schedule
     from .slots import AdditiveDecoder, SlotAutoencoder, regroup_slots
     from .spliceai import SpliceAI, encode_dna, find_spliceai, load_spliceai
     from .tokens import BytePairs
     from .training import Trained, train, train_many
+    from .vae import BetaTCVAE, BetaVAE
 
 _HOMES = {
-    "AdditiveDecoder": "slots",
-    "BetaTCVAE": "disentangling",
-    "BetaVAE": "disentangling",
-    "BioAE": "disentangling",
-    "BytePairs": "tokens",
-    "ContrastivePair": "contrastive",
-    "EarlyStopping": "recipe",
-    "EmbeddingClassifier": "classifiers",
-    "GPT": "gpt",
-    "Group": "recipe",
-    "Extraction": ".extraction",
-    "History": "history",
-    "LogBilinear": "language",
-    "MaskedAutoencoder": "masked",
-    "OrthogonalAdam": "orthogonal",
-    "OrthogonalAutoencoder": "autoencoders",
-    "PlainAutoencoder": "disentangling",
-    "QLAE": "disentangling",
-    "Recipe": "recipe",
-    "ResidualClassifier": "classifiers",
-    "Schedule": "recipe",
-    "SlotAutoencoder": "slots",
-    "SpliceAI": "spliceai",
-    "Trained": "training",
-    "VQVAE": "disentangling",
-    "benchmark_recipe": "disentangling",
-    "Captured": ".extraction",
-    "capture": ".extraction",
-    "extract": ".extraction",
-    "encode_dna": "spliceai",
-    "find_spliceai": "spliceai",
-    "load_spliceai": "spliceai",
-    "label_loss": "classifiers",
-    "next_token_loss": "gpt",
-    "noise_contrastive_loss": "language",
-    "noise_words": "language",
-    "contrastive_loss": "contrastive",
-    "reconstruction_loss": "autoencoders",
-    "regroup_slots": "slots",
-    "softmax_loss": "language",
-    "list_layers": ".extraction",
-    "train": "training",
-    "train_many": "training",
+    ".extraction": ("Captured", "Extraction", "capture", "extract", "list_layers"),
+    "autoencoders": ("OrthogonalAutoencoder", "reconstruction_loss"),
+    "classifiers": ("EmbeddingClassifier", "ResidualClassifier", "label_loss"),
+    "contrastive": ("ContrastivePair", "contrastive_loss"),
+    "disentangling": ("benchmark_recipe",),
+    "gpt": ("GPT", "next_token_loss"),
+    "history": ("History",),
+    "language": ("LogBilinear", "noise_contrastive_loss", "noise_words", "softmax_loss"),
+    "masked": ("MaskedAutoencoder",),
+    "orthogonal": ("OrthogonalAdam",),
+    "plain_autoencoder": ("BioAE", "PlainAutoencoder"),
+    "quantised": ("QLAE", "VQVAE"),
+    "recipe": ("EarlyStopping", "Group", "Recipe", "Schedule"),
+    "slots": ("AdditiveDecoder", "SlotAutoencoder", "regroup_slots"),
+    "spliceai": ("SpliceAI", "encode_dna", "find_spliceai", "load_spliceai"),
+    "tokens": ("BytePairs",),
+    "training": ("Trained", "train", "train_many"),
+    "vae": ("BetaTCVAE", "BetaVAE"),
 }
 
 __all__ = [
@@ -124,8 +102,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    home = next((home for home, names in _HOMES.items() if name in names), None)
+    if home is None:
         raise AttributeError(f"module 'isorep.models' has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    value = getattr(import_module(f".{home}", __name__), name)
     globals()[name] = value
     return value

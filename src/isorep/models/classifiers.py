@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import InputError
+from ..settings import check_counts
 from .networks import Shape, dense
 from .plain_autoencoder import as_unit
 from .torch_tools import nn, torch
@@ -55,9 +56,7 @@ class EmbeddingClassifier(nn.Module):
         start: float = 0.01,
     ) -> None:
         super().__init__()
-        for name, value, least in (("inputs", inputs, 1), ("classes", classes, 2), ("dimension", dimension, 1)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InputError(f"{name} is {value!r}: it must be a whole number of at least {least}")
+        check_counts(inputs=(inputs, 1), classes=(classes, 2), dimension=(dimension, 1))
         if not (isinstance(start, int | float) and 0 < start < float("inf")):
             raise InputError(f"start is {start!r}: it must be a number above zero")
         self.layers = dense((inputs, *hidden, dimension))
@@ -112,9 +111,7 @@ class ResidualClassifier(nn.Module):
 
     def __init__(self, shape: Shape, classes: int, *, width: int = 16, blocks: int = 1) -> None:
         super().__init__()
-        for name, value, least in (("classes", classes, 2), ("width", width, 1), ("blocks", blocks, 1)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InputError(f"{name} is {value!r}: it must be a whole number of at least {least}")
+        check_counts(classes=(classes, 2), width=(width, 1), blocks=(blocks, 1))
         channels, height, low = shape
         smallest = 2 ** (len(_STAGES) - 1)
         if min(height, low) < smallest:

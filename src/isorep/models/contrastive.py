@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 from ..errors import InputError
+from .networks import dense
 from .torch_tools import nn, torch
 
 HIDDEN = (256, 256)
@@ -60,8 +60,8 @@ class ContrastivePair(nn.Module):
         if not 0 < temperature < float("inf"):
             raise InputError(f"temperature is {temperature}: it must be above zero")
         self.normalise, self.temperature = bool(normalise), float(temperature)
-        self.f = _encoder((first, *hidden, outputs))
-        self.g = _encoder((second, *hidden, outputs))
+        self.f = dense((first, *hidden, outputs))
+        self.g = dense((second, *hidden, outputs))
 
     def embed(self, first: Any, second: Any) -> tuple[Any, Any]:
         """Give f of the first views and g of the second, as the loss sees them: (n, outputs) each."""
@@ -86,11 +86,3 @@ def contrastive_loss(module: Any, batch: Any) -> Any:
     """
     logits = module(*batch)
     return (torch.logsumexp(logits, dim=-1) - logits.diagonal(dim1=-2, dim2=-1)).mean()
-
-
-def _encoder(widths: Sequence[int]) -> Any:
-    layers: list[Any] = []
-    for before, after in pairwise(widths):
-        layers += [nn.ReLU()] if layers else []
-        layers.append(nn.Linear(before, after))
-    return nn.Sequential(*layers)

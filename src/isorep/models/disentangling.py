@@ -1,7 +1,4 @@
-"""The models of the disentanglement benchmark, their losses and how they are trained.
-
-The models of the benchmark by name, with the settings that were published for them.
-"""
+"""The models of the disentanglement benchmark, their losses and how they are trained: by name, as published."""
 
 from __future__ import annotations
 
@@ -16,19 +13,6 @@ from .plain_autoencoder import BioAE, PlainAutoencoder
 from .quantised import QLAE, VQVAE
 from .recipe import Group, Recipe, Schedule
 from .vae import BetaTCVAE, BetaVAE
-
-__all__ = [
-    "METHODS",
-    "QLAE",
-    "VQVAE",
-    "BetaTCVAE",
-    "BetaVAE",
-    "BioAE",
-    "Method",
-    "PlainAutoencoder",
-    "benchmark_recipe",
-    "method_named",
-]
 
 
 @dataclass(frozen=True)

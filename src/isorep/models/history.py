@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import InputError
+from ..results import plain
 
 
 @dataclass(frozen=True)
@@ -40,15 +41,8 @@ class History:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "steps": list(self.steps),
-            "training": list(self.training),
-            "validation": list(self.validation),
-            "learning_rate": list(self.learning_rate),
-            "seconds": list(self.seconds),
-            "parts": {name: list(values) for name, values in self.parts.items()},
-            "evaluations": [{"step": step, "values": values} for step, values in self.evaluations],
-        }
+        told = {name: plain(value) for name, value in vars(self).items()}
+        return told | {"evaluations": [{"step": step, "values": values} for step, values in self.evaluations]}
 
 
 class Log:

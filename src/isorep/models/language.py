@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import InputError
+from ..settings import check_counts
 from .torch_tools import nn, torch
 
 START = 1e-3
@@ -46,9 +47,7 @@ class LogBilinear(nn.Module):
     ) -> None:
         super().__init__()
         seen = words if context_words is None else context_words
-        for name, value, least in (("words", words, 2), ("dimension", dimension, 1), ("context", context, 1)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InputError(f"{name} is {value!r}: it must be a whole number of at least {least}")
+        check_counts(words=(words, 2), dimension=(dimension, 1), context=(context, 1))
         if seen < words:
             raise InputError(f"context_words is {context_words!r}: it must be at least words, {words}")
         self.contexts = nn.Parameter(torch.empty(seen, dimension).uniform_(-START, START))

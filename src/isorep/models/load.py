@@ -10,10 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, MissingFileError, missing_extra
+from ..errors import InputError, MissingFileError
+from .evaluation import first_line, import_torch, said
 
 _IMPORT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _TORCH_FILES = (".pt", ".pth", ".bin")
+
+__all__ = ["first_line", "imported", "made", "names_code", "with_weights"]
 
 
 def names_code(text: str) -> bool:
@@ -75,12 +78,7 @@ def with_weights(module: Any, text: str, path: Path, *, torch_files: bool = Fals
         raise InputError(f"{text} is not a torch module, so it has no parameters to load from {path}")
     if not path.exists():
         raise MissingFileError(f"{path} does not exist")
-    if path.suffix.lower() in _TORCH_FILES and torch_files:
-        tensors = _torch_tensors(path)
-    elif path.suffix.lower() == ".safetensors":
-        tensors = _safe_tensors(path)
-    else:
-        raise InputError(f"{path} is not a safetensors file: save weights with safetensors.torch.save_file")
+    tensors = _stored(path, torch_files)
     try:
         module.load_state_dict(tensors | _tied(module, tensors))
     except RuntimeError as error:
@@ -90,42 +88,22 @@ def with_weights(module: Any, text: str, path: Path, *, torch_files: bool = Fals
     return module
 
 
-def import_torch(purpose: str) -> Any:
-    """Torch, or the error that names the extra."""
-    try:
-        import torch
-    except ModuleNotFoundError:
-        raise missing_extra("torch", "torch", purpose) from None
-    return torch
-
-
-def said(error: BaseException) -> str:
-    """What kind of error somebody's code raised, and its words."""
-    return f"{type(error).__name__}: {first_line(error)}"
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of what an error says."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
-
-
-def _safe_tensors(path: Path) -> dict[str, Any]:
+def _stored(path: Path, torch_files: bool) -> dict[str, Any]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    try:
-        return dict(load_file(path))
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{path} is not a safetensors file, or it is damaged: {first_line(error)}") from error
-
-
-def _torch_tensors(path: Path) -> dict[str, Any]:
     from ..storage.torch_files import read_tensors
 
     try:
-        return read_tensors(path)
+        if path.suffix.lower() in _TORCH_FILES and torch_files:
+            return read_tensors(path)
+        if path.suffix.lower() == ".safetensors":
+            return dict(load_file(path))
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path} is not a safetensors file, or it is damaged: {first_line(error)}") from error
+    raise InputError(f"{path} is not a safetensors file: save weights with safetensors.torch.save_file")
 
 
 def _tied(module: Any, tensors: dict[str, Any]) -> dict[str, Any]:

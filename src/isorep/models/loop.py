@@ -14,7 +14,7 @@ from ..rows import Progress, no_progress
 from .batched import Alone, Movers, Stacked
 from .checkpoints import Checkpoint, fitting, part_of
 from .history import Log
-from .recipe import Recipe
+from .recipe import Recipe, spelt
 from .sampling import MEASURE, NOISE, Order, Rows, generator, mixed, stacked
 from .torch_tools import torch
 
@@ -63,7 +63,7 @@ class Loop:
         self._engine, self._seeds, self._rows, self._held_out = engine, seeds, rows, validation
         self._recipe, self._hooks, self._device = recipe, hooks, device
         self._tell = hooks.progress or no_progress
-        self._loss_name = f"{getattr(loss, '__module__', '')}.{getattr(loss, '__qualname__', type(loss).__name__)}"
+        self._loss_name = spelt(loss)
         self._order = Order(rows.count, recipe.batch)
         self._total = recipe.all_steps(rows.count)
         self._every = recipe.record_every or recipe.steps_an_epoch(rows.count)
@@ -81,7 +81,7 @@ class Loop:
 
     def run(self, path: str | Path | None, seconds: float) -> list[tuple[Log, Any]]:
         """All steps that are left; log and model of every seed."""
-        keeper = None if path is None else Checkpoint(path, self._belongs(), seconds)
+        keeper = None if path is None else Checkpoint(path, "training", self._belongs(), seconds, "torch")
         if keeper is not None:
             self._resume(keeper)
         self._began = time.perf_counter() - self._spent
@@ -259,7 +259,8 @@ class Loop:
                 tensors |= {f"best.{name}": value for name, value in self._best.items()}
         for seed, weights in self._ended.items():
             tensors |= {f"ended.{seed}.{name}": value for name, value in weights.items()}
-        keeper.save(facts, tensors)
+        # Copies: safetensors refuses tensors that share memory, such as tied weights.
+        keeper.save(facts, {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()})
 
     def _resume(self, keeper: Checkpoint) -> None:
         found = keeper.load()

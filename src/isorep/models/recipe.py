@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 from ..errors import InputError
+from ..results import plain
+from ..settings import check_counts
 
 KINDS = ("constant", "cosine", "linear", "step")
 
@@ -154,10 +156,8 @@ class Recipe:
             object.__setattr__(self, "groups", (self.groups,))
         if (self.epochs is None) == (self.steps is None):
             raise InputError("a recipe has either epochs or steps")
-        for what in ("epochs", "steps", "batch", "record_every"):
-            value = getattr(self, what)
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise InputError(f"{what} is {value!r}: it must be a whole number of at least 1")
+        counts = {name: getattr(self, name) for name in ("epochs", "steps", "batch", "record_every")}
+        check_counts(**{name: (value, 1) for name, value in counts.items() if value is not None})
 
     def steps_an_epoch(self, rows: int) -> int:
         """How many steps see all rows once."""
@@ -169,25 +169,16 @@ class Recipe:
 
     def facts(self) -> dict[str, Any]:
         """The settings as plain data: what a checkpoint must agree with."""
-        return {
-            "steps": self.steps,
-            "epochs": self.epochs,
-            "batch": self.batch,
-            "record_every": self.record_every,
-            "schedule": vars(self.schedule) | {"milestones": list(self.schedule.milestones)},
-            "stop": None if self.stop is None else dict(vars(self.stop)),
-            "groups": [
-                {
-                    "optimiser": group.optimiser if isinstance(group.optimiser, str) else _spelt(group.optimiser),
-                    "learning_rate": group.learning_rate,
-                    "names": list(group.names),
-                    "options": {name: repr(value) for name, value in sorted(group.options.items())},
-                    "clip_norm": group.clip_norm,
-                    "clip_value": group.clip_value,
-                }
-                for group in self.all_groups
-            ],
-        }
+        groups = [
+            plain(group)
+            | {
+                "optimiser": group.optimiser if isinstance(group.optimiser, str) else spelt(group.optimiser),
+                "options": {name: repr(value) for name, value in sorted(group.options.items())},
+            }
+            for group in self.all_groups
+        ]
+        told: dict[str, Any] = plain(replace(self, groups=()))
+        return told | {"groups": groups}
 
     @property
     def all_groups(self) -> tuple[Group, ...]:
@@ -195,5 +186,6 @@ class Recipe:
         return self.groups if isinstance(self.groups, tuple) else (self.groups,)
 
 
-def _spelt(function: Any) -> str:
+def spelt(function: Any) -> str:
+    """The full name of a function."""
     return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__name__)}"

@@ -187,15 +187,7 @@ def _read(path: Path) -> SpliceAI:
         plan = read_plan(file)
         weights = {name: torch.from_numpy(values) for name, values in plan.weights(file).items()}
     with torch.device("meta"):  # no weights are drawn, so that the caller's random numbers stay as they are
-        model = SpliceAI(
-            channels=plan.channels,
-            widths=plan.widths,
-            dilations=plan.dilations,
-            blocks=len(plan.stages[0]),
-            classes=plan.classes,
-            crop=plan.crop,
-            epsilon=plan.epsilon,
-        )
+        model = SpliceAI(**plan.sizes)
     counts = {name: torch.tensor(0) for name in model.state_dict() if name.endswith("num_batches_tracked")}
     model.load_state_dict(weights | counts, assign=True)
     return model.eval().requires_grad_(False)
@@ -221,16 +213,11 @@ class Plan:
     stages: tuple[tuple[Block, ...], ...]
     skips: tuple[Layer, ...]
     head: Layer
-    channels: int
-    widths: tuple[int, ...]
-    dilations: tuple[int, ...]
-    classes: int
-    crop: int
-    epsilon: float
+    sizes: dict[str, Any]  # the arguments of SpliceAI
 
     def weights(self, file: KerasFile) -> dict[str, Array]:
         """All weights under the names that :class:`isorep.models.SpliceAI` has for them."""
-        wide = self.channels
+        wide, widths = self.sizes["channels"], self.sizes["widths"]
         found = _convolved(file, "stem", self.stem, 1, _CHANNELS, wide)
         for number, blocks in enumerate(self.stages):
             for place, block in enumerate(blocks):
@@ -238,10 +225,10 @@ class Plan:
                 for half in (0, 1):
                     found |= _normed(file, f"{inner}.{3 * half}", block.norms[half], wide)
                     convolution = block.convolutions[half]
-                    found |= _convolved(file, f"{inner}.{3 * half + 2}", convolution, self.widths[number], wide, wide)
+                    found |= _convolved(file, f"{inner}.{3 * half + 2}", convolution, widths[number], wide, wide)
         for number, skip in enumerate(self.skips):
             found |= _convolved(file, f"skips.{number}", skip, 1, wide, wide)
-        return found | _convolved(file, "head", self.head, 1, wide, self.classes)
+        return found | _convolved(file, "head", self.head, 1, wide, self.sizes["classes"])
 
 
 def read_plan(file: KerasFile) -> Plan:
@@ -258,18 +245,17 @@ def read_plan(file: KerasFile) -> Plan:
     sizes = [_size(blocks) for blocks in stages]
     if len({len(blocks) for blocks in stages}) != 1:
         raise InputError(f"stages have {', '.join(str(len(blocks)) for blocks in stages)} blocks, not one number")
-    return Plan(
-        stem=stem,
-        stages=tuple(stages),
-        skips=tuple(skips),
-        head=head,
-        channels=stem.whole("filters"),
-        widths=tuple(width for width, _ in sizes),
-        dilations=tuple(dilation for _, dilation in sizes),
-        classes=head.whole("filters"),
-        crop=_cropped(crop),
-        epsilon=_epsilon(stages),
-    )
+    widths, dilations = zip(*sizes, strict=True)
+    found = {
+        "channels": stem.whole("filters"),
+        "widths": widths,
+        "dilations": dilations,
+        "blocks": len(stages[0]),
+        "classes": head.whole("filters"),
+        "crop": _cropped(crop),
+        "epsilon": _epsilon(stages),
+    }
+    return Plan(stem, tuple(stages), tuple(skips), head, found)
 
 
 class _Walk:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..rows import Progress
+from ..settings import check_choice
 from .batched import Alone, Stacked, seeded, why_not_together, works_together, worth_together
 from .history import History
 from .loop import Hooks, Loop
@@ -109,7 +110,7 @@ def train(
     model = module if isinstance(module, nn.Module) else _built(module, seed)
     hooks = Hooks(prepare, evaluate, evaluate_every, progress)
     rows, held_out = _placed(data, validation, device)
-    engine = Alone(_moved(model, device), loss)
+    engine = Alone(model.to(device), loss)
     loop = Loop(engine, [seed], rows, held_out, recipe, hooks, loss, device)
     log, module = loop.run(checkpoint, checkpoint_seconds)[0]
     if log.ended == "diverged":
@@ -162,8 +163,7 @@ def train_many(
         In the order of the seeds.
     """
     _check_seeds(seeds)
-    if batched not in (True, False, "auto"):
-        raise InputError(f"batched is {batched!r}: it must be True, False or 'auto'")
+    check_choice("batched", batched, (True, False, "auto"))
     rows, held_out = _placed(data, validation, device)
     hooks = Hooks(prepare, evaluate, evaluate_every, progress)
     first = _built(build, seeds[0])
@@ -172,16 +172,16 @@ def train_many(
         raise InputError(f"these models cannot be trained in one program: {against}")
     a_step = rows.count if recipe.batch is None else min(recipe.batch, rows.count)
     worth = against is None and len(seeds) > 1 and worth_together(first, a_step)
-    together = batched is True or (batched == "auto" and worth and works_together(_moved(first, device), loss, rows))
+    together = batched is True or (batched == "auto" and worth and works_together(first.to(device), loss, rows))
     if together:
-        models = [_moved(_built(build, seed), device) for seed in seeds]
+        models = [_built(build, seed).to(device) for seed in seeds]
         loop = Loop(Stacked(models, loss), list(seeds), rows, held_out, recipe, hooks, loss, device)
         with kept_memory():
             found = loop.run(checkpoint, checkpoint_seconds)
     else:
         found = []
         for place, seed in enumerate(seeds):
-            model = _moved(_built(build, seed), device)
+            model = _built(build, seed).to(device)
             one = hooks.for_one_of(place, len(seeds))
             loop = Loop(Alone(model, loss), [seed], rows, held_out, recipe, one, loss, device)
             found += loop.run(_own(checkpoint, seed), checkpoint_seconds)
@@ -213,10 +213,6 @@ def _built(build: Callable[[int], Any], seed: int) -> Any:
     if not isinstance(module, nn.Module):
         raise InputError(f"the function that builds a model returned {type(module).__name__}, not a torch module")
     return module
-
-
-def _moved(module: Any, device: str) -> Any:
-    return module.to(device)
 
 
 def _own(checkpoint: str | Path | None, seed: int) -> Path | None:

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, missing_extra
+from ..errors import InputError, import_extra
 from ..representation import Array
 from . import tree
-from .lazy import LazyMatrix, StoredMatrix, require_small_pieces
 from .naming import as_text, require_plausible
 from .registry import Contents, RowStream
 from .scratch import MEMORY_LIMIT
@@ -47,10 +46,7 @@ def save(path: Path, rows: RowStream, key: str | None) -> None:
 def write_values(group: Any, name: str, rows: RowStream) -> Any:
     """Write the row blocks into a new dataset."""
     dataset = group.create_dataset(name, rows.shape, rows.dtype)
-    start = 0
-    for block in rows.blocks():
-        dataset[start : start + len(block)] = block
-        start += len(block)
+    rows.fill(dataset)
     return dataset
 
 
@@ -63,19 +59,18 @@ def write_labels(group: Any, name: str, labels: Array) -> Any:
 
 def h5py() -> Any:
     """The package, which is optional."""
-    try:
-        import h5py  # type: ignore[import-untyped]
-    except ModuleNotFoundError:
-        raise missing_extra("h5py", "io", "HDF5") from None
-    return h5py
+    return import_extra("h5py", "io", "HDF5")
 
 
-class HDF5Tree:
+class HDF5Tree(tree.Tree):
     """The datasets and groups of a file, which stays open while one of its arrays is in use."""
 
+    noun = "dataset"
+
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path, self.bridge = path, _BRIDGE
         self._h5py = h5py()
+        self.group, self.array = self._h5py.Group, self._h5py.Dataset
         self._file = self._h5py.File(path, "r")
 
     def attributes(self, name: str) -> Mapping[str, Any]:
@@ -83,19 +78,9 @@ class HDF5Tree:
         node = self._node(name)
         return {} if node is None else {key: _plain(node.attrs, key) for key in node.attrs if key in _READ_ATTRIBUTES}
 
-    def names(self, group: str) -> list[str]:
-        """What a group holds; nothing where there is no such group."""
-        node = self._node(group)
-        return list(node) if isinstance(node, self._h5py.Group) else []
-
-    def shape(self, name: str) -> tuple[int, ...] | None:
-        """The shape of a dataset."""
-        node = self._node(name)
-        return tuple(node.shape) if isinstance(node, self._h5py.Dataset) and node.shape is not None else None
-
     def chunks(self, name: str) -> tuple[int, ...] | None:
         """The chunks of a dataset; None where it lies in one piece."""
-        chunks = self._dataset(name).chunks
+        chunks = self._array(name).chunks
         return None if chunks is None else tuple(int(size) for size in chunks)
 
     def arrays(self) -> dict[str, tuple[tuple[int, ...], str]]:
@@ -109,22 +94,10 @@ class HDF5Tree:
         self._file.visititems(visit)
         return found
 
-    def matrix(self, name: str) -> LazyMatrix:
-        """A dataset that stays in the file; its first and last rows are read, to find damage early."""
-        dataset = self._dataset(name)
-        if len(dataset.shape) < 2:
-            raise InputError(f"dataset {name!r} has shape {dataset.shape}: a representation has rows and columns")
-        require_small_pieces(dataset.shape, dataset.dtype.itemsize, dataset.chunks)
-        matrix = StoredMatrix(CheckedDataset(dataset), self._path.name, dataset.chunks, _BRIDGE)
-        if 0 not in matrix.shape:
-            matrix[[0, -1]]
-        return matrix
-
     def vector(self, name: str) -> Array:
         """A one-dimensional dataset, as numbers or text."""
-        dataset = self._dataset(name)
-        require_small_pieces(dataset.shape, dataset.dtype.itemsize, dataset.chunks)
-        stored = self._path.stat().st_size
+        dataset = self._array(name)
+        stored = self.path.stat().st_size
         require_plausible(dataset.size * max(16, dataset.dtype.itemsize), stored, f"dataset {name!r}")
         checked = CheckedDataset(dataset)
         checked.check(0, len(dataset))
@@ -134,10 +107,11 @@ class HDF5Tree:
             raise InputError(f"dataset {name!r} holds {dataset.dtype}, which is neither numbers nor text")
         return checked[0 : len(dataset)]
 
-    def _dataset(self, name: str) -> Any:
-        node = self._node(name)
-        if not isinstance(node, self._h5py.Dataset) or node.shape is None:
-            raise InputError(f"there is no dataset {name!r}")
+    def _checked(self, array: Any) -> CheckedDataset:
+        return CheckedDataset(array)
+
+    def _array(self, name: str) -> Any:
+        node = super()._array(name)
         if node.is_virtual or node.external:
             raise InputError(f"dataset {name!r} lies in other files, which are not followed: copy it into one file")
         return node

@@ -52,6 +52,24 @@ def choose_array(shapes: dict[str, tuple[int, ...]], key: str | None, noun: str)
     raise InputError(f"several {noun}s could be meant ({_listing(shapes)}): name one with key=, or as FILE::NAME")
 
 
+def choose_named(
+    shapes: Mapping[str, tuple[int, ...]], key: str | None, ids: str | None, noun: str
+) -> tuple[str, str | None, dict[str, str]]:
+    """Of named arrays the representation, the row ids where there are any, and what was not chosen."""
+    ids_name = default_ids_name(list(shapes)) if ids is None else ids
+    others = {name: shape for name, shape in shapes.items() if name != ids_name}
+    name = choose_array(others, key, noun)
+    return name, ids_name, other_arrays(others, name, key)
+
+
+def require_vector(shapes: Mapping[str, tuple[int, ...]], name: str, noun: str) -> None:
+    """Refuse labels that are not there, or not one for each row."""
+    if name not in shapes:
+        raise InputError(f"there is no {noun} {name!r}; there are {', '.join(shapes) or 'none'}")
+    if len(shapes[name]) != 1:
+        raise InputError(f"{noun} {name!r} has shape {shapes[name]} where one entry a row is needed")
+
+
 @dataclass(frozen=True)
 class Choice:
     """The columns of a table that are the representation: plain ones, or one list column; and what else it holds."""

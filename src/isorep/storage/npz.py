@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
-from .naming import choose_array, default_ids_name, other_arrays, require_plausible
+from .naming import choose_named, require_plausible, require_vector
 from .npy import Header, map_array, read_header, write_array
 from .registry import Contents, RowStream
 from .scratch import spool
@@ -25,21 +25,19 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
     """Read one array of an archive, and the array of row ids where there is one."""
     with _open(path) as archive:
         headers = {name: _header(archive, info) for name, info in _members(archive).items()}
-        ids_name = default_ids_name(list(headers)) if ids is None else ids
-        shapes = {name: header.shape for name, header in headers.items() if name != ids_name}
-        name = choose_array(shapes, key, "array")
+        shapes = {name: header.shape for name, header in headers.items()}
+        name, ids_name, left_out = choose_named(shapes, key, ids, "array")
         if ids_name in headers and headers[ids_name].shape != headers[name].shape[:1]:
             raise InputError(f"array {name!r} has shape {headers[name].shape} and its ids {headers[ids_name].shape}")
         row_ids = None if ids_name is None else _vector(path, archive, headers, ids_name)
         values = _read(path, archive, name, headers[name])
-    return Contents(values, row_ids, other_arrays(shapes, name, key))
+    return Contents(values, row_ids, left_out)
 
 
 def column(path: Path, name: str) -> Array:
     """A one-dimensional array of an archive."""
     with _open(path) as archive:
-        members = _members(archive)
-        headers = {member: _header(archive, info) for member, info in members.items()}
+        headers = {member: _header(archive, info) for member, info in _members(archive).items()}
         return _vector(path, archive, headers, name)
 
 
@@ -111,11 +109,8 @@ def _header(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Header:
 
 
 def _vector(path: Path, archive: zipfile.ZipFile, headers: dict[str, Header], name: str) -> Array:
-    if name not in headers:
-        raise InputError(f"there is no array {name!r}; there are {', '.join(headers) or 'none'}")
+    require_vector({member: header.shape for member, header in headers.items()}, name, "array")
     header = headers[name]
-    if len(header.shape) != 1:
-        raise InputError(f"array {name!r} has shape {header.shape} where one entry a row is needed")
     require_plausible(header.data_bytes, archive.getinfo(f"{name}.npy").compress_size, f"array {name!r}")
     return np.asarray(_read(path, archive, name, header))
 

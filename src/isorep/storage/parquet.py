@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..errors import InputError, missing_extra
+from ..errors import InputError, import_extra
 from ..representation import Array
 from .naming import (
     EXACT,
@@ -28,7 +28,7 @@ from .naming import (
     not_a_number,
     require_plausible,
 )
-from .registry import Contents, Labels, RowStream
+from .registry import Contents, RowStream
 from .scratch import spool
 
 _BATCH_CELLS = 2**21
@@ -91,17 +91,14 @@ def save(path: Path, rows: RowStream, key: str | None) -> None:
     pyarrow = _pyarrow()
     names = [f"{FEATURE_PREFIX if key is None else key}{place}" for place in range(rows.shape[1])]
     fields = [(name, pyarrow.from_numpy_dtype(rows.dtype)) for name in names]
-    labels: dict[str, Labels] = ({} if rows.ids is None else {"id": rows.ids}) | dict(rows.labels)
+    labels = rows.all_labels("id")
     kinds = {name: pyarrow.int64() if held.dtype.kind in "iu" else pyarrow.string() for name, held in labels.items()}
     schema = pyarrow.schema([*kinds.items(), *fields])
-    start = 0
     with pyarrow.parquet.ParquetWriter(path, schema, use_dictionary=False) as writer:
-        for block in rows.blocks():
-            here = slice(start, start + len(block))
+        for here, block in rows.placed():
             columns = [pyarrow.array(held[here], kinds[name]) for name, held in labels.items()]
             columns += [pyarrow.array(np.ascontiguousarray(column)) for column in block.T]
             writer.write_table(pyarrow.table(columns, schema=schema))
-            start += len(block)
 
 
 def _open(path: Path, **options: Any) -> Any:
@@ -109,11 +106,9 @@ def _open(path: Path, **options: Any) -> Any:
 
 
 def _pyarrow() -> Any:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ModuleNotFoundError:
-        raise missing_extra("pyarrow", "io", "parquet") from None
+    import_extra("pyarrow.parquet", "io", "parquet")
+    import pyarrow
+
     return pyarrow
 
 

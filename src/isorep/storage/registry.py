@@ -34,7 +34,7 @@ _FAMILIES = {
     ".pt": "torch_files",
     ".pth": "torch_files",
 }
-ZARR_METADATA = ("zarr.json", ".zarray", ".zgroup")
+_ZARR_METADATA = ("zarr.json", ".zarray", ".zgroup")
 _BLOCK_BYTES = 2**25
 
 
@@ -93,6 +93,27 @@ class RowStream:
                 if start < rows:
                     coming = ahead.submit(made, start)
                 yield block
+
+    def placed(self, multiple: int = 1) -> Iterator[tuple[slice, Array]]:
+        """The same blocks with the rows that they are."""
+        start = 0
+        for block in self.blocks(multiple):
+            yield slice(start, start + len(block)), block
+            start += len(block)
+
+    def fill(self, target: Any, multiple: int = 1) -> None:
+        """Write all rows into an array of the same shape."""
+        for rows, block in self.placed(multiple):
+            target[rows] = block
+
+    def all_labels(self, ids: str) -> dict[str, Labels]:
+        """Further labels, after the row ids where there are any, under the name that a format has for them."""
+        return ({} if self.ids is None else {ids: self.ids}) | dict(self.labels)
+
+
+def is_zarr(path: Path) -> bool:
+    """Whether a folder is a zarr array or group."""
+    return any((path / name).is_file() for name in _ZARR_METADATA)
 
 
 def read(
@@ -211,8 +232,8 @@ def reader(path: Path) -> Any:
     if not there:
         raise MissingFileError(f"{path} does not exist")
     if path.is_dir():
-        is_zarr = path.name.lower().endswith(".zarr") or any((path / name).is_file() for name in ZARR_METADATA)
-        return import_module(f".{'zarr' if is_zarr else 'shards'}", __package__)
+        store = path.name.lower().endswith(".zarr") or is_zarr(path)
+        return import_module(f".{'zarr' if store else 'shards'}", __package__)
     if not path.is_file():
         raise InputError(f"{path.name} is not a regular file")
     if path.stat().st_size == 0:

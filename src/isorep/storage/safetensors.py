@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array, BFloat16Matrix
-from .naming import choose_array, default_ids_name, other_arrays
+from .naming import choose_named, require_vector
 from .registry import Contents, RowStream
 
 _DTYPES = {
@@ -34,20 +34,15 @@ _DTYPES = {
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
     """Map one tensor, and the integer tensor of row ids where there is one."""
     entries = _entries(path)
-    ids_name = default_ids_name(list(entries)) if ids is None else ids
-    shapes = {name: tuple(entry["shape"]) for name, entry in entries.items() if name != ids_name}
-    name = choose_array(shapes, key, "tensor")
+    name, ids_name, left_out = choose_named(_shapes(entries), key, ids, "tensor")
     row_ids = None if ids_name is None else column(path, ids_name)
-    return Contents(_map(path, entries[name]), row_ids, other_arrays(shapes, name, key))
+    return Contents(_map(path, entries[name]), row_ids, left_out)
 
 
 def column(path: Path, name: str) -> Array:
     """A one-dimensional tensor."""
     entries = _entries(path)
-    if name not in entries:
-        raise InputError(f"there is no tensor {name!r}; there are {', '.join(entries) or 'none'}")
-    if len(entries[name]["shape"]) != 1:
-        raise InputError(f"tensor {name!r} has shape {tuple(entries[name]['shape'])} where one entry a row is needed")
+    require_vector(_shapes(entries), name, "tensor")
     return np.asarray(_map(path, entries[name]))
 
 
@@ -69,6 +64,10 @@ def save(path: Path, rows: RowStream, key: str | None) -> None:
             file.write(np.ascontiguousarray(ids, "<i8").data)
         for block in rows.blocks():
             file.write(block.data)
+
+
+def _shapes(entries: dict[str, dict[str, Any]]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(entry["shape"]) for name, entry in entries.items()}
 
 
 def _entries(path: Path) -> dict[str, dict[str, Any]]:

@@ -93,14 +93,11 @@ def save(path: Path, rows: RowStream, key: str | None) -> None:
     ):
         writer = csv.writer(file, delimiter="\t" if lowered.endswith((".tsv", ".tsv.gz")) else ",", lineterminator="\n")
         writer.writerow(names if rows.ids is None else ["id", *names])
-        start = 0
-        for block in rows.blocks():
+        for here, block in rows.placed():
             cells = block.astype(np.float64).tolist()
             if rows.ids is not None:
-                ids = rows.ids[start : start + len(block)].tolist()
-                cells = [[label, *row] for label, row in zip(ids, cells, strict=True)]
+                cells = [[label, *row] for label, row in zip(rows.ids[here].tolist(), cells, strict=True)]
             writer.writerows(cells)
-            start += len(block)
 
 
 def _compressed(raw: IO[bytes], lowered: str) -> Any:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, missing_extra
+from ..errors import InputError, import_extra
 from ..representation import Array, BFloat16Matrix
-from .naming import choose_array, default_ids_name, other_arrays
+from .naming import choose_named, require_vector
 from .registry import Contents, RowStream
 
 _MOST_PICKLE = 2**22  # names and shapes only; the numbers lie in members of their own
@@ -22,11 +22,9 @@ _ONLY = "the values"
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
     """Map one tensor, and the integer tensor of row ids where there is one."""
     tensors = read_tensors(path)
-    ids_name = default_ids_name(list(tensors)) if ids is None else ids
-    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items() if name != ids_name}
-    name = choose_array(shapes, key, "tensor")
+    name, ids_name, left_out = choose_named(_shapes(tensors), key, ids, "tensor")
     row_ids = None if ids_name is None else _vector(tensors, ids_name)
-    return Contents(_as_matrix(tensors[name], name), row_ids, other_arrays(shapes, name, key))
+    return Contents(_as_matrix(tensors[name], name), row_ids, left_out)
 
 
 def column(path: Path, name: str) -> Array:
@@ -39,10 +37,7 @@ def save(path: Path, rows: RowStream, key: str | None) -> None:
     torch = _torch()
     with tempfile.TemporaryFile(dir=path.parent, prefix=".isorep-") as scratch:  # torch.save wants the tensor whole
         mapped = np.memmap(scratch, rows.dtype, "w+", shape=rows.shape)
-        start = 0
-        for block in rows.blocks():
-            mapped[start : start + len(block)] = block
-            start += len(block)
+        rows.fill(mapped)
         values = torch.from_numpy(np.asarray(mapped))
         if rows.ids is None and key is None:
             torch.save(values, path)
@@ -96,11 +91,12 @@ def check_archive(path: Path) -> None:
         raise InputError(f"its pickle takes more than {_MOST_PICKLE} bytes: it holds more than tensors")
 
 
+def _shapes(tensors: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+
+
 def _vector(tensors: dict[str, Any], name: str) -> Array:
-    if name not in tensors:
-        raise InputError(f"there is no tensor {name!r}; there are {', '.join(tensors) or 'none'}")
-    if tensors[name].dim() != 1:
-        raise InputError(f"tensor {name!r} has shape {tuple(tensors[name].shape)} where one entry a row is needed")
+    require_vector(_shapes(tensors), name, "tensor")
     return np.asarray(_as_matrix(tensors[name], name))
 
 
@@ -136,8 +132,4 @@ class MappedTensor:
 
 
 def _torch() -> Any:
-    try:
-        import torch
-    except ModuleNotFoundError:
-        raise missing_extra("torch", "torch", "a torch file") from None
-    return torch
+    return import_extra("torch", "torch", "a torch file")

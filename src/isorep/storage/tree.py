@@ -7,15 +7,17 @@ Files that hold a tree of named arrays, HDF5 and zarr: which array is meant, and
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
-from .lazy import LazyMatrix
-from .naming import as_ids, choose_array, default_ids_name, other_arrays
+from .lazy import LazyMatrix, StoredMatrix, require_small_pieces
+from .naming import as_ids, choose_array, default_ids_name, other_arrays, require_vector
 from .registry import Contents
 
 _INDEX = "_index"
@@ -122,15 +124,61 @@ def _refuse_missing(count: int, place: str) -> None:
         raise InputError(f"column {place.rpartition('/')[2]!r} has {count} missing entries")
 
 
-class Tree(Protocol):
-    """What is asked of a tree of arrays; names are paths with ``/``, and ``""`` is the root."""
+class Tree(ABC):
+    """A tree of named arrays in a file; names are paths with ``/``, and ``""`` is the root."""
 
-    def attributes(self, name: str) -> Mapping[str, Any]: ...  # noqa: D102
-    def names(self, group: str) -> list[str]: ...  # noqa: D102
-    def shape(self, name: str) -> tuple[int, ...] | None: ...  # noqa: D102  None for a group, or where nothing is
-    def arrays(self) -> dict[str, tuple[tuple[int, ...], str]]: ...  # noqa: D102  shapes and kinds of dtype
-    def matrix(self, name: str) -> LazyMatrix: ...  # noqa: D102
-    def vector(self, name: str) -> Array: ...  # noqa: D102
+    noun: str  # what the format calls an array
+    bridge: int  # bytes that are cheaper to read than to skip
+    group: Any  # the library's classes of groups and arrays
+    array: Any
+    path: Path
+
+    @abstractmethod
+    def attributes(self, name: str) -> Mapping[str, Any]:
+        """The attributes of a node."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, tuple[tuple[int, ...], str]]:
+        """The shapes of all arrays, and the kinds of their dtypes."""
+
+    @abstractmethod
+    def vector(self, name: str) -> Array:
+        """A one-dimensional array, as numbers or text."""
+
+    @abstractmethod
+    def _node(self, name: str) -> Any:
+        """A group or an array; None where there is none."""
+
+    @abstractmethod
+    def _checked(self, array: Any) -> Any:
+        """An array whose chunks are looked at before they are unpacked."""
+
+    def names(self, group: str) -> list[str]:
+        """What a group holds; nothing where there is no such group."""
+        node = self._node(group)
+        return sorted(node.keys()) if isinstance(node, self.group) else []
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """The shape of an array; None for a group, or where nothing is."""
+        node = self._node(name)
+        return tuple(node.shape) if isinstance(node, self.array) and node.shape is not None else None
+
+    def matrix(self, name: str) -> LazyMatrix:
+        """An array that stays in the file; its first and last rows are read, to find damage early."""
+        array = self._array(name)
+        if len(array.shape) < 2:
+            raise InputError(f"{self.noun} {name!r} has shape {array.shape}: a representation has rows and columns")
+        matrix = StoredMatrix(self._checked(array), self.path.name, array.chunks, self.bridge)
+        if 0 not in matrix.shape:
+            matrix[[0, -1]]
+        return matrix
+
+    def _array(self, name: str) -> Any:
+        node = self._node(name)
+        if not isinstance(node, self.array) or node.shape is None:
+            raise InputError(f"there is no {self.noun} {name!r}")
+        require_small_pieces(node.shape, node.dtype.itemsize, node.chunks)
+        return node
 
 
 def load_tree(tree: Tree, key: str | None, ids: str | None) -> Contents:
@@ -165,6 +213,5 @@ def column_of_tree(tree: Tree, name: str) -> Array:
     shape = tree.shape(name)
     if shape is None:
         raise InputError(f"there is no array {name!r}; there are {', '.join(tree.names('')[:12]) or 'none'}")
-    if len(shape) != 1:
-        raise InputError(f"array {name!r} has shape {shape} where one entry a row is needed")
+    require_vector({name: shape}, name, "array")
     return tree.vector(name)

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..files import replacing, require_writable
 from ..representation import Array, Representation, as_representation
 from .naming import IDS_NAMES
-from .registry import ZARR_METADATA, RowStream, family, split_key
+from .registry import RowStream, family, is_zarr, split_key
 
 _NUMBERS_ONLY = {"npy": "npy", "safetensors": "safetensors", "torch_files": "torch"}  # modules of files without text
 _UNCOMPRESSED = ("npy", "npz", "safetensors", "hdf5", "h5ad", "torch_files")
@@ -141,7 +141,7 @@ def _is_folder(path: Path) -> bool:
 def _require_place(path: Path) -> None:
     """Refuse a target that cannot be written or is something else: a zarr store replaces only a zarr store."""
     if _is_folder(path) and path.is_dir():
-        if not any((path / name).is_file() for name in ZARR_METADATA) and any(path.iterdir()):
+        if not is_zarr(path) and any(path.iterdir()):
             raise InputError(f"{path} is a folder and not a zarr store, so it is not replaced")
         require_writable(path.with_name(f"{path.name}-"))
     else:

@@ -1,0 +1,77 @@
+"""Checkpoints: the state of a long computation in a safetensors file, arrays and JSON, nothing to unpickle.
+
+A file belongs to one computation: what that is (settings, a fingerprint of the data) is kept in it, and the file of
+another one is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from .errors import InputError
+from .files import replacing, require_writable
+
+
+class Checkpoint:
+    """A file that is written again every few seconds; ``kind`` says what is computed, such as ``training``.
+
+    ``library`` is that of the arrays: ``numpy`` or ``torch``.
+    """
+
+    def __init__(
+        self, path: str | Path, kind: str, belongs: dict[str, Any], seconds: float, library: str = "numpy"
+    ) -> None:
+        self.path, self._kind, self._seconds, self._library = Path(path), kind, seconds, library
+        self._format = f"isorep {kind} checkpoint 1"
+        self._belongs = json.loads(json.dumps(belongs))
+        self._last = time.monotonic()
+        require_writable(self.path)
+
+    def load(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Facts and arrays, if there is a file; that of another computation is refused."""
+        from safetensors import SafetensorError, safe_open
+
+        if not self.path.exists():
+            return None
+        try:
+            with safe_open(self.path, self._library) as file:
+                facts = json.loads((file.metadata() or {}).get("isorep", "{}"))
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (SafetensorError, ValueError, RecursionError) as error:
+            raise InputError(f"{self.path} is not a checkpoint: {error}") from None
+        if not isinstance(facts, dict) or facts.get("format") != self._format:
+            raise InputError(f"{self.path} is not a checkpoint of a {self._kind}")
+        belongs, state = facts.get("belongs"), facts.get("state")
+        if not isinstance(belongs, dict) or not isinstance(state, dict):
+            raise self.damaged("its facts are incomplete")
+        for name, mine in self._belongs.items():
+            if belongs.get(name) != mine:
+                raise InputError(
+                    f"{self.path} is the checkpoint of a {self._kind} with another {name.replace('_', ' ')}: "
+                    "name another file, or remove it"
+                )
+        return state, arrays
+
+    def damaged(self, why: object) -> InputError:
+        """The error for a file that says it belongs here and does not fit."""
+        return InputError(f"{self.path} is a damaged checkpoint ({why}): remove it")
+
+    def due(self) -> bool:
+        """Whether the last state is old enough."""
+        return time.monotonic() - self._last >= self._seconds
+
+    def save(self, facts: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Write the state to a temporary name, then rename; arrays lie in memory, in C order."""
+        from safetensors import SafetensorError
+
+        text = json.dumps({"format": self._format, "belongs": self._belongs, "state": facts})
+        try:
+            with replacing(self.path) as temporary:
+                import_module(f"safetensors.{self._library}").save_file(arrays, temporary, metadata={"isorep": text})
+        except SafetensorError as error:  # how safetensors reports a full disk
+            raise InputError(f"{self.path} cannot be written: {error}") from error
+        self._last = time.monotonic()

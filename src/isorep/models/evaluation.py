@@ -1,0 +1,70 @@
+"""Torch for models that others have made: the missing extra, devices, evaluation mode, hooks that come off again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from ..errors import InputError, import_extra
+
+
+def import_torch(purpose: str) -> Any:
+    """Torch, or the error that names the extra."""
+    return import_extra("torch", "torch", purpose)
+
+
+def device_named(name: str) -> Any:
+    """A device that is there; ``auto`` takes the fastest."""
+    torch = import_torch("a device")
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        return torch.device("cuda" if there["cuda"] else "mps" if there["mps"] else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise InputError(f"device {name!r} is not known to torch: {first_line(error)}") from None
+    if not there.get(device.type, True):
+        raise InputError(f"device {name!r} is not there: this torch sees no {device.type}")
+    return device
+
+
+@contextmanager
+def evaluating(*modules: Any, device: Any = None) -> Iterator[None]:
+    """Modules in evaluation mode, on a device where one is given; afterwards every part of them is as it was."""
+    modes = [(part, part.training) for module in modules for part in module.modules()]
+    homes = []
+    for module in modules if device is not None else ():
+        first = next(iter([*module.parameters(), *module.buffers()]), None)
+        if first is not None and first.device != device:
+            homes.append((module, first.device))
+    try:
+        for module in modules:
+            module.eval()
+        for module, _ in homes:
+            module.to(device)
+        yield
+    finally:
+        for module, home in homes:
+            module.to(home)
+        for part, mode in modes:
+            part.training = mode
+
+
+@contextmanager
+def hooked(handles: Iterable[Any]) -> Iterator[None]:
+    """Hooks, as they are registered one by one; they come off at the end, also after an error."""
+    with ExitStack() as stack:
+        for handle in handles:
+            stack.callback(handle.remove)
+        yield
+
+
+def said(error: BaseException) -> str:
+    """What kind of error somebody's code raised, and its words."""
+    return f"{type(error).__name__}: {first_line(error)}"
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
