@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import platform
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Record:
-    """A dataclass that writes its fields as plain data.
+    """A dataclass that writes its fields as plain data: a part of a result, or one without a page.
 
     Fields in ``unwritten`` stay out of it, as maps do that have files of their own; ``derived`` names properties that
     are written beside the fields.
@@ -54,10 +53,6 @@ class Written(Record):
 
     def page(self) -> Page:
         """The report as data: what :meth:`to_html` writes, and what the JSON carries along."""
-        if not self.page_by:
-            from .report.page import assembled
-
-            return assembled(json.loads(finite_json(self.to_dict())))
         module, _, function = self.page_by.partition(":")
         page: Page = getattr(import_module(f".{module}", __package__), function)(self)
         return page
@@ -76,14 +71,6 @@ class Written(Record):
         from .report.page import write_page
 
         write_text(path, write_page(self.page()))
-
-
-class Record:
-    """A dataclass that is part of a result, or one without a page, and writes its fields as plain data."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Every field, as plain data."""
-        return {each.name: plain(getattr(self, each.name)) for each in fields(self)}  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

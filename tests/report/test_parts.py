@@ -24,7 +24,7 @@ from isorep.report.document import (
 from isorep.report.figures import Cloud, Heatmap, Histogram, IntervalRow, Intervals, Key, Line, Lines, Scatter
 from isorep.report.figures.axes import Scale, spanning, tag
 from isorep.report.page import write_page
-from isorep.report.read import Node, compact, count, fixed, percent
+from isorep.report.read import compact, count, fixed, percent
 
 LINE = Line("series", "s2", ((1.0, 0.2), (2.0, 0.4)), ("first", "second"))
 
@@ -168,13 +168,3 @@ def test_an_attribute_cannot_be_left_by_a_quote():
 def test_numbers_read_as_a_person_writes_them():
     assert [fixed(-0.1234), fixed(None), fixed(3e7)] == ["−0.1234", "–", "3e+07"]
     assert (compact(1234567.0), count(44850), percent(0.143)) == ("1.235e+06", "44,850", "14 %")
-
-
-def test_a_wrong_turn_in_a_result_leads_to_nothing():
-    node = Node({"a": {"b": [1, "x", None, float("nan"), 10**400, True]}, "p": [[1, 2], [3]]})
-    assert node["a"]["b"].numbers() == [1.0, None, None, None, None, None]
-    assert node["p"].points() == []
-    assert not node["a"]["c"]["d"]
-    assert node["a"]["b"]["c"].text("none") == "none"
-    assert node["a"].nodes() == []
-    assert node["p"].items() == []

@@ -8,7 +8,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -34,19 +33,7 @@ from .document import (
     Table,
     page_from,
 )
-from .read import MISSING, Node, compact
-
-ASSEMBLERS = {
-    "isorep.ica/1": "ica.page:assemble",
-    "isorep.stability/1": "ica.page:assemble_stability",
-    "isorep.similarity/1": "similarity.page:assemble",
-    "isorep.layers/1": "similarity.page:assemble_layers",
-    "isorep.decoder/1": "decoder.page:assemble",
-    "isorep.decoder_pair/1": "decoder.pair_page:assemble",
-    "isorep.decoder_layers/1": "decoder.layers_page:assemble",
-    "isorep.mechanisms/1": "decoder.mechanism.page:assemble",
-}
-"""The function that assembles each schema, ``(Node) -> Page``, in the room whose result it is."""
+from .read import MISSING, compact
 
 FOLDER = Path(__file__).parent / "templates"
 
@@ -88,13 +75,6 @@ def write_page(page: Page) -> str:
             script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         )
     )
-
-
-def assembled(result: Any) -> Page:
-    """The page that a room's assembler makes of a plain result."""
-    home, _, function = ASSEMBLERS[result["schema"]].partition(":")
-    page: Page = getattr(import_module(f"..{home}", __package__), function)(Node(result))
-    return page
 
 
 @cache

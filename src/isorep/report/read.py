@@ -1,7 +1,4 @@
-"""Results as others may have written them: any field may be missing, null or of another kind.
-
-Reading a result file that anybody may have written.
-"""
+"""Numbers as a page writes them, and result files that anybody may have written."""
 
 from __future__ import annotations
 
@@ -11,65 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, MissingFileError
-
-
-class Node:
-    """A place in parsed JSON. A wrong turn leads to an empty node, never to an exception."""
-
-    __slots__ = ("raw",)
-
-    def __init__(self, raw: Any) -> None:
-        self.raw = raw
-
-    def __getitem__(self, key: str) -> Node:
-        return Node(self.raw.get(key) if isinstance(self.raw, dict) else None)
-
-    def __bool__(self) -> bool:
-        return self.raw is not None and self.raw != {} and self.raw != []
-
-    def number(self) -> float | None:
-        """A finite number, or None."""
-        if isinstance(self.raw, bool) or not isinstance(self.raw, int | float):
-            return None
-        try:
-            value = float(self.raw)
-        except OverflowError:
-            return None
-        return value if math.isfinite(value) else None
-
-    def whole(self) -> int | None:
-        """A whole number, or None."""
-        value = self.number()
-        return None if value is None else int(value)
-
-    def text(self, otherwise: str = "") -> str:
-        """Text; numbers are spelt out."""
-        if isinstance(self.raw, str):
-            return self.raw
-        return str(self.raw) if isinstance(self.raw, int | float) else otherwise
-
-    def nodes(self, most: int | None = None) -> list[Node]:
-        """The items of a list."""
-        return [Node(item) for item in self.raw[:most]] if isinstance(self.raw, list) else []
-
-    def numbers(self, most: int | None = None) -> list[float | None]:
-        """The items of a list, as numbers."""
-        return [node.number() for node in self.nodes(most)]
-
-    def points(self, most: int | None = None) -> list[tuple[float, float]]:
-        """The items of a list of pairs; empty if any is not a pair of numbers."""
-        found = []
-        for node in self.nodes(most):
-            pair = node.numbers(3)
-            if len(pair) != 2 or pair[0] is None or pair[1] is None:
-                return []
-            found.append((pair[0], pair[1]))
-        return found
-
-    def items(self) -> list[tuple[str, Node]]:
-        """Keys and values of an object."""
-        return [(str(key), Node(value)) for key, value in self.raw.items()] if isinstance(self.raw, dict) else []
-
 
 MISSING = "–"
 
