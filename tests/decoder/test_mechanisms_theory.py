@@ -7,8 +7,9 @@ import pytest
 
 from isorep.datasets import slot_generator
 from isorep.decoder.mechanism.factors import basis_components, largest_angle, row_components
-from isorep.decoder.mechanism.supports import containment, exact_gap, gap_bound, pool, shared, sparsity_components
 from isorep.decoder.mechanism.type_h import separation, splits
+from isorep.decoder.mechanism.type_m import containment, shared
+from isorep.decoder.mechanism.type_s import exact_gap, gap_bound, pool, sparsity_components
 from isorep.decoder.mechanism.views import frame
 
 TOLERANCE, NOISE = 1e-8, 1e-13

@@ -10,21 +10,9 @@ import numpy as np
 from ...representation import Array
 from .factors import FOUND, row_components
 from .result import UNDECIDED, Criterion, Evidence, Irreducibility, Level, level
-from .supports import (
-    EXACT,
-    Candidates,
-    Gap,
-    Pool,
-    containment,
-    exact_gap,
-    gap_bound,
-    pool,
-    shared,
-    sparsity_components,
-    splits_by_containment,
-    subset_count,
-)
 from .type_h import bends, derivatives, swaps
+from .type_m import containment, shared, splits_by_containment
+from .type_s import EXACT, Candidates, Gap, Pool, exact_gap, gap_bound, pool, sparsity_components, subset_count
 from .views import Frame, View
 
 MEASURES = {

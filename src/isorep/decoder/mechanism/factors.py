@@ -22,7 +22,7 @@ from scipy.optimize import linear_sum_assignment
 
 from ...representation import Array
 from .result import FactorLevel, Factors
-from .supports import Gap, exact_gap, gap_bound, hyper_components, pool, sparsity_components
+from .type_s import Gap, exact_gap, gap_bound, hyper_components, pool, sparsity_components
 from .views import frame
 
 

@@ -19,8 +19,8 @@ from .criteria import MEASURES, Samples, disjointness, interactions, supports_an
 from .factors import find_factors
 from .lifting import lifting_checks
 from .result import Check, Criterion, Factors, Implication, Mechanisms, SparsityCondition
-from .supports import contrast, owners
 from .theorems import checked_hierarchy, theorem
+from .type_m import contrast, owners
 from .views import PRECISION, View, balanced_units, frame, viewed
 
 _CELLS = 4_000_000  # of a table of candidates

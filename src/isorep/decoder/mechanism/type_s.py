@@ -1,12 +1,16 @@
-r"""Types D, M and S at one sample: outputs that two blocks share, supports that contain each other, the sparsity gap.
+r"""Type S at one sample: the sparsity gap, exactly where few subsets of rows have to be seen, by a bound beyond.
 
 :math:`\rho^+=\min_{M\text{ block diagonal}}\|JM\|_0` and :math:`\rho^-=\inf_{M\text{ not respecting the blocks}}
 \|JM\|_0`. With an aligned sparsest basis :math:`B`, the lightest basis that contains :math:`m` costs
 :math:`\rho^++w(m)-\max_{b\in C_B(m)}w(b)`, :math:`C_B(m)` being the basis vectors that :math:`m` needs.
 
+Sparsest bases: the vectors of minimal support in the range of a matrix, and the greedy choice among them.
+
 :math:`\|AM\|_0=\sum_c w(m_c)` with :math:`w(m)=\|Am\|_0` is the weight of a basis of a linear matroid, so the greedy
 choice of light vectors is optimal; and candidates may be restricted to elementary vectors, each of which vanishes on
 :math:`d-1` independent rows.
+
+Connected components of a few things.
 """
 
 from __future__ import annotations
@@ -27,91 +31,6 @@ _ALL_SUBSETS = 12  # blocks up to which the bound looks at every set of them
 _CLEARLY = 10  # tolerances that a vector's second block must have for a lack of a gap to count
 _CHUNK = 4_000_000  # cells of an intersection table at once
 _BASES = 200  # sparsest bases of a block that are looked through for one that splits
-
-
-def shared(frame: Frame) -> float:
-    r"""The Type D score, 0 where no output is moved by two blocks.
-
-    :math:`\max_n` of the second largest over blocks of :math:`\|Q_{n,C_i}\|`, each block's largest being 1. It is basis
-    free: no invertible map inside a block changes it.
-    """
-    weights = frame.weights()
-    if weights.shape[1] < 2:
-        return 0.0
-    return float(np.sort(weights, axis=1)[:, -2].max())
-
-
-def owners(frame: Frame, tolerance: float) -> Array:
-    """The block that moves each output most; -1 for outputs that none moves."""
-    weights = frame.weights()
-    return np.where(weights.max(1) > tolerance, weights.argmax(1), -1)
-
-
-def contrast(jacobian: Array, blocks: Sequence[Array]) -> float:
-    r"""The compositional contrast :math:`\sum_n\sum_{i<j}\|J_{n,C_i}\|\|J_{n,C_j}\|` of one Jacobian."""
-    norms = np.stack([np.linalg.norm(jacobian[:, block], axis=1) for block in blocks], axis=1)
-    return float(0.5 * (norms.sum(1) ** 2 - (norms**2).sum(1)).sum())
-
-
-def in_sparsest_bases(candidates: Candidates) -> Array | None:
-    """Which candidates belong to some sparsest basis: those no heavier than the heaviest they could replace."""
-    if candidates.needed is None:
-        return None
-    return np.asarray(candidates.weights <= candidates.needed)
-
-
-def containment(blocks: Sequence[Candidates]) -> int | None:
-    r"""The Type M margin: the least of :math:`|\Omega_a\setminus\Omega_b|` over a, b in different blocks.
-
-    Over all vectors of all sparsest bases, so that no choice among equally sparse bases decides; None where a block's
-    basis cannot be decided at this tolerance. One block alone has no margin to lose: the number of outputs.
-    """
-    supports = []
-    for candidates in blocks:
-        used = in_sparsest_bases(candidates)
-        if used is None:
-            return None
-        supports.append(candidates.supports[used].astype(np.float32))
-    least = int(blocks[0].supports.shape[1])
-    for one, other in combinations(supports, 2):
-        common = one @ other.T
-        left = (one.sum(1)[:, None] - common).min()
-        right = (other.sum(1)[None] - common).min()
-        least = min(least, round(float(min(left, right))))
-    return least
-
-
-def splits_by_containment(candidates: Candidates) -> bool | None:
-    """Whether some sparsest basis of a block falls into groups none of whose supports contains another group's.
-
-    None where equally sparse bases are too many to look through and none of those seen falls apart.
-    """
-    d = candidates.vectors.shape[1]
-    if d == 1:
-        return False
-    basis, used = candidates.basis, in_sparsest_bases(candidates)
-    if used is None:
-        return None
-    if _falls_apart(candidates.supports[basis]):
-        return True
-    places, total = np.flatnonzero(used), candidates.weights[basis].sum()
-    for seen, chosen in enumerate(combinations(places, d)):
-        if seen >= _BASES:
-            return None
-        picked = list(chosen)
-        light = candidates.weights[picked].sum() == total
-        independent = np.linalg.svd(candidates.vectors[picked], compute_uv=False)[-1] > candidates.tolerance
-        if light and independent and _falls_apart(candidates.supports[picked]):
-            return True
-    return False if candidates.complete and comb(len(places), d) <= _BASES else None
-
-
-def _falls_apart(supports: Array) -> bool:
-    inside = supports.astype(int)
-    common = inside @ inside.T
-    sizes = inside.sum(1)
-    contained = (common == sizes[:, None]) | (common == sizes[None])
-    return components(contained)[0] > 1
 
 
 @dataclass(frozen=True)
