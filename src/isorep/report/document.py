@@ -298,7 +298,8 @@ def _one_of(plain: Any, kinds: tuple[Any, ...]) -> Any:
     for kind in kinds:
         if kind in (str, bool) and isinstance(plain, kind):
             return _record(plain, kind)
-    return _record(plain, next(kind for kind in kinds if kind not in (str, bool, NoneType) and not is_dataclass(kind)))
+    plainer = [kind for kind in kinds if kind not in (str, bool, NoneType) and not is_dataclass(kind)]
+    return _record(plain, plainer[0])  # an IndexError where only records would fit: page_from refuses it
 
 
 @cache
