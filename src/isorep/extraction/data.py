@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, MissingFileError, missing_extra
+from ..errors import InputError, MissingFileError, import_extra
 from ..representation import Array, Matrix, notes_on
+from ..settings import check_choice, check_counts
 from ..storage import suffixes
 from ..storage.lazy import release
 from ..storage.npy import load as load_npy
@@ -39,10 +40,9 @@ def open_data(
     pixels: dict[str, Any] | None = None,
 ) -> Rows | Documents:
     """The examples of a file, a folder, an array or a list of texts, with ids and groups where there are any."""
-    if kind not in INPUTS:
-        raise InputError(f"input is {kind!r}; known are {', '.join(INPUTS)}")
-    if limit is not None and limit < 1:
-        raise InputError(f"limit is {limit}: at least one example is needed")
+    check_choice("input", kind, INPUTS)
+    if limit is not None:
+        check_counts(limit=(limit, 1))
     if isinstance(data, list | tuple) and data and all(isinstance(item, str) for item in data):
         return _limited(Texts(list(data)), limit)
     if not isinstance(data, str | Path):
@@ -266,11 +266,7 @@ class ImageFiles(Rows):
 
     @staticmethod
     def _pillow() -> Any:
-        try:
-            from PIL import Image
-        except ModuleNotFoundError:
-            raise missing_extra("pillow", "images", "a folder of images") from None
-        return Image
+        return import_extra("PIL.Image", "images", "a folder of images", "pillow")
 
 
 def stored_rows(path: Path, key: str | None, kind: str, pixels: dict[str, Any]) -> Rows:

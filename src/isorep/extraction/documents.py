@@ -9,6 +9,7 @@ belong to it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -19,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, missing_extra
+from ..errors import InputError, import_extra
 from ..models.evaluation import said
 from ..representation import Array
+from ..storage.registry import guarded
 from .passes import Batch
 
 _LONGEST = 2**28  # bytes of one line or file
@@ -168,8 +170,6 @@ def holds_text(path: Path, name: str) -> bool:
 
 def hash_of(texts: list[str]) -> str:
     """A hash of texts in memory."""
-    import hashlib
-
     found = hashlib.sha256()
     for text in texts:
         found.update(f"{len(text)} ".encode() + text.encode("utf-8", "surrogatepass"))
@@ -200,13 +200,8 @@ def _label(value: Any, where: str, name: str) -> int | str:
 
 
 def _parquet(path: Path) -> Any:
-    try:
-        from pyarrow.parquet import ParquetFile
-    except ModuleNotFoundError:
-        raise missing_extra("pyarrow", "io", "parquet") from None
-    from ..storage.registry import guarded
-
-    return guarded(path, lambda: ParquetFile(path, memory_map=True))
+    parquet = import_extra("pyarrow.parquet", "io", "parquet")
+    return guarded(path, lambda: parquet.ParquetFile(path, memory_map=True))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ import numpy as np
 
 from ..errors import InputError
 from ..models.evaluation import device_named, evaluating, import_torch
+from ..rows import Progress, no_progress
+from ..settings import check_choice, check_counts
 from .data import data_fingerprint, open_data
 from .documents import Cutter, Documents
 from .journal import Journal
@@ -22,7 +24,7 @@ from .model import OUTPUT, TRANSFORMER, Source, fingerprint, open_model, unmaske
 from .passes import Batch, LayerShape, Passes
 from .pooling import ambiguous, channels_first, pooled, require_pool
 from .result import ExtractedData, ExtractedLayer, Extraction
-from .run import Loop, Progress
+from .run import Loop
 from .trials import as_taken, first_batch, padding_id, try_document, try_rows
 from .write import describe, require_apart, row_labels, save, targets, working_folder
 
@@ -201,7 +203,7 @@ def extract(
             journal.open(restart=restart)
             kind = np.dtype(dtype)
             journal.start(widths, {name: width * kind.itemsize for name, width in widths.items()})
-            report = progress or _silent
+            report = progress or no_progress
             filling = padding_id(source, pad)
             loop = Loop(passes, journal, pool, channels, kind, batch, report, filling, trial.equal_lengths)
             loop.run_documents(examples, cutter) if isinstance(examples, Documents) else loop.run_rows(examples)
@@ -296,7 +298,7 @@ def _finish(
     shapes: dict[str, tuple[int, ...]],
     dtype: np.dtype[Any],
     tokens: bool,
-    progress: Callable[[str, int, int], None],
+    progress: Progress,
 ) -> tuple[dict[str, ExtractedLayer], bool]:
     """Files from the rows that were gathered, with what they are like."""
     rows = journal.done["rows"]
@@ -361,12 +363,6 @@ def _context(source: Source, wanted: int | None) -> int | None:
 
 
 def _require_numbers(dtype: str, batch: int | None, context: int | None) -> None:
-    if dtype not in DTYPES:
-        raise InputError(f"dtype is {dtype!r}; known are {', '.join(DTYPES)}")
-    for name, value in (("batch", batch), ("context", context)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise InputError(f"{name} is {value!r}: a whole number from 1 on is needed")
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    """Report nothing."""
+    check_choice("dtype", dtype, DTYPES)
+    counts = {"batch": batch, "context": context}
+    check_counts(**{name: (value, 1) for name, value in counts.items() if value is not None})

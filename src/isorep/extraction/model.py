@@ -24,6 +24,7 @@ from typing import Any
 from ..errors import InputError, MissingFileError
 from ..models.evaluation import import_torch
 from ..models.load import imported, made, names_code, with_weights
+from ..settings import check_choice
 
 MODULE, TRANSFORMER = "module", "transformers"
 COMPUTE = ("float32", "stored")
@@ -74,8 +75,7 @@ def open_model(
     seed: int = 0,
 ) -> Source:
     """A model from a module, from ``package.module:name`` with weights, or from a local folder."""
-    if compute not in COMPUTE:
-        raise InputError(f"compute is {compute!r}; known are {', '.join(COMPUTE)}")
+    check_choice("compute", compute, COMPUTE)
     torch = import_torch("extraction")
     if isinstance(model, torch.nn.Module):
         if weights is not None:

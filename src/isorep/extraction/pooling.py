@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..models.evaluation import import_torch
+from ..settings import check_choice
 
 if TYPE_CHECKING:
     import torch
@@ -42,10 +43,8 @@ class Pooled:
 
 def require_pool(pool: str, channels: str) -> None:
     """Refuse a way of pooling that is not known."""
-    if pool not in POOLS:
-        raise InputError(f"pool is {pool!r}; known are {', '.join(POOLS)}")
-    if channels not in CHANNELS:
-        raise InputError(f"channels is {channels!r}; known are {', '.join(CHANNELS)}")
+    check_choice("pool", pool, POOLS)
+    check_choice("channels", channels, CHANNELS)
 
 
 def channels_first(module: Any, axes: int, channels: str) -> bool:

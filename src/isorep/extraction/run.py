@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import InputError
 from ..models.evaluation import import_torch
 from ..representation import Array
+from ..rows import Progress
 from .data import Rows
 from .documents import Cutter, Document, Documents, Window, batches, padded
 from .journal import Journal
@@ -27,7 +28,6 @@ _SHARD_BYTES, _LEAST_TOKENS, _SHARD_TOKENS = 2**25, 2**12, 2**16
 _BATCH_CELLS, _MOST_ROWS = 2**22, 256
 _COMMIT_SECONDS = 2.0
 
-Progress = Callable[[str, int, int], None]
 STAGE = "extracting"
 
 

@@ -17,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, missing_extra
+from ..errors import InputError, import_extra
 from ..models.evaluation import said
 from .model import TRANSFORMER, Source
 
@@ -54,11 +54,7 @@ def load_folder(path: Path, allow_torch_weights: bool, *, single: bool = True) -
 
 def import_transformers() -> Any:
     """The library, or the error that names the extra."""
-    try:
-        import transformers
-    except ModuleNotFoundError:
-        raise missing_extra("transformers", "hf", "a model folder") from None
-    return transformers
+    return import_extra("transformers", "hf", "a model folder")
 
 
 def context_length(module: Any, tokenizer: Any) -> int | None:

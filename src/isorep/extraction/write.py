@@ -19,6 +19,7 @@ from ..errors import InputError
 from ..files import replacing
 from ..moments import Moments
 from ..representation import Array
+from ..settings import check_choice
 from ..storage.lazy import release
 from ..storage.npy import write_array
 from ..storage.registry import RowStream
@@ -65,8 +66,8 @@ def row_labels(journal_labels: tuple[Array, Array, list[Any]], *, tokens: bool) 
 def targets(output: str | Path, format: str | None, layers: Sequence[str]) -> dict[str, Path]:
     """Where each layer goes: a pattern with ``{layer}``, a folder, or for one layer a file."""
     text = str(output)
-    if format is not None and format not in FORMATS:
-        raise InputError(f"format is {format!r}; known are {', '.join(FORMATS)}")
+    if format is not None:
+        check_choice("format", format, FORMATS)
     path = Path(output)
     names = {layer: layer.replace("/", "_") for layer in layers}
     if "{layer}" in text:

@@ -82,7 +82,7 @@ def test_weights_of_half_precision_are_computed_with_in_single_precision(neox, t
     stored = isorep.extract(tmp_path / "half", TEXTS, layers=-1, compute="stored")
     assert stored.settings["compute"] == "stored"
     assert 1e-5 < abs(stored["hidden_2"].values - single["hidden_2"].values).max() < 0.1
-    with pytest.raises(isorep.InputError, match="compute is 'half'; known are float32, stored"):
+    with pytest.raises(isorep.InputError, match="compute is 'half': choose from float32, stored"):
         isorep.extract(tmp_path / "half", TEXTS, compute="half")
 
 
