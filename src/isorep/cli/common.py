@@ -212,6 +212,14 @@ def write_outputs(result: Written, json: Path | None, html: Path | None) -> None
         result.to_html(html)
 
 
+def fail(*sentences: str) -> None:
+    """Say on stderr what exceeds a stated limit, and exit 1; nothing to say is no failure."""
+    for sentence in sentences:
+        typer.echo(f"isorep: {sentence}", err=True)
+    if sentences:
+        raise typer.Exit(1)
+
+
 def require_apart(outputs: Sequence[Path], *inputs: str | Path) -> None:
     """Refuse an output that is named twice, or that is, holds or lies in an input."""
     from ..errors import InputError

@@ -105,7 +105,7 @@ def command(
     from ..errors import InputError
     from ..files import require_writable
     from ..storage import labels, read
-    from .common import print_comparison, print_ladder, progress_bar, write_outputs
+    from .common import fail, print_comparison, print_ladder, progress_bar, write_outputs
 
     wanted = [name.strip() for name in rungs.split(",") if name.strip()]
     limit = _parse_limit(fail_above, wanted)
@@ -147,9 +147,7 @@ def command(
             print()
             print_ladder(result.reverse)
             print(f"verdict: {result.reverse.verdict}")
-    if exceeded is not None:
-        typer.echo(f"isorep: {exceeded}", err=True)
-        raise typer.Exit(1)
+    fail(*filter(None, [exceeded]))
 
 
 def _parse_limit(text: str | None, rungs: list[str]) -> tuple[str | None, float] | None:
@@ -193,7 +191,7 @@ def compare_files(
     from ..comparison.many import told_apart
     from ..errors import InputError
     from ..storage import labels, read
-    from .common import progress_bar, write_outputs
+    from .common import fail, progress_bar, write_outputs
 
     for option, value in only_two.items():
         if value is not None:
@@ -219,9 +217,7 @@ def compare_files(
     write_outputs(result, json, html)
     if not quiet:
         print_ensemble(result)
-    if exceeded is not None:
-        typer.echo(f"isorep: {exceeded}", err=True)
-        raise typer.Exit(1)
+    fail(*filter(None, [exceeded]))
 
 
 def print_ensemble(result: Ensemble) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import Html, Json, Quiet
+from .common import Html, Json, Quiet, fail
 
 if TYPE_CHECKING:
     from ..decoder import Geometry
@@ -202,8 +202,7 @@ def _fail_above(limit: float | None, what: str, constant: float) -> None:
     from ..decoder.bound import shown
 
     if limit is not None and not constant <= limit:
-        typer.echo(f"isorep: {what}, {shown(constant)}, is above the limit {limit:g}", err=True)
-        raise typer.Exit(1)
+        fail(f"{what}, {shown(constant)}, is above the limit {limit:g}")
 
 
 def _refuse(place: str, **given: bool) -> None:
@@ -280,10 +279,7 @@ def _require(result: Any, name: str) -> None:
     found = result.criteria.get(name)
     state = "was not judged: no factors were found to be blocks" if found is None else found.state
     if state != "holds":
-        typer.echo(
-            f"isorep: Type {name} {state if found is None else f'is required and its state is: {state}'}", err=True
-        )
-        raise typer.Exit(1)
+        fail(f"Type {name} {state if found is None else f'is required and its state is: {state}'}")
 
 
 def run_pair(asked: Asked, second: Given, fail_above: float | None, *, samples: int, **settings: Any) -> None:

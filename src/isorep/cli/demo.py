@@ -30,7 +30,7 @@ def command(
     from ..errors import InputError
     from ..files import require_writable
     from ..models import load_digit_images
-    from .common import print_comparison, progress_bar
+    from .common import print_comparison, progress_bar, write_outputs
 
     for path in (json, html):
         if path is not None:
@@ -51,10 +51,7 @@ def command(
         result = compare(runs[0], runs[1], random_state=seed, progress=progress)
     if save is not None:
         _save(runs, save)
-    if json is not None:
-        result.to_json(json)
-    if html is not None:
-        result.to_html(html)
+    write_outputs(result, json, html)
     if not quiet:
         print()
         print_comparison(result)

@@ -93,7 +93,7 @@ def command(
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when the library is imported
     from .. import extract
     from ..errors import InputError
-    from .common import Interrupted, progress_bar, require_outputs
+    from .common import Interrupted, progress_bar, require_outputs, write_outputs
 
     pixels: dict[str, Any] = {"size": size, "mean": _numbers(mean, "--mean"), "spread": _numbers(spread, "--spread")}
     pixels = {name: value for name, value in pixels.items() if value is not None} | ({"grey": True} if grey else {})
@@ -142,10 +142,7 @@ def command(
             )
     except KeyboardInterrupt:
         raise Interrupted("what was extracted is kept, and the same command goes on from there") from None
-    if json is not None:
-        result.to_json(json)
-    if html is not None:
-        result.to_html(html)
+    write_outputs(result, json, html)
     if not quiet:
         found = result.data
         noun = {"text": "documents", "tokens": "rows of tokens", "images": "images"}.get(found.kind, "rows")

@@ -68,7 +68,7 @@ def command(
     from ..heads import examine
     from ..heads.inputs import read_head
     from ..storage import labels, read
-    from .common import progress_bar, require_outputs, write_outputs
+    from .common import fail, progress_bar, require_outputs, write_outputs
 
     limits = [_parse_limit(text) for text in fail_above or []]
     require_outputs([json, html], *(path for path in (head, other, features, other_features) if path is not None))
@@ -108,10 +108,7 @@ def command(
     write_outputs(result, json, html)
     if not quiet:
         print(result)
-    if exceeded:
-        for sentence in exceeded:
-            typer.echo(f"isorep: {sentence}", err=True)
-        raise typer.Exit(1)
+    fail(*exceeded)
 
 
 def _require_apart(head: Representation | None, path: str | None, columns: dict[str | None, Any]) -> None:

@@ -45,7 +45,7 @@ def command(
     Finished units of work are kept: the same command goes on where it was stopped.
     """
     from ..reproduction import reproduce
-    from .common import Interrupted, progress_bar
+    from .common import Interrupted, progress_bar, write_outputs
 
     require_outputs([json, html])
     folder: Path | None = None
@@ -73,10 +73,7 @@ def command(
             raise
         kept = len(list((folder / "units").glob("*.json")))
         raise Interrupted(f"{folder} keeps {kept} finished units: the same command goes on from there") from None
-    if json is not None:
-        result.to_json(json)
-    if html is not None:
-        result.to_html(html)
+    write_outputs(result, json, html)
     if not quiet:
         print(result)
         print(f"wrote {result.folder}: config.json, metrics.json, table.txt, units, figures")

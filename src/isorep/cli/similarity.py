@@ -151,13 +151,12 @@ def _parse_limit(text: str | None, permutations: int, names: list[str] | None) -
 
 def _judge(result: Similarities, name: str, limit: float) -> None:
     from ..errors import InputError
+    from .common import fail
 
     if name not in result.indices:
         raise InputError(f"--fail-below names {name}, which was left out for so many rows: name it in --indices")
     corrected = result[name].corrected
     if corrected is None or not math.isfinite(corrected):
-        typer.echo(f"isorep: {name} has no corrected value for these rows, so the limit {limit:g} is not met", err=True)
-        raise typer.Exit(1)
-    if corrected < limit:
-        typer.echo(f"isorep: the corrected {name}, {corrected:.4f}, is below the limit {limit:g}", err=True)
-        raise typer.Exit(1)
+        fail(f"{name} has no corrected value for these rows, so the limit {limit:g} is not met")
+    elif corrected < limit:
+        fail(f"the corrected {name}, {corrected:.4f}, is below the limit {limit:g}")

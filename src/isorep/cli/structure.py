@@ -64,7 +64,7 @@ def command(
     """Are the latents the true factors? Every score, with an interval, beside what chance gives."""
     from .. import score_factors
     from ..storage import labels
-    from .common import progress_bar, require_outputs, write_outputs
+    from .common import fail, progress_bar, require_outputs, write_outputs
 
     require_outputs([json, html], latents, factors)
     wanted = _parts(scores, "--scores")
@@ -91,11 +91,8 @@ def command(
     write_outputs(result, json, html)
     if not quiet:
         _print(result)
-    failed = [name for name, limit in limits.items() if result[name].value < limit]
-    for name in failed:
-        typer.echo(f"isorep: {name}, {result[name].value:.4f}, is below the limit {limits[name]:g}", err=True)
-    if failed:
-        raise typer.Exit(1)
+    below = {name: result[name].value for name, limit in limits.items() if result[name].value < limit}
+    fail(*(f"{name}, {value:.4f}, is below the limit {limits[name]:g}" for name, value in below.items()))
 
 
 def _print(result: FactorScores) -> None:

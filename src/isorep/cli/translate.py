@@ -67,7 +67,7 @@ def fit(
     from .. import translate as run_translation
     from ..storage import labels, read
     from ..storage.model_files import require_model_path
-    from .common import progress_bar, write_outputs
+    from .common import fail, progress_bar, write_outputs
 
     wanted = [name.strip() for name in maps.split(",") if name.strip()]
     counts = _whole_numbers(at)
@@ -96,9 +96,7 @@ def fit(
     if not quiet:
         _print(result)
         print(f"wrote {output}: the {result.best.replace('_', '-')} map, fitted to all {result.pairs['all']} pairs")
-    if exceeded is not None:
-        typer.echo(f"isorep: {exceeded}", err=True)
-        raise typer.Exit(1)
+    fail(*filter(None, [exceeded]))
 
 
 @app.command()
