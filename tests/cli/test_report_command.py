@@ -26,7 +26,6 @@ def test_the_page_of_a_saved_result_is_the_page_of_the_run(isorep_command, files
         ("{", "is not JSON"),
         ("[]", "is not an isorep result"),
         ('{"a": 1}', "not an isorep result"),
-        ('{"schema": "isorep.compare/99"}', "no report for the schema 'isorep.compare/99'"),
     ],
 )
 def test_what_is_no_result_ends_with_one_sentence_and_no_file(isorep_command, tmp_path, content, said):

@@ -18,13 +18,13 @@ def test_a_smoke_run_prints_its_table_and_is_not_done_twice(isorep_command, tmp_
     out, arguments = tmp_path / "run", ["reproduce", "deconfounding", "--scale", "smoke"]
     done = isorep_command(*arguments, "--out", out, "--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
     assert (done.code, done.err) == (0, "")
-    for words in ("obtained", "published in Table 3", "verdict: ", "finding: ", "seed 0; 2 units in", "lightgbm"):
+    for words in ("obtained", "published in Table 3", "verdict: ", "claim: ", "seed 0; 2 units in", "lightgbm"):
         assert words in done.out
     assert "note: BBBC021 was left out: name a folder with --data or ISOREP_DATA" in done.out
     assert done.out.endswith(f"wrote {out}: config.json, metrics.json, table.txt, units, figures\n")
     assert json.loads((tmp_path / "r.json").read_text())["schema"] == "isorep.reproduction/1"
     html = (tmp_path / "r.html").read_text()
-    for name in ("tables", "figures", "findings", "units", "settings", "versions", "citation"):
+    for name in ("claims", "tables", "figures", "units", "settings", "versions", "citation"):
         assert f'id="{name}"' in html
     monkeypatch.setattr("isorep.reproduction.runner._do", lambda *_: pytest.fail("a unit was done again"))
     again = isorep_command(*arguments, "--out", out)

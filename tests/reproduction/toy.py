@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from isorep.reproduction import Chart, Experiment, Line, Mark, Plan, Row, Summary, Table, Unit
+from isorep.reproduction import Chart, Claim, Experiment, Line, Mark, Plan, Row, Summary, Table, Unit
 
 DONE: list[str] = []
 """Keys of units in the order they were run."""
@@ -55,7 +55,7 @@ def summarise(preset, outcomes):
             ),
             Chart("lines", "Lines", "", ("x", "y"), lines=(Line("s", ((0.0, 1.0), (1.0, 2.0)), ("p", "q"), 1),)),
         ),
-        ("A finding.",),
+        (Claim("It adds up", "sum 3", "at least 3", "3", True),),
     )
 
 

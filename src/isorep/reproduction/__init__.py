@@ -5,6 +5,7 @@ from __future__ import annotations
 from .experiment import (
     EXPERIMENTS,
     Chart,
+    Claim,
     Experiment,
     Line,
     Mark,
@@ -22,6 +23,7 @@ from .runner import reproduce
 __all__ = [
     "EXPERIMENTS",
     "Chart",
+    "Claim",
     "Experiment",
     "Line",
     "Mark",

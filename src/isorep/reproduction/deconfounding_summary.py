@@ -27,7 +27,7 @@ def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     """Everything that is printed and drawn."""
     parts = Parts(preset, outcomes)
     claims = claims_of(parts)
-    return Summary(*concluded(claims), tables(parts), charts(parts), (), claims)
+    return Summary(*concluded(claims), tables(parts), charts(parts), claims)
 
 
 class Parts:

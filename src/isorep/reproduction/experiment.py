@@ -151,15 +151,19 @@ class Claim:
 class Summary:
     """The outcomes as a verdict, tables, figures and at most six claims.
 
-    ``reached`` says whether the published effect was seen; ``findings`` are sentences of experiments without claims.
+    ``reached`` says whether the published effect was seen.
     """
 
     verdict: str
     reached: bool | None
     tables: tuple[Table, ...]
     charts: tuple[Chart, ...] = ()
-    findings: tuple[str, ...] = ()
     claims: tuple[Claim, ...] = ()
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """The claims in sentences."""
+        return tuple(map(str, self.claims))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..report import document
-from ..report.document import Answer, Cell, Column, Figure, Forms, Notes, Page, Prose, Section
+from ..report.document import Answer, Cell, Column, Figure, Forms, Page, Prose, Section
 from ..report.figures import Heatmap, IntervalRow, Intervals, Key, Picture
 from ..report.figures import Line as DrawnLine
 from ..report.figures import Lines as DrawnLines
@@ -36,7 +36,6 @@ def page(result: Reproduction) -> Page:
             if tables
             else None,
             Section("figures", "Figures", tuple(figure_of(chart) for chart in summary.charts)),
-            Section("findings", "What was found", (Notes(summary.findings),)) if summary.findings else None,
             Section("units", "Units of work", (_times(result),)) if result.timing.units else None,
         ),
     )

@@ -79,7 +79,7 @@ class Reproduction(Written):
                 "verdict": {"sentence": self.summary.verdict, "reached": self.summary.reached},
                 "tables": [asdict(table) for table in self.summary.tables],
                 "charts": [asdict(chart) for chart in self.summary.charts],
-                "findings": [*self.summary.findings, *map(str, self.summary.claims)],
+                "findings": list(self.summary.findings),
                 "claims": [asdict(claim) for claim in self.summary.claims],
                 "units": self.outcomes,
                 "seconds": {"total": self.timing.total, "units": self.timing.units},
@@ -91,7 +91,6 @@ class Reproduction(Written):
 
     def __str__(self) -> str:
         parts = [f"{self.title}, {self.scale} scale", "", self.table(), "", f"verdict: {self.summary.verdict}"]
-        parts += [f"finding: {finding}" for finding in self.summary.findings]
         parts += [f"claim: {claim}" for claim in self.summary.claims]
         parts += [f"note: {words}" for words in self.skipped]
         packages = ", ".join(f"{package} {version}" for package, version in self.versions.items())

@@ -37,7 +37,7 @@ def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     every = list(outcomes.values())
     claims = claims_of(preset, every)
     made = (*_by_overlap(every), _truth(every), _laws(preset, every), _beyond(preset, every))
-    return Summary(*concluded(claims), tuple(each for each in made if each.rows), charts(preset, every), (), claims)
+    return Summary(*concluded(claims), tuple(each for each in made if each.rows), charts(preset, every), claims)
 
 
 def over_seeds(found: Outcome | None, measure: str = "sis") -> Value:

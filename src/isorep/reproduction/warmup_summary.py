@@ -80,7 +80,7 @@ def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     parts = [part for part in every if part.pairs]
     claims = claims_of(parts)
     by_leak = [made for part in parts for made in (*_by_leak(part), _bounds(part))]
-    return Summary(*concluded(claims), (*by_leak, *_fits(parts, preset), _dropped(parts)), charts(parts), (), claims)
+    return Summary(*concluded(claims), (*by_leak, *_fits(parts, preset), _dropped(parts)), charts(parts), claims)
 
 
 class Part:
