@@ -15,9 +15,16 @@ from typing import Any
 from .errors import InputError
 
 
-def finite_json(result: Any) -> str:
-    """Plain data as JSON text; JSON has no infinity and no NaN, so both become null."""
-    return json.dumps(_finite(result), indent=2, allow_nan=False) + "\n"
+def finite_json(result: Any, **on_one_line: Any) -> str:
+    """Plain data as JSON text; JSON has no infinity and no NaN, so both become null.
+
+    Further keys, which nobody reads by eye, stand on one line each.
+    """
+    text = json.dumps(_finite(result), indent=2, allow_nan=False)
+    for key, value in on_one_line.items():
+        line = json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
+        text = f'{text.removesuffix("}").rstrip()},\n  "{key}": {line}\n}}'
+    return text + "\n"
 
 
 def write_text(path: str | Path, text: str) -> None:

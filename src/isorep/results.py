@@ -61,7 +61,7 @@ class Written(Record):
         """The complete result and its page as JSON; also written to ``path`` where given, completely or not at all."""
         from .report.document import to_plain
 
-        text = finite_json({**self.to_dict(), "page": to_plain(self.page())})
+        text = finite_json(self.to_dict(), page=to_plain(self.page()))
         if path is not None:
             write_text(path, text)
         return text
