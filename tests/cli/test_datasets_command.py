@@ -44,7 +44,7 @@ def host(tmp_path):
 def test_a_download_prints_what_it_checked(isorep_command, tmp_path, monkeypatch, host):
     data = b"a small room" * 1000
     (tmp_path / "host" / "3dshapes.h5").write_bytes(data)
-    real = catalogue.find_entry("shapes3d")
+    real = catalogue.published_set("shapes3d")
     url = f"http://127.0.0.1:{host.server_port}/3dshapes.h5"
 
     def known(**checks):

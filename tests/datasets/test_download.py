@@ -198,7 +198,7 @@ def test_a_data_set_lands_in_its_folder_and_archives_are_unpacked(host, tmp_path
     ]
     published.tar_gz(tmp_path / "made.tar.gz", members)
     host.data = (tmp_path / "made.tar.gz").read_bytes()
-    real = catalogue.find_entry("cars3d")
+    real = catalogue.published_set("cars3d")
     entry = Entry("cars3d", real.title, real.file, real.open, (Remote(host.url, "file.tar.gz"),), unpack=real.unpack)
     monkeypatch.setitem(catalogue._ENTRIES, "cars3d", entry)
     folder = tmp_path / "data"
@@ -220,7 +220,7 @@ def test_sets_that_want_a_browser_say_so(tmp_path, monkeypatch):
 
 def test_every_entry_says_where_it_comes_from():
     for name in catalogue.names():
-        entry = catalogue.find_entry(name)
+        entry = catalogue.published_set(name)
         assert bool(entry.remotes) != bool(entry.by_hand)
         for remote in entry.remotes:
             assert remote.url.startswith("http")

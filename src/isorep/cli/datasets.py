@@ -24,13 +24,13 @@ Json = Annotated[Path | None, typer.Option(help="Write the same as JSON here.")]
 @app.command("list")
 def list_command(folder: Folder = None, json: Json = None, quiet: Quiet = False) -> None:
     """Print the data sets, whether their files are there, and where they come from."""
-    from ..datasets.catalogue import find_entry, names, present
+    from ..datasets.catalogue import names, present, published_set
     from ..datasets.folder import data_folder
     from ..files import finite_json, write_text
 
     require_outputs([json])
     place = data_folder(folder)
-    entries = [find_entry(name) for name in names()]
+    entries = [published_set(name) for name in names()]
     facts: list[dict[str, Any]] = [
         {
             "name": entry.name,

@@ -264,7 +264,6 @@ class Work:
                 y,
                 self.shuffles.thinned(most, np.random.default_rng(thin)),
                 self.fold_of,
-                self.n_folds,
                 scored.centre(i, j),
                 training,
                 self.rungs,

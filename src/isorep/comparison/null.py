@@ -46,7 +46,6 @@ def shuffled_errors(
     y: Matrix,
     shuffles: Shuffles,
     fold_of: Array,
-    n_folds: int,
     centre: Centre,
     training: TrainingSet,
     names: Sequence[str],
@@ -63,6 +62,7 @@ def shuffled_errors(
     rows are many, one fold is held out per pairing. ``training`` lends its roundings and ICAs, which see no pairs.
     ``units`` is the number of groups, where there are any; ``scored`` marks the rows whose errors count.
     """
+    n_folds = int(fold_of.max()) + 1
     folds = range(n_folds) if scored is not None else _folds_scored(units or x.shape[0], n_folds)
     turned = x.shape[1] > y.shape[1]  # the narrower side is the source, whose rotation costs less
     if turned:

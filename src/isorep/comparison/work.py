@@ -167,7 +167,6 @@ class Work:
             y,
             null_rows(self.shuffles, x.shape[1], y.shape[1], np.random.default_rng(thin)),
             self.fold_of,
-            self.n_folds,
             self.centre,
             replace(self.training[0], icas=icas),
             self.names,

@@ -28,7 +28,7 @@ class Remote:
 
 
 @dataclass(frozen=True)
-class Entry:
+class PublishedSet:
     """A data set: its folder under the data folder, its main file, and where to get it.
 
     ``open(find, **options)`` opens it; ``find`` gives the path of its main file, or of the first of some other files.
@@ -72,7 +72,7 @@ def load(name: str, folder: str | Path | None = None, **options: Any) -> FactorI
     FactorImages
         Nothing but labels is read yet.
     """
-    entry = find_entry(name)
+    entry = published_set(name)
     known = list(inspect.signature(entry.open).parameters)[1:]
     unknown = [option for option in options if option not in known]
     if unknown:
@@ -88,19 +88,19 @@ def names() -> tuple[str, ...]:
     return tuple(_ENTRIES)
 
 
-def find_entry(name: str) -> Entry:
+def published_set(name: str) -> PublishedSet:
     """What is known about a data set."""
     if name not in _ENTRIES:
         raise InputError(f"there is no data set {name!r}; there are {', '.join(_ENTRIES)}")
     return _ENTRIES[name]
 
 
-def present(entry: Entry, folder: Path) -> bool:
+def present(entry: PublishedSet, folder: Path) -> bool:
     """Whether the main file is there."""
     return any(find_file(folder, entry.name, file) for file in (entry.file, *entry.also))
 
 
-def _find(folder: Path, entry: Entry, *files: str) -> Path:
+def _find(folder: Path, entry: PublishedSet, *files: str) -> Path:
     """The first of these files that is there, in the data set's own folder or directly in the one given."""
     wanted = files or (entry.file, *entry.also)
     for file in wanted:
@@ -141,7 +141,7 @@ _NORB_FILES = (
 _ENTRIES = {
     entry.name: entry
     for entry in (
-        Entry(
+        PublishedSet(
             "shapes3d",
             "an object in a room, 480,000 images, 6 factors",
             "3dshapes.h5",
@@ -156,7 +156,7 @@ _ENTRIES = {
             ),
         ),
         *(
-            Entry(
+            PublishedSet(
                 f"mpi3d_{variant}",
                 f"a robot arm, {words}, 1,036,800 images, 7 factors",
                 f"mpi3d_{variant}.npz",
@@ -176,14 +176,14 @@ _ENTRIES = {
                 ("real", "photographed", None, ("real.npz",)),
             )
         ),
-        Entry(
+        PublishedSet(
             "mpi3d_real_complex",
             "a robot arm with everyday objects, photographed, 460,800 images, 7 factors",
             "real3d_complicated_shapes_ordered.npz",
             _main(partial(grids.read_mpi3d, "real_complex")),
             by_hand=f"{_DRIVE}/1Tp8eTdHxgUMtsZv5uAoYAbJR1BOa_OQm/view (github.com/rr-learning/disentanglement_dataset)",
         ),
-        Entry(
+        PublishedSet(
             "dsprites",
             "a white shape on black, 737,280 images, 5 factors",
             "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz",
@@ -196,7 +196,7 @@ _ENTRIES = {
                 ),
             ),
         ),
-        Entry(
+        PublishedSet(
             "falcor3d",
             "a lit living room, 233,280 images, 7 factors",
             "Falcor3D_down128/train-rec.labels",
@@ -204,7 +204,7 @@ _ENTRIES = {
             by_hand=f"{_DRIVE}/1XAQfFK1x6cpN1eiovbP0hVfLTm5SsSoJ/view (a zip archive, to be unpacked)",
             also=("train-rec.labels",),
         ),
-        Entry(
+        PublishedSet(
             "isaac3d",
             "a robot in a kitchen, 737,280 images, 9 factors",
             "Isaac3D_down128/labels.npy",
@@ -212,7 +212,7 @@ _ENTRIES = {
             by_hand=f"{_DRIVE}/1OmQ1G2wnm6eTsSFGTKFZZAh5D3nQTW1B/view (a zip archive, to be unpacked)",
             also=("labels.npy",),
         ),
-        Entry(
+        PublishedSet(
             "cars3d",
             "car models, 17,568 images, 3 factors",
             "cars/list.txt",
@@ -227,7 +227,7 @@ _ENTRIES = {
             unpack=r"(\./)?data/cars/(list\.txt|car_\d+_mesh\.mat)",
             also=("data/cars/list.txt", "list.txt"),
         ),
-        Entry(
+        PublishedSet(
             "smallnorb",
             "fifty toys, 48,600 pairs of images, 5 factors",
             f"{smallnorb.PARTS['train']}-dat.mat",
@@ -239,7 +239,7 @@ _ENTRIES = {
                 )
             ),
         ),
-        Entry(
+        PublishedSet(
             "mnist",
             "handwritten digits, 70,000 images",
             digits_and_photos.FILE,
@@ -253,7 +253,7 @@ _ENTRIES = {
                 ),
             ),
         ),
-        Entry(
+        PublishedSet(
             "cifar10",
             "photographs of ten classes, 60,000 images",
             digits_and_photos.ARCHIVE,
@@ -268,7 +268,7 @@ _ENTRIES = {
             ),
             also=digits_and_photos.FIRST,
         ),
-        Entry(
+        PublishedSet(
             "cifar10_jpeg",
             "the same as JPEGs in one npz file, compressed with loss",
             digits_and_photos.JPEGS,

@@ -16,7 +16,7 @@ from .._version import __version__
 from ..errors import InputError
 from ..files import replacing
 from ..rows import Progress
-from .catalogue import Entry, Remote, find_entry
+from .catalogue import PublishedSet, Remote, published_set
 from .folder import data_folder, members
 
 _BLOCK = 2**20
@@ -43,7 +43,7 @@ def download(
     An interrupted transfer goes on where it stopped, if the host allows it. Nothing is left under the final name
     unless it is complete and, where a checksum is known, right.
     """
-    entry = find_entry(name)
+    entry = published_set(name)
     if not entry.remotes:
         raise InputError(f"{name} cannot be downloaded from here: {entry.origin()}")
     place = data_folder(folder)
@@ -176,7 +176,7 @@ def _checked(remote: Remote, path: Path, final: Path) -> Downloaded:
     return Downloaded(final, size, sha256.hexdigest(), checked)
 
 
-def _unpack(entry: Entry, archive: Path, folder: Path) -> None:
+def _unpack(entry: PublishedSet, archive: Path, folder: Path) -> None:
     """Take the wanted members out of an archive, into the folder of the main file."""
     pattern = re.compile(entry.unpack)
     for name, data in members(archive, lambda full: pattern.fullmatch(full) is not None, each=_EACH, total=_TOTAL):

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
-from .catalogue import find_entry, load, present
+from .catalogue import load, present, published_set
 from .images import FactorImages
 from .rooms import Rooms
 from .scenes import RenderedImages
@@ -65,7 +65,7 @@ class FactorSplit:
 
 def available(scene: str, data: Path | None) -> bool:
     """Whether a scene can be had."""
-    return scene in RENDERED or (data is not None and present(find_entry(scene), data))
+    return scene in RENDERED or (data is not None and present(published_set(scene), data))
 
 
 @lru_cache(maxsize=1)

@@ -34,7 +34,7 @@ _BINNED_ROWS = 50_000  # that bins are drawn from: they are held in float64 for 
 
 
 @dataclass(frozen=True)
-class Measured:
+class HeldOutScores:
     """What one classifier showed on held-out rows."""
 
     auroc: float
@@ -66,10 +66,10 @@ class Rows:
         return replace(self, columns=self.columns[chosen])
 
 
-def fit_all(rows: Rows, classifier: str, seed: int) -> tuple[Measured, Array]:
+def fit_all(rows: Rows, classifier: str, seed: int) -> tuple[HeldOutScores, Array]:
     """Fit on training rows with all features: figures on the test rows, and the features, most important first."""
     predicted, importance = _FITS[classifier](rows, seed)
-    found = Measured(
+    found = HeldOutScores(
         auroc=float(roc_auc_score(rows.test_truth, predicted)),
         average_precision=float(average_precision_score(rows.test_truth, predicted)),
         hoyer=hoyer(importance) if classifier == "lightgbm" else None,

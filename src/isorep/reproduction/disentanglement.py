@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from ..datasets.catalogue import find_entry
+from ..datasets.catalogue import published_set
 from ..datasets.factor_splits import RENDERED, FactorSplit, available, factor_split
 from ..datasets.folder import VARIABLE, find_file
 from ..decoder import jacobian
@@ -209,10 +209,10 @@ def plan(preset: Preset, data: Path | None) -> Plan:
     for scene in preset.scenes:
         if not available(scene, data):
             where = f"name a folder with --data or {VARIABLE}" if data is None else f"{data} does not hold its files"
-            skipped.append(f"{scene} was left out: {where} ({find_entry(scene).origin()})")
+            skipped.append(f"{scene} was left out: {where} ({published_set(scene).origin()})")
             continue
         if scene not in RENDERED and data is not None:
-            main = find_file(data, scene, find_entry(scene).file)
+            main = find_file(data, scene, published_set(scene).file)
             files += [] if main is None else [main]
         for replicate in range(preset.replicates):
             about = {"scene": scene, "replicate": replicate}
