@@ -195,7 +195,7 @@ def test_ae_and_ica_is_ahead_level_or_behind_by_the_interval_over_replicates(pla
 def test_the_first_claim_needs_every_scene_the_replicates_and_comparable_explicitness():
     ahead = summarise(TINY, constructed(AHEAD))
     assert ahead.reached is True
-    assert ahead.verdict.startswith("The published effect is seen: AE + ICA is more modular than the AE")
+    assert ahead.verdict.startswith("The published effect is seen. Published: AE + ICA is more modular than the AE")
     both = constructed(AHEAD) | {
         f"s-{key}": value for key, value in constructed(AHEAD, raw=(0.9, 0.92, 0.93), scene="squares").items()
     }

@@ -371,7 +371,7 @@ def judged(outcomes, words):
 def test_the_last_layer_is_the_most_similar_where_it_is_in_every_case():
     found = summarise(TINY, constructed(FALLING))
     assert found.reached is True, "the embedding does not count"
-    assert found.verdict.startswith("The published effect is seen: the last layer is the most similar one")
+    assert found.verdict.startswith("The published effect is seen. Published: the last layer is the most similar one")
     assert summarise(TINY, constructed((0.6, 0.7, 0.8, 0.9, 0.5))).reached is False
     mixed = constructed(FALLING)
     for key in ("pair-0", "pair-1", "pair-2", "pair-3"):

@@ -70,7 +70,7 @@ def test_a_smoke_run_shows_the_published_effect(smoke):
         "published in appendix A.7.1",
         "11.000",
         "180.000",
-        "verdict: The published effect is seen: Digits of",
+        "verdict: The published effect is seen. Published: Digits of",
         "torch 2",
     ):
         assert words in out

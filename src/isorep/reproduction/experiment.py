@@ -128,6 +128,9 @@ class Chart:
     notes: tuple[tuple[float, float, str], ...] = ()
 
 
+ANSWERS = {True: "holds", False: "does not hold", None: "undecided"}
+
+
 @dataclass(frozen=True)
 class Claim:
     """What the paper says, the number that was measured, what was asked of it, what was published, and if it holds.
@@ -142,7 +145,7 @@ class Claim:
     holds: bool | None
 
     def __str__(self) -> str:
-        word = {True: "holds", False: "does not hold", None: "undecided"}[self.holds]
+        word = ANSWERS[self.holds]
         published = f"; published: {self.published}" if self.published else ""
         return f"{word}: {self.text} ({self.measure}; asked: {self.rule}{published})"
 

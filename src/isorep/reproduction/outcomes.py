@@ -340,7 +340,10 @@ def concluded(claims: Sequence[Claim]) -> tuple[str, bool | None]:
     words = {True: "is seen", False: "is not seen", None: "is neither seen nor excluded"}[main.holds]
     kept = sum(each.holds is True for each in claims)
     rest = f" {kept} of {len(claims)} claims hold." if len(claims) > 1 else ""
-    return f"The published effect {words}: {main.text} ({main.measure}; asked: {main.rule}).{rest}", main.holds
+    return (
+        f"The published effect {words}. Published: {main.text} ({main.measure}; asked: {main.rule}).{rest}",
+        main.holds,
+    )
 
 
 def table(name: str, title: str, direction: str, rows: Mapping[str, Iterable[Value]], columns: Sequence[str]) -> Table:

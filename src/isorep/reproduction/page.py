@@ -9,11 +9,10 @@ from ..report.figures import Line as DrawnLine
 from ..report.figures import Lines as DrawnLines
 from ..report.page import page_of
 from ..report.read import compact, count, fixed
-from .experiment import Chart, Claim, Row, Table
+from .experiment import ANSWERS, Chart, Claim, Row, Table
 from .result import Reproduction
 
 COLOURS = 7  # of series
-HOLDS = {True: "holds", False: "does not hold", None: "undecided"}
 
 
 def page(result: Reproduction) -> Page:
@@ -31,7 +30,7 @@ def page(result: Reproduction) -> Page:
             ("seed", str(result.settings["seed"]), f"{result.scale} scale"),
         ),
         (
-            Section("claims", "Claims", (claim_table(summary.claims),)) if summary.claims else None,
+            Section("claims", "Claims", (_claims(summary.claims),)) if summary.claims else None,
             Section("tables", "Obtained beside published", (Prose((f"Published: {result.paper}",)), *tables))
             if tables
             else None,
@@ -41,11 +40,13 @@ def page(result: Reproduction) -> Page:
     )
 
 
-def claim_table(claims: tuple[Claim, ...]) -> document.Table:
-    """What the paper says, what was measured, asked and published, and whether it holds."""
-    titles = dict.fromkeys(("claim", "measured", "asked", "published", "answer"), str)
-    rows = [(each.text, each.measure, each.rule, each.published, HOLDS[each.holds]) for each in claims]
-    return document.Table.of("claims", "What the paper says, and what was measured here", titles, rows)
+def _claims(claims: tuple[Claim, ...]) -> document.Definitions:
+    """Whether each holds, what the paper says, and what was measured, asked and published."""
+    told = []
+    for each in claims:
+        published = f"; published: {each.published}" if each.published else ""
+        told.append((ANSWERS[each.holds], each.text, f"measured: {each.measure}; asked: {each.rule}{published}"))
+    return document.Definitions(tuple(told))
 
 
 def page_table(table: Table) -> document.Table:
