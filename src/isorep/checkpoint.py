@@ -15,6 +15,8 @@ from typing import Any
 from .errors import InputError
 from .files import replacing, require_writable
 
+LONGEST_SHOWN = 60  # characters of two settings that differ
+
 
 class Checkpoint:
     """A file that is written again every few seconds; ``kind`` says what is computed, such as ``training``.
@@ -50,11 +52,17 @@ class Checkpoint:
             raise self.damaged("its facts are incomplete")
         for name, mine in self._belongs.items():
             if belongs.get(name) != mine:
-                raise InputError(
-                    f"{self.path} is the checkpoint of a {self._kind} with another {name.replace('_', ' ')}: "
-                    "name another file, or remove it"
-                )
+                other = self._other(name, belongs.get(name), mine)
+                raise InputError(f"{self.path} is the checkpoint of {other}: name another file, or remove it")
         return state, arrays
+
+    def _other(self, name: str, theirs: Any, mine: Any) -> str:
+        """What a file belongs to that is not this computation; long settings are not shown."""
+        if name == "fingerprint":
+            return "other data"
+        if len(f"{theirs!r}{mine!r}") > LONGEST_SHOWN:
+            return f"a {self._kind} with another {name.replace('_', ' ')}"
+        return f"a {self._kind} with {name}={theirs!r}, not {mine!r}"
 
     def damaged(self, why: object) -> InputError:
         """The error for a file that says it belongs here and does not fit."""

@@ -156,7 +156,7 @@ def test_a_checkpoint_of_another_training_is_refused(kept):
         ({"data": DATA + 1}, "data"),
         ({"validation": DATA}, "validation"),
     ):
-        with pytest.raises(isorep.InputError, match=f"a training with another {what}: name another file"):
+        with pytest.raises(isorep.InputError, match=f"a training with (another )?{what}.*: name another file"):
             _run(kept, **changed)
     assert kept.read_bytes() == before
 

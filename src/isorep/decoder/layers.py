@@ -305,7 +305,7 @@ def _seen(
     x, y = (side @ space.T for side, space in zip(values, spaces, strict=True))
     if _constant(x, y):
         return None
-    compared = ladder(x, y, folds=folds, n_null=0, worst_case=False)
+    compared = ladder(x, y, folds=folds, n_null=0, worst_case=False, random_state=seed)
     sizes = relative_sizes(x, y, compared)
     allowed = bounds(*(replace(rest, smallest=rest.seen_smallest) for rest in rests), **sizes)
     return Seen(

@@ -12,18 +12,15 @@ What a fit has cost and reached so far, and where it can be taken up again.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
+from ..checkpoint import Checkpoint as StateFile
 from ..errors import InputError
-from ..files import replacing, require_writable
 from ..representation import Array
 from .white import WhiteRows
 
@@ -87,58 +84,37 @@ class Ledger:
         self.spent, self.path = float(facts["spent"]), [(at, value) for at, value in facts["path"]]
 
 
-_FORMAT = "isorep ica checkpoint 1"
-
-
 class Checkpoint(Keeper):
     """The state of a fit in a file, written again every few seconds."""
 
     def __init__(self, path: str | Path, belongs: dict[str, Any], seconds: float = 5.0) -> None:
-        self.path, self._belongs, self._seconds = Path(path), json.loads(json.dumps(belongs, default=_plain)), seconds
-        self._last = time.monotonic()
+        self._file = StateFile(path, "fit", json.loads(json.dumps(belongs, default=_plain)), seconds)
+        self.path = self._file.path
         self.whitening: dict[str, Array] = {}
-        require_writable(self.path)
 
     def load(self) -> Kept | None:
         """The state in the file, if there is one; a file of another fit or of other data is refused."""
-        if not self.path.exists():
+        kept = self._file.load()
+        if kept is None:
             return None
-        try:
-            with safe_open(self.path, "numpy") as file:
-                facts = json.loads((file.metadata() or {}).get("isorep", "{}"))
-                arrays = {name: np.array(file.get_tensor(name), order="C") for name in file.keys()}  # noqa: SIM118
-        except (SafetensorError, ValueError) as error:
-            raise InputError(f"{self.path} is not a checkpoint: {error}") from None
-        if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
-            raise InputError(f"{self.path} is not a checkpoint of an ICA fit")
-        belongs = facts.get("belongs")
-        if not isinstance(belongs, dict) or not {"stage", "state"} <= facts.keys():
-            raise InputError(f"{self.path} is a damaged checkpoint: remove it")
-        for name, mine in self._belongs.items():
-            theirs = belongs.get(name)
-            if theirs != mine:
-                what = "other data" if name == "fingerprint" else f"a fit with {name}={theirs!r}, not {mine!r}"
-                raise InputError(f"{self.path} is the checkpoint of {what}: name another file, or remove it")
+        facts, arrays = kept
+        if not {"stage", "facts"} <= facts.keys():
+            raise self._file.damaged("its facts are incomplete")
+        arrays = {name: np.array(values, order="C") for name, values in arrays.items()}
         self.whitening = {
             name.partition(".")[2]: arrays.pop(name) for name in list(arrays) if name.startswith("white.")
         }
-        return Kept(facts["stage"], arrays, facts["state"])
+        return Kept(facts["stage"], arrays, facts["facts"])
 
     def due(self) -> bool:
         """Whether the last state is old enough."""
-        return time.monotonic() - self._last >= self._seconds
+        return self._file.due()
 
     def save(self, kept: Kept) -> None:
         """Write the state to a temporary name, then rename."""
-        facts = {"format": _FORMAT, "belongs": self._belongs, "stage": kept.stage, "state": kept.facts}
         arrays = kept.arrays | {f"white.{name}": values for name, values in self.whitening.items()}
         tensors = {name: np.ascontiguousarray(values) for name, values in arrays.items()}
-        try:
-            with replacing(self.path) as temporary:
-                save_file(tensors, temporary, metadata={"isorep": json.dumps(facts)})
-        except SafetensorError as error:  # how safetensors reports a full disk
-            raise InputError(f"{self.path} cannot be written: {error}") from error
-        self._last = time.monotonic()
+        self._file.save({"stage": kept.stage, "facts": kept.facts}, tensors)
 
     def remove(self) -> None:
         """The fit is done."""
