@@ -9,7 +9,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from isorep.datasets import catalogue, names
-from isorep.datasets.catalogue import Entry, Remote
+from isorep.datasets.catalogue import PublishedSet, Remote
 
 
 def test_the_list_names_every_set_its_file_and_its_origin(isorep_command, tmp_path, monkeypatch):
@@ -50,7 +50,7 @@ def test_a_download_prints_what_it_checked(isorep_command, tmp_path, monkeypatch
     def known(**checks):
         remote = Remote(url, "3dshapes.h5", **checks)
         monkeypatch.setitem(
-            catalogue._ENTRIES, "shapes3d", Entry("shapes3d", real.title, real.file, real.open, (remote,))
+            catalogue._ENTRIES, "shapes3d", PublishedSet("shapes3d", real.title, real.file, real.open, (remote,))
         )
 
     folder = tmp_path / "data"

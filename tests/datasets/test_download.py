@@ -10,7 +10,7 @@ import pytest
 
 import isorep
 from isorep.datasets import catalogue, download
-from isorep.datasets.catalogue import Entry, Remote
+from isorep.datasets.catalogue import PublishedSet, Remote
 from isorep.datasets.download import fetch
 
 from . import published
@@ -199,7 +199,9 @@ def test_a_data_set_lands_in_its_folder_and_archives_are_unpacked(host, tmp_path
     published.tar_gz(tmp_path / "made.tar.gz", members)
     host.data = (tmp_path / "made.tar.gz").read_bytes()
     real = catalogue.published_set("cars3d")
-    entry = Entry("cars3d", real.title, real.file, real.open, (Remote(host.url, "file.tar.gz"),), unpack=real.unpack)
+    entry = PublishedSet(
+        "cars3d", real.title, real.file, real.open, (Remote(host.url, "file.tar.gz"),), unpack=real.unpack
+    )
     monkeypatch.setitem(catalogue._ENTRIES, "cars3d", entry)
     folder = tmp_path / "data"
     folder.mkdir()
