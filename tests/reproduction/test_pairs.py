@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from isorep.reproduction.outcomes import all_pairs, explained, folds_of, held_out, ladder, over_pairs
+from isorep.reproduction.outcomes import all_pairs, claim, concluded, explained, folds_of, held_out, ladder, over_pairs
+from isorep.resampling import Interval, Value
 
 
 def test_each_rung_finds_the_maps_of_its_group_and_no_more(rng):
@@ -38,3 +39,24 @@ def test_the_error_of_a_mean_over_pairs_comes_from_models():
     assert error == pytest.approx(np.sqrt(3 / 4 * ((without - without.mean()) ** 2).sum()))
     assert error > np.std(list(odd.values()), ddof=1) / np.sqrt(6), "pairs are not independent"
     assert over_pairs({(0, 1): float("nan"), (0, 2): 1.0}) == (1.0, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "asked", "holds", "rule"),
+    [
+        (Value(0.0), {"above": 0.0}, False, "above 0.00"),
+        (Value(0.0), {"least": 0.0}, True, "at least 0.00"),
+        (Value(0.5, 0.1), {"above": 0.0}, True, "above 0.00"),
+        (Value(0.5, 0.3), {"above": 0.0}, None, "above 0.00"),
+        (Value(0.5, interval=Interval(0.4, 0.6)), {"least": 0.45}, None, "at least 0.45"),
+        (Value(0.5, interval=Interval(0.4, 0.6)), {"least": 0.2, "most": 0.7}, True, "at least 0.20 and at most 0.70"),
+        (Value(0.5, 0.1), {"most": 0.2}, False, "at most 0.20"),
+        (Value(None), {"least": 0.0}, None, "at least 0.00"),
+    ],
+)
+def test_a_claim_holds_by_its_whole_interval_and_says_what_was_asked(value, asked, holds, rule):
+    made = claim("it is so", "number", value, **asked)
+    assert (made.holds, made.rule) == (holds, rule)
+    sentence, reached = concluded([made])
+    assert reached is holds
+    assert {True: "is seen.", False: "is not seen.", None: "neither seen nor excluded."}[holds] in sentence

@@ -10,7 +10,7 @@ from typing import Any
 from ..resampling import Value
 from .classes import TASKS, Preset
 from .experiment import Chart, Claim, Mark, Outcome, Summary, Table
-from .outcomes import RUNGS, Setting, claim, cloud, concluded, conjunction, exceeds, line, mark, mean_of, r2_gain, table
+from .outcomes import RUNGS, Setting, claim, cloud, concluded, conjunction, line, mark, mean_of, r2_gain, table
 
 APART = 0.05
 """A difference of mean correlations from which settings are told apart."""
@@ -72,16 +72,17 @@ def claims(simulated: list[Setting], sweeps: Sweeps, preset: Preset) -> tuple[Cl
         conjunction(
             "the mean canonical correlation of two trainings rises to its maximum",
             (
-                exceeds("", "rise over training", last.mean(rise), form=".3f±"),
+                claim("", "rise over training", last.mean(rise), form=".3f±", above=0.0),
                 claim("", "mean canonical correlation of f at the end", last.mean("f"), least=preset.high, form=".3f±"),
             ),
             "a curve without numbers, Figure 2b",
         ),
-        exceeds(
+        claim(
             "a linear map explains more than no map and than shuffled examples",
             "held-out R² of the linear map above the better of the two",
             head.mean(r2_gain),
             published="a picture without numbers, Figure 2c",
+            above=0.0,
         ),
         claim(
             "class vectors g agree, too",
@@ -98,11 +99,11 @@ def claims(simulated: list[Setting], sweeps: Sweeps, preset: Preset) -> tuple[Cl
         )
         if few.mean is not None and enough.mean is not None:
             made.append(
-                exceeds(
+                claim(
                     f"{TASKS[task]}: agreement takes more classes than dimensions",
                     f"least canonical correlation {enough:.2f} with more classes, {few:.2f} with too few, difference",
                     enough - few,
-                    than=APART,
+                    above=APART,
                     published="the condition on diversity, section 3",
                 )
             )
@@ -111,11 +112,11 @@ def claims(simulated: list[Setting], sweeps: Sweeps, preset: Preset) -> tuple[Cl
     if known:
         both, other = known[0]
         made.append(
-            exceeds(
+            claim(
                 "trainings that both reach the least loss agree more than others",
                 f"mean canonical correlation {both:.3f} of these and {other:.3f} of other pairs, difference",
                 both - other,
-                than=APART,
+                above=APART,
                 published="agreement up to optimisation error, Figure 2",
             )
         )

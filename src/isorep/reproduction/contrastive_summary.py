@@ -12,7 +12,7 @@ from ..representation import Array
 from ..resampling import Interval, Value
 from .contrastive import SIDES, Preset
 from .experiment import Chart, Claim, Line, Mark, Outcome, Row, Summary, Table
-from .outcomes import Trend, concluded, conjunction, estimate, exceeds, line, mark, table, taken, trend, with_interval
+from .outcomes import Trend, claim, concluded, conjunction, estimate, line, mark, table, taken, trend, with_interval
 
 SWEEPS = {
     "training": ("training", "training steps", "3b"),
@@ -271,7 +271,9 @@ def _above(words: str, found: Value | Trend | None) -> Claim:
     """A part of a claim, that a difference is above zero; one pair has no error, and decides nothing."""
     value = found.difference if isinstance(found, Trend) else found or Value(None)
     judged = value if value.error is not None else replace(value, interval=Interval(-np.inf, np.inf))
-    return exceeds("", with_interval(words, value, ".3f"), judged, form=".3f±" if value.interval is None else ".3f")
+    return claim(
+        "", with_interval(words, value, ".3f"), judged, form=".3f±" if value.interval is None else ".3f", above=0.0
+    )
 
 
 def _line(words: str, places: list[Place], side: str, measure: str, series: int) -> Line:

@@ -12,7 +12,7 @@ import numpy as np
 from ..resampling import Interval, Value
 from .disentanglement import DATA, ICA_KINDS, Preset
 from .experiment import Chart, Claim, Line, Mark, Outcome, Summary, Table
-from .outcomes import claim, concluded, estimate, log_ticks, mean_value, smallest, spearman_within, table, taken
+from .outcomes import claim, concluded, estimate, log_ticks, mean_of, smallest, spearman_within, table, taken
 
 SOURCE = "Table 2"
 MEASURES = ("InfoM", "InfoE", "InfoC")
@@ -161,7 +161,7 @@ def _path(way: str, side: str = "held_out") -> str:
 
 def _mean(points: Mapping[Any, Outcome] | list[Outcome], path: str) -> Value:
     """Mean over replicates, and its standard error."""
-    return mean_value(taken(each, path) for each in (points.values() if isinstance(points, Mapping) else points))
+    return mean_of(taken(each, path) for each in (points.values() if isinstance(points, Mapping) else points))
 
 
 def title(model: str, way: str) -> str:
@@ -396,7 +396,7 @@ def differences(selection: Selection, against: str) -> dict[str, Value]:
                 ]
                 for measure in ("InfoM", "InfoE")
             )
-            level = mean_value(explicit)
+            level = mean_of(explicit)
             words = f"{title(*opponent)} in {name} (InfoE {level:+.2f})"
             if modular:
                 shown = estimate(modular)

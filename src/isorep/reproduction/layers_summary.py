@@ -15,7 +15,7 @@ from ..representation import Array
 from ..resampling import Interval, Value
 from .experiment import Chart, Claim, Line, Outcome, Summary, Table
 from .layers import Preset
-from .outcomes import claim, concluded, line, log_ticks, mean_value, smallest, spearman_within, table, taken
+from .outcomes import claim, concluded, line, log_ticks, mean_of, smallest, spearman_within, table, taken
 
 EMBEDDING = "embedding"
 WHEN = ("layers", "initial")
@@ -68,7 +68,7 @@ class Group:
 
     def mean(self, place: int, path: str, when: str = "layers") -> Value:
         """Its mean over pairs, and the standard error."""
-        return mean_value(self.values(place, path, when))
+        return mean_of(self.values(place, path, when))
 
     def columns(self, path: str, place: int | None = None, *, last: bool = True) -> list[tuple[Array, Array]]:
         """Constants and errors where both are known: over layers for each pair, or over pairs at one place."""
@@ -88,7 +88,7 @@ class Group:
             return None
         best = max((at for at in means if at), key=lambda at: means[at])
         both = zip(*(self.values(at, f"svcca.{components}") for at in (0, best)), strict=True)
-        return mean_value(a - b for a, b in both if a is not None and b is not None)
+        return mean_of(a - b for a, b in both if a is not None and b is not None)
 
 
 def _by_place(outcome: Outcome, when: str, models: Sequence[Outcome]) -> dict[int, dict[str, Any]]:
@@ -180,8 +180,8 @@ def _tables(groups: list[Group], models: Sequence[Outcome], preset: Preset) -> t
     rows = {}
     for size in dict.fromkeys(each["size"] for each in models):
         own = [each for each in models if each["size"] == size]
-        losses = [mean_value(each.get(key) for each in own) for key in ("loss", "held_out_loss", "unigram")]
-        count = Value(mean_value(each.get("parameters", math.nan) / 1000 for each in own).mean)
+        losses = [mean_of(each.get(key) for each in own) for key in ("loss", "held_out_loss", "unigram")]
+        count = Value(mean_of(each.get("parameters", math.nan) / 1000 for each in own).mean)
         rows[f"{size}, {len(own)} trained" if len(own) > 1 else str(size)] = [*losses, count]
     columns = ("training", "held out", "frequency alone", "1000 parameters")
     made.append(table("models", "Networks: cross-entropy of a token in nats, ± s.e.", "lower is better", rows, columns))
@@ -324,7 +324,7 @@ def claims_of(groups: list[Group], preset: Preset) -> tuple[Claim, ...]:
 def _gain(group: Group, components: int) -> Value:
     """What training adds to SVCCA of the last layer, pair by pair."""
     both = zip(*(group.values(0, f"svcca.{components}", when) for when in WHEN), strict=True)
-    return mean_value(after - before for after, before in both if after is not None and before is not None)
+    return mean_of(after - before for after, before in both if after is not None and before is not None)
 
 
 def _within(group: Group) -> Value:

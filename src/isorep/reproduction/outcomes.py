@@ -309,10 +309,11 @@ def claim(
     *,
     least: float | None = None,
     most: float | None = None,
+    above: float | None = None,
     published: str = "",
     form: str = ".2f±",
 ) -> Claim:
-    """A claim of the paper that holds where the whole interval of ``value`` is at least (or at most) so much.
+    """A claim of the paper that holds where the whole interval of ``value`` is at least, at most or above so much.
 
     It does not hold where the whole interval is on the other side, and is undecided otherwise. A value whose error is
     not known is judged by itself.
@@ -322,11 +323,13 @@ def claim(
     if low is not None and high is not None:
         inside = [low >= least] if least is not None else []
         inside += [high <= most] if most is not None else []
+        inside += [low > above] if above is not None else []
         outside = (least is not None and high < least) or (most is not None and low > most)
+        outside = outside or (above is not None and high <= above)
         holds = True if all(inside) else False if outside else None
     rule = " and ".join(
         f"{word} {format(Value(end), form.rstrip('±'))}"
-        for word, end in (("at least", least), ("at most", most))
+        for word, end in (("above", above), ("at least", least), ("at most", most))
         if end is not None
     )
     return Claim(text, f"{measure} {format(value, form)}", rule, published, holds)
@@ -373,7 +376,7 @@ def cloud(points: Iterable[Sequence[float]], name: str, series: int, labels: Seq
 
 def mean_of(values: Iterable[float | None]) -> Value:
     """The mean of independent values with its standard error, unknown ones left out; one value gives no error."""
-    known = [float(value) for value in values if value is not None]
+    known = [float(value) for value in values if value is not None and math.isfinite(value)]
     if not known:
         return Value(None)
     return Value(float(np.mean(known)), float(np.std(known, ddof=1) / np.sqrt(len(known))) if len(known) > 1 else None)
@@ -394,17 +397,6 @@ def mark(name: str, value: Value, series: int = 0, bound: float | None = None) -
     ends = (None, None) if value.error is None else (value.mean - value.error, value.mean + value.error)
     low, high = (None if end is None else max(end, 0.0) for end in ends)
     return (Mark(name, max(value.mean, 0.0), low, high, bound, series),)
-
-
-def exceeds(
-    text: str, measure: str, value: Value, *, than: float = 0.0, published: str = "", form: str = ".2f±"
-) -> Claim:
-    """A claim that a value, such as a difference, lies above ``than``: with its whole interval, and not at its end."""
-    low, high = value.ends
-    holds = None if low is None or high is None else True if low > than else False if high <= than else None
-    return Claim(
-        text, f"{measure} {format(value, form)}", f"above {format(Value(than), form.rstrip('±'))}", published, holds
-    )
 
 
 def conjunction(text: str, parts: Sequence[Claim], published: str = "") -> Claim:
@@ -439,10 +431,6 @@ def r2_gain(pair: Mapping[str, Any]) -> float | None:
     return None if linear is None or None in others else max(linear, LOWEST) - max(*others, LOWEST)
 
 
-ABOVE_ZERO = math.nextafter(0.0, 1.0)
-"""The least of a claim that asks for more than 0: no difference at all is none."""
-
-
 def over_cases(text: str, cases: Mapping[str, Value], **asked: Any) -> Claim:
     """A claim about several values by the words of their measures: the one that speaks most against it, judged alone.
 
@@ -452,15 +440,6 @@ def over_cases(text: str, cases: Mapping[str, Value], **asked: Any) -> Claim:
     ordered = sorted(cases.items(), key=lambda case: math.inf if case[1].mean is None else case[1].mean)
     made = [claim(text, f"{with_interval(measure, value, form)}:", value, **asked) for measure, value in ordered]
     return min(made, key=lambda each: (False, None, True).index(each.holds))
-
-
-def mean_value(values: Iterable[float | None]) -> Value:
-    """Mean and standard error of independent numbers, of those that are known and finite."""
-    known = [float(value) for value in values if value is not None and math.isfinite(value)]
-    if not known:
-        return Value(None)
-    error = float(np.std(known, ddof=1)) / math.sqrt(len(known)) if len(known) > 1 else None
-    return Value(float(np.mean(known)), error)
 
 
 def smallest(values: Mapping[str, Value], form: str = ".2f") -> tuple[str, Value]:

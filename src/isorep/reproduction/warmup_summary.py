@@ -11,7 +11,6 @@ from ..representation import Array
 from ..resampling import Interval, Value
 from .experiment import Chart, Claim, Line, Mark, Outcome, Row, Summary, Table
 from .outcomes import (
-    ABOVE_ZERO,
     Correlation,
     claim,
     cloud,
@@ -164,7 +163,7 @@ def claims_of(parts: list[Part]) -> tuple[Claim, ...]:
         (f"{term} also tells pairs of one leak apart", "rank correlation within a leak", "not reported"),
     )
     grows, tells = (
-        over_cases(f"{head.title}: {text}", {measure: _ranked(rank)}, least=ABOVE_ZERO, published=published)
+        over_cases(f"{head.title}: {text}", {measure: _ranked(rank)}, above=0.0, published=published)
         for (text, measure, published), rank in zip(ranked, head.ranks(), strict=True)
     )
     ended = [pair for part in parts for pair in part.pairs if _converged(pair)]
