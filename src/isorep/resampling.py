@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
-from sklearn.model_selection import GroupKFold
 
 from .errors import InputError
 from .representation import Array, Matrix
@@ -74,6 +73,8 @@ def assign_folds(n: int, n_folds: int, groups: Array | None, rng: np.random.Gene
     if groups is None:
         folds[rng.permutation(n)] = np.arange(n) % n_folds
         return _with_training_rows(folds)
+    from sklearn.model_selection import GroupKFold  # late: it is slow to import
+
     n_groups = int(groups.max()) + 1
     if n_groups < n_folds:
         raise InputError(f"there are {n_groups} groups and {n_folds} folds: a group is never split over folds")

@@ -5,6 +5,7 @@ A pass slices blocks of consecutive rows, so a memory map is read once in order 
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -45,6 +46,42 @@ def read_rows(values: Matrix, rows: slice | Array) -> Array:
     block = np.array(values[rows])
     release(values)
     return block
+
+
+class OutOfTimeError(Exception):
+    """A stage was left before it had anything to show."""
+
+
+class Deadline:
+    """Until when stages may go on: for some seconds, or until somebody stops them; without either, to the end.
+
+    Stages look at it between steps, and leave what they have. Default budgets count work, so that numbers do not
+    depend on the load of a machine: only this uses the clock.
+    """
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self.seconds = seconds
+        self._end = None if seconds is None else time.monotonic() + seconds
+        self._parent: Deadline | None = None
+        self.stopped = False
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is time to stop."""
+        if self.stopped or (self._parent is not None and self._parent.passed):
+            return True
+        return self._end is not None and time.monotonic() >= self._end
+
+    def share(self, part: float) -> Deadline:
+        """A deadline after a part of the time that is left."""
+        mine = Deadline(None if self._end is None else part * max(self._end - time.monotonic(), 0.0))
+        mine._parent = self
+        return mine
+
+    def leave(self) -> None:
+        """Leave the stage if it is time to."""
+        if self.passed:
+            raise OutOfTimeError
 
 
 class Crew:

@@ -109,7 +109,8 @@ def test_in_sample_errors_equal_the_aligners_own():
     unit = np.linalg.norm(y - y.mean(axis=0), axis=1).mean()
     for name, aligner in (("rigid", isorep.Rigid()), ("linear", isorep.Linear()), ("ica", isorep.ICAAlignment())):
         expected = aligner.fit(x, y).residuals(x, y)
-        assert result.rungs[name].in_sample.mean == pytest.approx(expected.mean() / unit, rel=1e-6)
+        close = 1e-3 if name == "ica" else 1e-6  # the ladder's components are settled to a thousandth of a radian
+        assert result.rungs[name].in_sample.mean == pytest.approx(expected.mean() / unit, rel=close)
 
 
 def test_dtype_and_block_size_do_not_matter(monkeypatch):
@@ -118,7 +119,7 @@ def test_dtype_and_block_size_do_not_matter(monkeypatch):
     exact = errors(whole)
     single = errors(compare(x.astype(np.float32), y.astype(np.float32), rungs=LINEAR_RUNGS, n_null=0))
     half = errors(compare(x.astype(np.float16), y.astype(np.float32), rungs=LINEAR_RUNGS, n_null=0))
-    for module in ("moments", "comparison.residuals", "comparison.diameter", "comparison.influence"):
+    for module in ("moments", "comparison.residuals", "comparison.diameter", "comparison.intervals"):
         monkeypatch.setattr(import_module(f"isorep.{module}"), "block_rows", lambda *widths, cells=0: 37)
     blocked = compare(x, y, rungs=LINEAR_RUNGS, n_null=0)
     for name in LINEAR_RUNGS:
@@ -130,7 +131,9 @@ def test_dtype_and_block_size_do_not_matter(monkeypatch):
 
 def test_the_same_call_gives_the_same_json():
     x, y = noisy_pair(300, 3, 0.3)
-    assert compare(x, y).to_json() == compare(x, y).to_json()
+    first, second = (compare(x, y).to_dict() for _ in range(2))
+    assert first.pop("seconds").keys() == second.pop("seconds").keys()
+    assert first == second
 
 
 def test_pure_noise_is_at_the_null_held_out_on_every_rung_and_in_sample_linear_is_not(rng):

@@ -181,7 +181,7 @@ def test_compare_carries_both_certificates_in_diameters_and_to_json():
 
 
 def test_the_worst_case_is_left_out_where_it_would_be_long_unless_asked(monkeypatch):
-    monkeypatch.setattr("isorep.comparison.work._SHORT_WORST_CASE", 0)
+    monkeypatch.setattr("isorep.comparison.ladder._SHORT_WORST_CASE", 0)
     x, y = noisy_pair(100, 3, 0.2)
     settings = {"n_null": 0, "n_boot": 0, "rungs": ("rigid", "linear")}
     assert isorep.compare(x, y, **settings).worst_case is None

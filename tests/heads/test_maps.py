@@ -172,7 +172,7 @@ def test_intervals_account_for_the_regressions_of_other_rows(monkeypatch):
     g, f = rng.normal(size=(30, 20)), rng.normal(size=(150, 20))
     both = {"features": f, "other_features": f + 0.5 * rng.normal(size=f.shape)}
     whole = head_map(g, g, **both).regression
-    monkeypatch.setattr("isorep.comparison.work.pulled_rungs", lambda *sizes: [])
+    monkeypatch.setattr("isorep.comparison.ladder.pulled_rungs", lambda *sizes: [])
     alone = head_map(g, g, **both).regression  # rows vary, the regression is taken as given
     spans = [(each.head.interval, each.regression.interval, each.excess) for each in (whole, alone)]
     head, fitted, excess = (new.high - new.low for new in spans[0])

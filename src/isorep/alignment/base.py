@@ -152,15 +152,11 @@ def paired_arrays(x: Any, y: Any) -> tuple[Array, Array]:
     return _finite(source), _finite(target)
 
 
-def padded_cross(moments: Moments) -> Array:
-    """The cross co-moments with the narrower side padded by zero columns: a square matrix."""
-    d_x, d_y = moments.xy.shape
+def padded(cross: Array) -> Array:
+    """A matrix with zero rows or columns besides: a square one."""
+    d_x, d_y = cross.shape
     width = max(d_x, d_y)
-    if d_x == d_y:
-        return moments.xy
-    padded = np.zeros((width, width))
-    padded[:d_x, :d_y] = moments.xy
-    return padded
+    return cross if d_x == d_y else np.pad(cross, ((0, width - d_x), (0, width - d_y)))
 
 
 def fitted_scale(wanted: bool, overlap: float, sums: Array) -> float:

@@ -7,7 +7,8 @@ from typing import Self
 import numpy as np
 
 from ..moments import Moments
-from .base import AffineMap, Aligner, fitted_scale, padded_cross
+from ..representation import Array
+from .base import AffineMap, Aligner, fitted_scale, padded
 
 _DEAD = 0.02  # share of the columns that may be dead
 _RESOLVED = 1e-7  # squares of singular values, relative to the largest, that leave nine digits of a rotation
@@ -49,7 +50,7 @@ class Rigid(Aligner):
 
     def fit_moments(self, moments: Moments) -> Self:
         """Singular value decomposition of the cross-covariance."""
-        u, singular, vt = np.linalg.svd(padded_cross(moments))  # numpy's lets other threads run, scipy's does not
+        u, singular, vt = np.linalg.svd(padded(moments.xy))  # numpy's lets other threads run, scipy's does not
         self.rotation_, self._overlap = np.asarray(u @ vt), float(singular.sum())
         self.scale_ = fitted_scale(self.scale, self._overlap, moments.xx)
         return self._with_map(moments)
@@ -69,27 +70,35 @@ class Rigid(Aligner):
 
 
 def quick_maps(moments: Moments) -> tuple[AffineMap, AffineMap] | None:
-    r"""The rigid maps of a source that is no wider than the target, both ways, from the squares of the cross-moments.
+    """The rigid maps of a source that is no wider than the target, both ways; None where squares do not resolve them.
 
-    :math:`(CC^\top)^{-1/2}C` holds the rows of the rotation that the source reaches; it costs a quarter of a
-    decomposition of the padded cross-moments. None where squares do not resolve them, but for few
-    dead columns.
+    A few dead columns of the source are left where they are: for errors of rows alone that makes no difference.
     """
-    cross = moments.xy
-    size = float(np.abs(cross).max(initial=0.0))
-    if cross.shape[0] > cross.shape[1] or not size > 0:
+    quick = quick_polar(moments.xy, dead=_DEAD)
+    if quick is None:
         return None
-    scaled = cross / size  # squares of large values overflow, of small ones vanish
-    squares, axes = np.linalg.eigh(scaled @ scaled.T)
-    kept = squares > _RESOLVED * squares[-1]
-    if (~kept).sum() > _DEAD * len(kept):
-        return None
-    singular, axes = np.sqrt(squares[kept]), axes[:, kept]
-    rotation = np.asarray((axes / singular) @ (axes.T @ scaled))
-    overlap = size * float(singular.sum())
+    rotation, overlap = quick
     scales = (fitted_scale(True, overlap, moments.xx), fitted_scale(True, overlap, moments.yy))
     means = (moments.source_mean, moments.target_mean)
     return (
         AffineMap(rotation, *means, scales[0], orthogonal=True),
         AffineMap(rotation.T, *means[::-1], scales[1], orthogonal=True),
     )
+
+
+def quick_polar(cross: Array, dead: float = 0.0) -> tuple[Array, float] | None:
+    r"""The orthonormal factor of a matrix with no more rows than columns, and the sum of its singular values.
+
+    :math:`(CC^\top)^{-1/2}C` costs a quarter of a decomposition. None where squares do not resolve the singular values,
+    but for a share of them that may be dead.
+    """
+    size = float(np.abs(cross).max(initial=0.0))
+    if cross.shape[0] > cross.shape[1] or not size > 0:
+        return None
+    scaled = cross / size  # squares of large values overflow, of small ones vanish
+    squares, axes = np.linalg.eigh(scaled @ scaled.T)
+    kept = squares > _RESOLVED * squares[-1]
+    if (~kept).sum() > dead * len(kept):
+        return None
+    singular, axes = np.sqrt(squares[kept]), axes[:, kept]
+    return np.asarray((axes / singular) @ (axes.T @ scaled)), size * float(singular.sum())

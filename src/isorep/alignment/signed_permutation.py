@@ -9,7 +9,7 @@ from scipy.optimize import linear_sum_assignment
 
 from ..moments import Moments
 from ..representation import Array
-from .base import AffineMap, Aligner, fitted_scale, padded_cross
+from .base import AffineMap, Aligner, fitted_scale, padded
 
 
 class SignedPermutation(Aligner):
@@ -46,7 +46,7 @@ class SignedPermutation(Aligner):
 
     def fit_moments(self, moments: Moments) -> Self:
         """Hungarian assignment on the absolute cross-covariance."""
-        cross = padded_cross(moments)
+        cross = padded(moments.xy)
         self.permutation_, self.signs_, overlap = match_signed(cross)
         self.scale_ = fitted_scale(self.scale, overlap, moments.xx)
         return self._with_map(moments)
@@ -57,7 +57,7 @@ class SignedPermutation(Aligner):
         width = len(self.permutation_)
         other.permutation_ = np.argsort(self.permutation_)
         other.signs_ = self.signs_[other.permutation_]
-        cross = padded_cross(moments)
+        cross = padded(moments.xy)
         overlap = float(np.abs(cross[self.permutation_, np.arange(width)]).sum())
         other.scale_ = fitted_scale(self.scale, overlap, moments.yy)
         return other._with_map(moments.swapped())

@@ -12,9 +12,9 @@ from ..representation import Array, Matrix, RowMatch
 from ..resampling import FEW_GROUPS, Shuffles
 from .figures import principal_r2
 from .fits import UnmixedSide
+from .ladder import Ladder
 from .result import Comparison
 from .views import dominated
-from .work import Work
 
 FEW_ROWS = 0.1  # share of rows with half of the variance, below which a word is due; it is 0.12 for one normal column
 MOSTLY = 0.5  # share of identity's squared error from which on it is a difference of means
@@ -24,38 +24,52 @@ NEGLIGIBLE = 0.05  # difference below which the factor means nothing
 _NAMED = 6  # runs that a remark names
 
 
-def collect_caveats(result: Comparison, work: Work, match: RowMatch, repeats: Repeats, wanted_ica: bool) -> list[str]:
+def collect_caveats(
+    result: Comparison, ladder: Ladder, match: RowMatch, repeats: Repeats, missing_ica: bool
+) -> list[str]:
     """All caveats that apply."""
-    sides = (result.source, result.target)
+    sides, design, moments = (result.source, result.target), ladder.design, ladder.moments
     return [
+        *_about_time(result),
         *about_size(result.source.rows, max(side.columns for side in sides), result.settings["folds"]),
-        *about_pairing(result, work),
+        *about_pairing(result, ladder),
         *_about_rows(result, match),
-        *work.pair.reading,
-        *repeats.notes(work.pair.names, work.pair.n),
-        *about_copies(work.pair.names, (work.pair.x, work.pair.y), sides, result.settings["random_state"], work.labels),
-        *about_units(work.labels, work.shuffles, result.settings["n_null"], result.settings["groups"] is not None),
+        *design.pair.reading,
+        *repeats.notes(design.pair.names, design.pair.n),
+        *about_copies(
+            design.pair.names, (design.pair.x, design.pair.y), sides, result.settings["random_state"], design.labels
+        ),
+        *about_units(design.labels, design.shuffles, result.settings["n_null"], result.settings["groups"] is not None),
         *about_classes(result.settings["within"]),
         *about_offset([result.forward.identity_offset], [_identity_in_radii(result)]),
-        *_about_sides(result, work.took_second_pass),
-        *about_left_out(sides, work.factors),
-        *about_dimensions(sides, _median_r2(result, work), "principal direction"),
+        *_about_sides(result, (moments.second[0] is not None, moments.second[1] is not None)),
+        *about_left_out(sides, moments.factors),
+        *about_dimensions(sides, _median_r2(result, ladder), "principal direction"),
         *_about_medians(result),
-        *([] if work.unmixed is None else about_components(sides, work.unmixed)),
-        *_about_missing_ica(result, wanted_ica),
+        *([] if ladder.unmixed is None else about_components(sides, ladder.unmixed)),
+        *_about_missing_ica(missing_ica),
         *_about_diameters(result),
         *_about_directions(result),
     ]
 
 
-def about_pairing(result: Comparison, work: Work) -> list[str]:
+def about_pairing(result: Comparison, ladder: Ladder) -> list[str]:
     """Where neither direction finds a relation: whether another pairing would."""
     if result.settings["n_null"] == 0 or any(
         rung.below_null for each in (result.forward, result.reverse) for rung in each.rungs.values()
     ):
         return []
-    said = broken_pairing(work.pair.x, work.pair.y, work.pair.names, result.settings["random_state"])
+    pair = ladder.design.pair
+    said = broken_pairing(pair.x, pair.y, pair.names, result.settings["random_state"])
     return [] if said is None else [said]
+
+
+def _about_time(result: Comparison) -> list[str]:
+    """What was left out, and why."""
+    if not result.left_out:
+        return []
+    limit, listed = result.settings["time_limit"], ", ".join(result.left_out)
+    return [f"the run was stopped; left out: {listed}" if limit is None else f"left out by the time limit: {listed}"]
 
 
 def about_copies(
@@ -89,13 +103,13 @@ def about_classes(count: int | None) -> list[str]:
     return [f"chance is within {count} classes: pairings are shuffled inside each, so that it holds what they explain"]
 
 
-def _median_r2(result: Comparison, work: Work) -> float | None:
+def _median_r2(result: Comparison, ladder: Ladder) -> float | None:
     """The median held-out R² along the target's principal directions, under the verdict's rung or the linear one."""
     rung = result.verdict.rung if result.verdict.rung not in (None, "identity", "ica") else "linear"
-    if not dominated((result.source, result.target)) or rung not in work.fitted:
+    if not dominated((result.source, result.target)) or rung not in ladder.fitted:
         return None
-    maps = [each[0][0] for each in work.fitted[rung].without]
-    return float(np.median(principal_r2(work.folds, maps, work.total.yy)))
+    maps = [each[0][0] for each in ladder.fitted[rung].without]
+    return float(np.median(principal_r2(ladder.moments.folds, maps, ladder.moments.total.yy)))
 
 
 def about_dimensions(sides: Sequence[Side], median_r2: float | None, kind: str = "column") -> list[str]:
@@ -136,8 +150,8 @@ def about_left_out(sides: Sequence[Side], factors: Sequence[Factor]) -> list[str
     return [sentence for sentence in said if sentence is not None]
 
 
-def _about_missing_ica(result: Comparison, wanted: bool) -> list[str]:
-    if not wanted or "ica" in result.rungs:
+def _about_missing_ica(missing: bool) -> list[str]:
+    if not missing:
         return []
     return ["the ICA rung was left out: each side is unmixed on groups of its own, which takes at least 3 groups"]
 

@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
-from ..ica import ICA
 from ..moments import require_memory
 from ..pairs import hold_out, open_pair
 from ..resampling import common_codes, equal_rows
-from ..rows import Progress, no_progress
+from ..rows import Deadline, OutOfTimeError, Progress, no_progress
 from ..settings import check_choice, check_counts, check_seed, check_tolerance
 from .caveats import collect_caveats, too_few_rows
 from .diameter import SEARCHES
 from .fits import PARTS, RUNGS, checked_rungs
+from .ladder import (
+    Design,
+    bracket,
+    chance,
+    climb,
+    diameters,
+    directions,
+    figures_of,
+    measure,
+    side_of,
+    wants_worst_case,
+    with_components,
+)
 from .result import Comparison
 from .verdict import TOLERANCE
 from .views import qualified, views_of
-from .work import Work
+
+FAST_DRAWS = 20
+_ICA_SHARE, _NULL_SHARE = 0.5, 0.8  # of the time that is left when they begin
+Preview = Callable[[dict[str, float]], None]
 
 
 def compare(
@@ -39,8 +56,11 @@ def compare(
     tolerance: float = TOLERANCE,
     diameter: str = "auto",
     worst_case: bool | None = None,
+    fast: bool = False,
+    time_limit: float | Deadline | None = None,
     random_state: int = 0,
     progress: Progress | None = None,
+    preview: Preview | None = None,
 ) -> Comparison:
     r"""Are two representations of the same examples the same, and up to what?
 
@@ -79,10 +99,19 @@ def compare(
         Whether to search for the exact diameter, the unit of published tables; see :func:`isorep.diameter`.
     worst_case : bool, optional
         Whether to bracket the largest error from both sides; see :func:`isorep.worst_case`. By default if it is short.
+    fast : bool
+        For loops: no ICA, no worst case, and no more than 20 shuffled pairings, with p-values from a tail fitted
+        to them (Pearson III).
+    time_limit : float, optional
+        Seconds to spend. Moments, fits and residuals are always made; of ICA, the null and the worst case what there is
+        time for, and ``left_out`` says what there was none for. Numbers then depend on the machine. A
+        :class:`isorep.rows.Deadline` can be stopped from outside as well.
     random_state : int
         Seed of the folds, the null, the blocks and the rows that ICA samples.
     progress : callable, optional
         Called with a stage's name, the steps done and the steps in all.
+    preview : callable, optional
+        Called with the held-out error of every rung but ICA, source onto target, as soon as they are known.
 
     Returns
     -------
@@ -103,61 +132,128 @@ def compare(
     check_choice("diameter", diameter, SEARCHES)
     check_tolerance(tolerance)
     check_seed(random_state)
-    report = progress or no_progress
-    pair, match, labels = open_pair(source, target, ("source", "target"), groups, join)
-    classes = common_codes(within, pair.given, match.source_rows, "within")
-    if pair.n < 3:
-        raise InputError(f"{' and '.join(pair.names)} have {pair.n} rows in common: at least 3 are needed")
-    require_memory(pair.x.shape[1], pair.y.shape[1], folds)
-
-    seeds = np.random.SeedSequence(random_state).spawn(4)
-    for_folds, for_ica, _, for_blocks = (np.random.default_rng(seed) for seed in seeds)
-    codes = equal_rows(pair.x), equal_rows(pair.y)
-    units, fold_of, repeats = hold_out(codes, labels, folds, classes, for_folds)
-    if "ica" in names and units is not None and int(units.max()) + 1 < PARTS:
-        names = [name for name in names if name != "ica"]
-    work = Work(pair, fold_of, folds, units, names, report, within=classes, scored=repeats.scored)
-    work.measure()
-    if "ica" in names:
-        work.unmix(ICA(random_state=random_state), for_ica)
-    work.fit()
-    work.evaluate(intervals=n_boot > 0)
-    diameters = work.diameters(diameter)
-    null = work.null(n_null, seeds[2])
-    forward, reverse = work.directions(diameters, null, n_boot > 0, for_blocks, tolerance)
-    bracket = work.worst_case(diameters, random_state) if work.wants_worst_case(worst_case) else None
+    deadline = as_deadline(time_limit)
+    wanted_ica = "ica" in names and not fast
+    if fast:
+        names = [name for name in names if name != "ica"] or names
+        worst_case, n_null, diameter = False, min(n_null, FAST_DRAWS), "bound" if diameter == "auto" else diameter
+    watch = Stopwatch()
+    with watch("reading"):
+        pair, match, labels = open_pair(source, target, ("source", "target"), groups, join)
+        classes = common_codes(within, pair.given, match.source_rows, "within")
+        if pair.n < 3:
+            raise InputError(f"{' and '.join(pair.names)} have {pair.n} rows in common: at least 3 are needed")
+        require_memory(pair.x.shape[1], pair.y.shape[1], folds)
+        seeds = np.random.SeedSequence(random_state).spawn(4)
+        for_folds, for_ica, _, for_blocks = (np.random.default_rng(seed) for seed in seeds)
+        codes = equal_rows(pair.x), equal_rows(pair.y)
+        units, fold_of, repeats = hold_out(codes, labels, folds, classes, for_folds)
+        if "ica" in names and units is not None and int(units.max()) + 1 < PARTS:
+            names = [name for name in names if name != "ica"]
+        design = Design(pair, fold_of, folds, units, names, progress or no_progress, classes, repeats.scored)
+    with watch("ladder"):
+        ladder = climb(design, measure(design), intervals=n_boot > 0)
+        if preview is not None:
+            preview(
+                {
+                    name: float(design.kept(each[0, 1]).mean() / ladder.unit(0))
+                    for name, each in ladder.residuals.rungs.items()
+                }
+            )
+    with watch("independent components", deadline):
+        if "ica" in names:
+            until = deadline.share(_ICA_SHARE) if len(names) > 1 else Deadline()
+            ladder = with_components(ladder, random_state, for_ica, until)
+    with watch("diameter"):
+        sizes = diameters(ladder, "bound" if deadline.passed and diameter == "auto" else diameter)
+    with watch("null"):
+        null = chance(ladder, n_null, seeds[2], deadline.share(_NULL_SHARE))
+        if n_null and (null is None or null.count < n_null):
+            watch.left_out.append(f"{n_null - (0 if null is None else null.count)} of {n_null} shuffled pairings")
+    with watch("intervals"):
+        forward, reverse = directions(ladder, sizes, null, for_blocks if n_boot else None, tolerance, tail=fast)
+    worst = None
+    if wants_worst_case(design, worst_case):
+        with watch("worst case", deadline):
+            deadline.leave()
+            worst = bracket(ladder, sizes, random_state, deadline)
+    with watch("figures"):
+        figures = figures_of(ladder, forward, random_state)
     result = Comparison(
         forward=forward,
         reverse=reverse,
-        source=work.side(0),
-        target=work.side(1),
+        source=side_of(ladder, 0),
+        target=side_of(ladder, 1),
         settings={
-            "rungs": list(names),
+            "rungs": [name for name in names if name in ladder.fitted],
             "folds": int(folds),
             "groups": None if labels is None else int(labels.max()) + 1,
             "within": None if classes is None else int(classes.max()) + 1,
             "join": bool(join),
-            "n_null": int(n_null),
+            "n_null": 0 if null is None else null.count,
             "n_boot": int(n_boot),
             "tolerance": float(tolerance),
             "diameter": diameter,
+            "fast": bool(fast),
+            "time_limit": deadline.seconds,
             "random_state": int(random_state),
             "rows_used": pair.n,
             "rows_scored": pair.n if repeats.scored is None else int(repeats.scored.sum()),
             "rows_dropped": [match.dropped_from_source, match.dropped_from_target],
         },
-        figures=work.figures(forward, random_state),
-        worst_case=bracket,
+        figures=figures,
+        worst_case=worst,
     )
-    if n_null and "linear" in names:
-        views = views_of(work, result, tolerance, random_state)
-        result = replace(
-            result,
-            views=views,
-            forward=replace(forward, verdict=qualified(forward.verdict, views)),
-            reverse=replace(reverse, verdict=qualified(reverse.verdict, views, reverse=True)),
-        )
-    caveats = collect_caveats(result, work, match, repeats, "ica" in checked_rungs(rungs))
+    if null is not None and "linear" in names:
+        with watch("views", deadline):
+            deadline.leave()
+            views = views_of(ladder, result, tolerance, random_state)
+            result = replace(
+                result,
+                views=views,
+                forward=replace(forward, verdict=qualified(forward.verdict, views)),
+                reverse=replace(reverse, verdict=qualified(reverse.verdict, views, reverse=True)),
+            )
+    result = replace(result, left_out=tuple(watch.left_out), seconds=watch.seconds)
+    missing_ica = wanted_ica and "ica" not in names
+    caveats = collect_caveats(result, ladder, match, repeats, missing_ica)
     if too_few_rows(pair.n, max(pair.x.shape[1], pair.y.shape[1])):
         warnings.warn(caveats[0], stacklevel=2)
     return replace(result, caveats=tuple(caveats))
+
+
+def as_deadline(time_limit: float | Deadline | None) -> Deadline:
+    """A deadline from seconds."""
+    if isinstance(time_limit, Deadline):
+        return time_limit
+    if time_limit is not None and not float(time_limit) > 0:
+        raise InputError(f"time_limit={time_limit!r} must be positive: it is in seconds")
+    return Deadline(time_limit)
+
+
+class Stopwatch:
+    """The seconds that every stage took, and the stages that a deadline left no time for."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.left_out: list[str] = []
+
+    @contextmanager
+    def __call__(self, stage: str, deadline: Deadline | None = None) -> Iterator[None]:
+        """Time a stage; one with a deadline may be left."""
+        start = time.perf_counter()
+        try:
+            yield
+        except OutOfTimeError:
+            if deadline is None:
+                raise
+            self.left_out.append(_LEFT_OUT[stage])
+        finally:
+            self.seconds[stage] = time.perf_counter() - start
+
+
+_LEFT_OUT = {
+    "independent components": "independent components",
+    "worst case": "the worst case",
+    "views": "the look at what few rows or dimensions decide",
+}

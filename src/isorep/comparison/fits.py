@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from zlib import crc32
 
 import numpy as np
-from sklearn.base import clone
 
 from ..alignment import AffineMap, ICAAlignment, Identity, Rigid, SignedPermutation
 from ..alignment.linear import solve
@@ -15,14 +16,18 @@ from ..alignment.rigid import quick_maps
 from ..covariance import SecondPass
 from ..errors import InputError
 from ..ica import ICA
+from ..ica.search import WIDE, orthonormal
 from ..moments import Moments, merged_without
 from ..representation import Array, Matrix, rounding_of
-from ..rows import map_blocks, read_rows
+from ..rows import Crew, Deadline, Progress, blocks, map_blocks, read_rows
 from .residuals import FittedRung, Maps
 
 RUNGS = ("identity", "signed_permutation", "rigid", "linear", "ica")
 MATCHED_ROWS = 20_000  # pairs that components are matched on
 ICA_CELLS = 2**26  # rows x columns that an ICA fit of the ladder may hold in float64: 512 MiB
+_ICA_TOL = 1e-3  # radians: sampling lets directions stray by far more
+_TELLING = 16  # rows by which runs are told apart
+_SIDE_BY_SIDE = 2**23  # rows x columns up to which several fits run at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +38,7 @@ class TrainingSet:
     roundings: tuple[float, float]
     second: tuple[tuple[SecondPass, Moments] | None, tuple[SecondPass, Moments] | None] = (None, None)
     icas: tuple[ICA, ICA] | None = None
+    inverse: Array | None = None  # of the source's moments, where many pairings share it
     quick: bool = False  # for errors of rows alone: rigid maps need not be complete rotations
 
 
@@ -70,7 +76,9 @@ def _linear(training: TrainingSet) -> Maps:
     maps = []
     for side, moments in enumerate((training.moments, training.moments.swapped())):
         second = training.second[side]
-        if second is None:
+        if side == 0 and training.inverse is not None:
+            matrix = training.inverse @ moments.xy
+        elif second is None:
             matrix, _ = solve(moments, training.roundings[side])
         else:
             matrix, _ = solve(second[1], training.roundings[side], second[0].by)
@@ -116,21 +124,63 @@ class UnmixedSide:
 
 
 def unmix(
-    values: Matrix, part_of: Array, template: ICA, rng: np.random.Generator, step: Callable[[], None]
-) -> UnmixedSide:
-    """Fit ICA to all rows, and to each part of them alone."""
-    n, d = values.shape
-    limit = max(ICA_CELLS // d, 2)
-    rows = np.arange(n) if n <= limit else np.sort(rng.choice(n, limit, replace=False))
-    sample = read_rows(values, slice(None) if n <= limit else rows)
-    template = clone(template).set_params(rounding=rounding_of(values))
-    whole = _fit_quietly(clone(template), sample)
-    step()
-    parts = []
-    for part in range(PARTS):
-        parts.append(_fit_or_nothing(template, sample[part_of[rows] == part]))
-        step()
-    return UnmixedSide(whole, parts, len(rows))
+    runs: Sequence[Matrix],
+    part_of: Array,
+    seed: int,
+    rng: np.random.Generator,
+    report: Progress,
+    deadline: Deadline,
+) -> list[UnmixedSide]:
+    """ICA of every run: of all rows, and of each part of them alone.
+
+    In many dimensions ICA leaves components that cannot be told from Gaussian ones where its search began. Those of
+    parts are turned at random, in every fit anew: they would follow moments that all runs share, and Gaussian rows
+    would look identified.
+    """
+    chosen = [_ica_rows(values, rng) for values in runs]
+    largest = max(len(rows) * values.shape[1] for rows, values in zip(chosen, runs, strict=True))
+    # The longest fits first; few rows leave a core idle unless two fits run side by side, many fill the memory.
+    jobs = [(run, None) for run in range(len(runs))] + [
+        (run, part) for run in range(len(runs)) for part in range(PARTS)
+    ]
+
+    def fitted(job: slice) -> ICA:
+        run, part = jobs[job.start]
+        rows = chosen[run] if part is None else chosen[run][part_of[chosen[run]] == part]
+        ica = ICA(random_state=seed, tol=_ICA_TOL, rounding=rounding_of(runs[run]))
+        sample = read_rows(runs[run], slice(None) if len(rows) == runs[run].shape[0] else rows)
+        ica = _fit_quietly(ica, sample, deadline)
+        if part is None or len(ica.components_) <= WIDE:
+            return ica
+        # The rows decide, and not the order of the runs.
+        return _undetermined_turned(ica, np.random.default_rng([seed, part, crc32(sample[:_TELLING].tobytes())]))
+
+    fits: list[ICA] = []
+    report("independent components", 0, len(jobs))
+    with Crew() if largest <= _SIDE_BY_SIDE else nullcontext() as crew:
+        steps = blocks(len(jobs), 1)
+        for ica in map(fitted, steps) if crew is None else crew.stream(fitted, steps):
+            fits.append(ica)
+            report("independent components", len(fits), len(jobs))
+    whole, parts = fits[: len(runs)], fits[len(runs) :]
+    return [
+        UnmixedSide(whole[run], parts[PARTS * run : PARTS * (run + 1)], len(chosen[run])) for run in range(len(runs))
+    ]
+
+
+def _ica_rows(values: Matrix, rng: np.random.Generator) -> Array:
+    """The rows that a run's components are estimated from: all of them, or as many as memory allows."""
+    n, most = values.shape[0], max(ICA_CELLS // values.shape[1], 2)
+    return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
+
+
+def _undetermined_turned(ica: ICA, rng: np.random.Generator) -> ICA:
+    """A fit whose components that cannot be told from Gaussian ones have been rotated among themselves."""
+    free = np.flatnonzero(ica.gaussian_)
+    rotation = orthonormal(rng.standard_normal((len(free), len(free)))) if len(free) else np.zeros((0, 0))
+    ica.components_[free] = rotation @ ica.components_[free]
+    ica.mixing_[:, free] = ica.mixing_[:, free] @ rotation.T
+    return ica
 
 
 def paired_sample(n: int, rng: np.random.Generator) -> Array | None:
@@ -161,21 +211,18 @@ def _ica_maps(training: Moments, source: ICA, target: ICA) -> Maps:
     return forward.map_, forward.reversed(training).map_
 
 
-def _fit_or_nothing(template: ICA, rows: Array) -> ICA:
-    """ICA of some rows; without components, so that only the mean is predicted, where the rows are all the same."""
+def _fit_quietly(ica: ICA, rows: Array, deadline: Deadline) -> ICA:
+    """Fit; what the fit would warn of is said once, in the comparison's caveats.
+
+    Where all rows are the same there are no components, so that only the mean is predicted.
+    """
     if len(rows) > 1 and np.ptp(rows, axis=0).any():
-        return _fit_quietly(clone(template), rows)
-    fitted: ICA = clone(template)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            return ica.fit(rows, progress=lambda *_: deadline.leave())
     d = rows.shape[1]
-    fitted.components_, fitted.mixing_, fitted.converged_ = np.zeros((0, d)), np.zeros((d, 0)), True
-    return fitted
-
-
-def _fit_quietly(ica: ICA, rows: Array) -> ICA:
-    """Fit; what the fit would warn of is said once, in the comparison's caveats."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        ica.fit(rows)
+    ica.components_, ica.mixing_, ica.gaussian_ = np.zeros((0, d)), np.zeros((d, 0)), np.zeros(0, dtype=bool)
+    ica.converged_ = True
     return ica
 
 

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from ..alignment.base import QUANTILES, summarise
+from ..covariance import Factor
 from ..errors import InputError
-from ..ica import ICA
 from ..moments import JointMoments, joint_moments, merged, require_joint_memory
-from ..pairs import broken_pairing, describe_side, hold_out, rms_radius, working_dtype
+from ..pairs import Repeats, broken_pairing, describe_side, hold_out, rms_radius, working_dtype
 from ..representation import Array, Matrix, Representation, match_rows, reading_notes, rounding_of
 from ..resampling import Null, Shuffles, assign_folds, common_codes, equal_rows
-from ..rows import Progress, no_progress, read_rows, select
+from ..rows import Deadline, Progress, no_progress, read_rows, select
 from ..settings import check_counts, check_seed, check_tolerance
 from ..storage import loaded
 from .caveats import (
@@ -49,9 +49,9 @@ from .recurrence import components_of, dimensions_of
 from .residuals import Centre, FittedRung, residual_pass
 from .verdict import TOLERANCE
 
+FEW_DRAWS = 100  # below which p-values come from a fitted tail
 MOST_ROWS = 6000  # whose residual norms are taken for every pair
 NULL_ROWS, NULL_ROWS_PER_DIMENSION = 4000, 10  # that shuffles move
-FEW_DRAWS = 100  # below which p-values come from a fitted tail
 
 
 def compare_many(
@@ -130,10 +130,10 @@ def compare_many(
     check_seed(random_state)
     gathered = gather(runs, names, groups, join, within)
     require_joint_memory(gathered.widths, folds)
-    work = Work(gathered, wanted, folds, random_state, progress or no_progress)
-    result = work.ensemble(tolerance, residuals, n_null)
+    design = design_of(gathered, wanted, folds, random_state, progress or no_progress)
+    result, background = ensemble(design, tolerance, residuals, n_null)
     settings = {
-        "rungs": work.rungs,
+        "rungs": design.rungs,
         "folds": int(folds),
         "groups": None if gathered.labels is None else int(gathered.labels.max()) + 1,
         "within": None if gathered.within is None else int(gathered.within.max()) + 1,
@@ -143,172 +143,183 @@ def compare_many(
         "residuals": bool(residuals),
         "random_state": int(random_state),
         "rows_used": gathered.n,
-        "rows_scored": len(work.rows),
+        "rows_scored": len(design.rows),
         "rows_dropped": list(gathered.dropped),
     }
     result = replace(result, settings=settings)
-    caveats = collect_caveats(result, work)
+    caveats = collect_caveats(result, design, background)
     if says_too_few_rows(result):
         warnings.warn(caveats[0], stacklevel=2)
     return replace(result, caveats=tuple(caveats))
 
 
-class Work:
-    """The stages: moments, fits and residuals of every pair, what recurs, and the null."""
+@dataclass(frozen=True, eq=False)
+class ManyDesign:
+    """What is compared: the runs, which rows are held out together, shuffled together and scored, and the rungs."""
 
-    def __init__(self, runs: Runs, rungs: list[str], n_folds: int, seed: int, report: Progress) -> None:
-        self.runs, self.rungs, self.n_folds, self.seed, self.report = runs, rungs, n_folds, seed, report
-        self.seeds = np.random.SeedSequence(seed).spawn(4)  # as in compare, so that the folds are the same
-        for_folds, self._for_ica, _, self._for_rows = (np.random.default_rng(each) for each in self.seeds)
-        codes = tuple(equal_rows(values) for values in runs.values)
-        self.labels, self.fold_of, self.repeats = hold_out(codes, runs.labels, n_folds, runs.within, for_folds)
-        self.roundings = [rounding_of(values) for values in runs.values]
-        if self.labels is not None and int(self.labels.max()) + 1 < PARTS:
-            self.rungs = [name for name in rungs if name != "ica"]
-        self.unmixed: list[UnmixedSide] | None = None
-        self.parts: tuple[list[JointMoments], Array] | None = None
-        self.again: list[str] = []
-        self.shuffles = Shuffles(runs.n, self.labels, runs.within)
-        self.rows = self._sampled_rows()
+    runs: Runs
+    rungs: list[str]
+    n_folds: int
+    seed: int
+    report: Progress
+    labels: Array | None
+    fold_of: Array
+    repeats: Repeats
+    rows: Array  # whose residual norms are taken: those that are scored, or enough of them
+    for_ica: np.random.Generator
+    for_null: np.random.SeedSequence
 
-    def _sampled_rows(self) -> Array:
-        """The rows whose residual norms are taken: those that are scored, or enough of them."""
-        rows = np.arange(self.runs.n) if self.repeats.scored is None else np.flatnonzero(self.repeats.scored)
-        if len(rows) <= MOST_ROWS:
-            return rows
-        return np.sort(self._for_rows.choice(rows, MOST_ROWS, replace=False))
-
-    def ensemble(self, tolerance: float, residuals: bool, n_null: int) -> Ensemble:
-        """Everything but settings and caveats."""
-        names, values = self.runs.names, self.runs.values
-        folds = joint_moments(values, self.fold_of, self.n_folds, names=names, progress=self._stage("moments"))
-        total = merged(folds)
-        radii = [
-            rms_radius(name, total.n, total.mean[total.columns(run)], total.block(run, run))
-            for run, name in enumerate(names)
-        ]
-        self.factors, again = factor_runs(total, values, self.fold_of, self.n_folds, names)
-        self.again = [names[run] for run in (again.place if again else ())]
-        if "ica" in self.rungs:
-            self._unmix()
-        pairs = AllPairs(folds, self.fold_of, self.rungs, self.roundings, self.unmixed, self.parts, again)
-        consensus: list[Consensus] = []
-        scored = self._scorer(total, radii)
-        squares = pairs.squares(
-            scored.watch, self._stage("fits"), beside=lambda: consensus.append(find_consensus(total, names, radii))
-        )
-        distances, diameters = self._residuals(pairs, radii) if residuals else ({}, None)
-        dimensions = dimensions_of(total, squares["linear"].columns if "linear" in squares else None)
-        components = None if self.unmixed is None else components_of(total, self.unmixed)
-        shares = half_shares(values, [total.mean[total.columns(run)] for run in range(len(names))], radii)
-        nulls = self._null(n_null, pairs, scored)
-        known = squares if self.repeats.scored is None else None
-        matrices = rung_matrices(self.rungs, scored.found, len(names), known, total.n, np.array(radii), nulls)
-        matrices = {name: replace(matrix, **distances.get(name, {})) for name, matrix in matrices.items()}
-        outliers = find_outliers(matrices, names)
-        verdicts = pair_rungs(matrices, tolerance, self.repeats.count_scored)
-        return Ensemble(
-            runs=tuple(map(describe_side, names, values, self.factors, radii, shares)),
-            rungs=matrices,
-            verdict=judge_ensemble(matrices, verdicts, names, outliers, self.repeats.count_scored),
-            verdicts=verdicts,
-            outliers=outliers,
-            clustering=cluster(matrices),
-            consensus=consensus[0],
-            dimensions=dimensions,
-            components=components,
-            diameters=diameters,
-            identity_offset=identity_offsets(total, squares["identity"], radii) if "identity" in squares else None,
-        )
-
-    def _scorer(self, total: JointMoments, radii: Sequence[float]) -> Scorer:
-        means = [total.mean[total.columns(run)] for run in range(len(radii))]
-        return Scorer(self.runs.values, self.rows, self.fold_of, self.n_folds, means, radii)
-
-    def _unmix(self) -> None:
-        """ICA of every run, on all rows and on each of three parts; and the moments that components are matched on."""
-        done, of = 0, len(self.runs.values) * (PARTS + 1)
-
-        def step() -> None:
-            nonlocal done
-            done += 1
-            self.report("independent components", done, of)
-
-        template = ICA(random_state=self.seed)
-        part_of = assign_folds(self.runs.n, PARTS, self.labels, self._for_ica)
-        self.unmixed = [unmix(values, part_of, template, self._for_ica, step) for values in self.runs.values]
-        rows = paired_sample(self.runs.n, self._for_ica)
-        chosen = [select(values, rows) for values in self.runs.values]
-        here = part_of if rows is None else part_of[rows]
-        self.parts = (joint_moments(chosen, here, PARTS, names=self.runs.names), part_of)
-
-    def _null(self, n_null: int, pairs: AllPairs, scored: Scorer) -> dict[tuple[int, int], dict[str, Null]]:
-        """The null of every pair, from shuffles of its own.
-
-        Where fewer than a hundred pairings are drawn, p-values come from a fitted tail. Nearly dependent columns take
-        no second pass here, which if anything lowers the null.
-        """
-        found: dict[tuple[int, int], dict[str, Null]] = {}
-        if not n_null:
-            return found
-        seeds = self.seeds[2].spawn(len(pairs.pairs))
-        for done, ((i, j), seed) in enumerate(zip(pairs.pairs, seeds, strict=True)):
-            x, y = self.runs.values[i], self.runs.values[j]
-            thin, draw = seed.spawn(2)
-            most = max(NULL_ROWS, NULL_ROWS_PER_DIMENSION * max(x.shape[1], y.shape[1]))
-            training = pairs.training_set(i, j, 0)
-            if self.unmixed is not None:
-                training = replace(training, icas=(self.unmixed[i].parts[0], self.unmixed[j].parts[1]))
-            drawn = shuffled_errors(
-                x,
-                y,
-                self.shuffles.thinned(most, np.random.default_rng(thin)),
-                self.fold_of,
-                scored.centre(i, j),
-                training,
-                self.rungs,
-                n_null,
-                draw,
-                units=None if self.labels is None else int(self.labels.max()) + 1,
-                scored=self.repeats.scored,
-            )
-            for place, pair in enumerate(((i, j), (j, i))):
-                found[pair] = {name: drawn.null(name, place, tail=n_null < FEW_DRAWS) for name in self.rungs}
-            self.report("null", done + 1, len(pairs.pairs))
-        return found
-
-    def _residuals(
-        self, pairs: AllPairs, radii: Sequence[float]
-    ) -> tuple[dict[str, dict[str, Any]], tuple[Diameter, ...]]:
-        """Mean, largest error and quantiles of every rung, by one pass over the rows of every pair; and the units."""
-        total, values, count = pairs.total, self.runs.values, len(radii)
-        means = [total.mean[total.columns(run)] for run in range(count)]
-        units = tuple(find_diameter(each, means[run], radii[run], "auto") for run, each in enumerate(values))
-        levels = [f"{q:g}" for q in QUANTILES]
-        found = {
-            name: {
-                "mean_error": np.zeros((count, count)),
-                "sup": np.zeros((count, count)),
-                "quantiles": {level: np.zeros((count, count)) for level in levels},
-            }
-            for name in self.rungs
-        }
-        kept = slice(None) if self.repeats.scored is None else self.repeats.scored
-        for done, (i, j) in enumerate(pairs.pairs):
-            dtype = working_dtype((values[i], values[j]), (radii[i], radii[j]))
-            passed = residual_pass(values[i], values[j], Centre(means[i], means[j], dtype), pairs.fitted((i, j)))
-            for name, norms in passed.rungs.items():
-                for place, (source, target) in enumerate(((i, j), (j, i))):
-                    error = summarise(norms[place, 1][kept], units[target].value)
-                    mine: dict[str, Any] = found[name]
-                    mine["mean_error"][source, target], mine["sup"][source, target] = error.mean, error.sup
-                    for level in levels:
-                        mine["quantiles"][level][source, target] = error.quantiles[level]
-            self.report("residuals", done + 1, len(pairs.pairs))
-        return found, units
-
-    def _stage(self, name: str) -> Any:
+    def stage(self, name: str) -> Any:
+        """The progress of one stage."""
         return lambda done, total: self.report(name, done, total)
+
+    @property
+    def shuffles(self) -> Shuffles:
+        """The pairings that chance allows."""
+        return Shuffles(self.runs.n, self.labels, self.runs.within)
+
+
+def design_of(runs: Runs, rungs: list[str], n_folds: int, seed: int, report: Progress) -> ManyDesign:
+    """Folds and scored rows, from the seeds of :func:`isorep.compare`, so that the folds are the same."""
+    seeds = np.random.SeedSequence(seed).spawn(4)
+    for_folds, for_ica, _, for_rows = (np.random.default_rng(each) for each in seeds)
+    codes = tuple(equal_rows(values) for values in runs.values)
+    labels, fold_of, repeats = hold_out(codes, runs.labels, n_folds, runs.within, for_folds)
+    if labels is not None and int(labels.max()) + 1 < PARTS:
+        rungs = [name for name in rungs if name != "ica"]
+    rows = np.arange(runs.n) if repeats.scored is None else np.flatnonzero(repeats.scored)
+    if len(rows) > MOST_ROWS:
+        rows = np.sort(for_rows.choice(rows, MOST_ROWS, replace=False))
+    return ManyDesign(runs, rungs, n_folds, seed, report, labels, fold_of, repeats, rows, for_ica, seeds[2])
+
+
+@dataclass(frozen=True, eq=False)
+class Background:
+    """What the caveats need besides the result: how the runs were factored, which took a second pass, their ICAs."""
+
+    factors: Sequence[Factor]
+    again: Sequence[str]
+    unmixed: Sequence[UnmixedSide] | None
+
+
+def ensemble(design: ManyDesign, tolerance: float, residuals: bool, n_null: int) -> tuple[Ensemble, Background]:
+    """Everything but settings and caveats: moments, fits and errors of every pair, what recurs, and the null."""
+    names, values = design.runs.names, design.runs.values
+    folds = joint_moments(values, design.fold_of, design.n_folds, names=names, progress=design.stage("moments"))
+    total = merged(folds)
+    means = [total.mean[total.columns(run)] for run in range(len(names))]
+    radii = [rms_radius(name, total.n, means[run], total.block(run, run)) for run, name in enumerate(names)]
+    factors, again = factor_runs(total, values, design.fold_of, design.n_folds, names)
+    unmixed, parts = unmixed_runs(design) if "ica" in design.rungs else (None, None)
+    roundings = [rounding_of(each) for each in values]
+    pairs = AllPairs(folds, design.fold_of, design.rungs, roundings, unmixed, parts, again)
+    consensus: list[Consensus] = []
+    scored = Scorer(values, design.rows, design.fold_of, design.n_folds, means, radii)
+    squares = pairs.squares(
+        scored.watch, design.stage("fits"), beside=lambda: consensus.append(find_consensus(total, names, radii))
+    )
+    distances, diameters = residual_distances(design, pairs, means, radii) if residuals else ({}, None)
+    nulls = nulls_of(design, n_null, pairs, scored)
+    known = squares if design.repeats.scored is None else None
+    matrices = rung_matrices(design.rungs, scored.found, len(names), known, total.n, np.array(radii), nulls)
+    matrices = {name: replace(matrix, **distances.get(name, {})) for name, matrix in matrices.items()}
+    outliers = find_outliers(matrices, names)
+    verdicts = pair_rungs(matrices, tolerance, design.repeats.count_scored)
+    result = Ensemble(
+        runs=tuple(map(describe_side, names, values, factors, radii, half_shares(values, means, radii))),
+        rungs=matrices,
+        verdict=judge_ensemble(matrices, verdicts, names, outliers, design.repeats.count_scored),
+        verdicts=verdicts,
+        outliers=outliers,
+        clustering=cluster(matrices),
+        consensus=consensus[0],
+        dimensions=dimensions_of(total, squares["linear"].columns if "linear" in squares else None),
+        components=None if unmixed is None else components_of(total, unmixed),
+        diameters=diameters,
+        identity_offset=identity_offsets(total, squares["identity"], radii) if "identity" in squares else None,
+    )
+    return result, Background(factors, [names[run] for run in (again.place if again else ())], unmixed)
+
+
+def unmixed_runs(design: ManyDesign) -> tuple[list[UnmixedSide], tuple[list[JointMoments], Array]]:
+    """ICA of every run, on all rows and on each of three parts; and the moments that components are matched on."""
+    runs = design.runs
+    part_of = assign_folds(runs.n, PARTS, design.labels, design.for_ica)
+    unmixed = unmix(runs.values, part_of, design.seed, design.for_ica, design.report, Deadline())
+    rows = paired_sample(runs.n, design.for_ica)
+    chosen = [select(values, rows) for values in runs.values]
+    here = part_of if rows is None else part_of[rows]
+    return unmixed, (joint_moments(chosen, here, PARTS, names=runs.names), part_of)
+
+
+def nulls_of(
+    design: ManyDesign, n_null: int, pairs: AllPairs, scored: Scorer
+) -> dict[tuple[int, int], dict[str, Null]]:
+    """The null of every pair, from shuffles of its own.
+
+    Where fewer than a hundred pairings are drawn, p-values come from a fitted tail. Nearly dependent columns take
+    no second pass here, which if anything lowers the null.
+    """
+    found: dict[tuple[int, int], dict[str, Null]] = {}
+    if not n_null:
+        return found
+    shuffles = design.shuffles
+    seeds = design.for_null.spawn(len(pairs.pairs))
+    for done, ((i, j), seed) in enumerate(zip(pairs.pairs, seeds, strict=True)):
+        x, y = design.runs.values[i], design.runs.values[j]
+        thin, draw = seed.spawn(2)
+        most = max(NULL_ROWS, NULL_ROWS_PER_DIMENSION * max(x.shape[1], y.shape[1]))
+        training = pairs.training_set(i, j, 0)
+        if pairs.unmixed is not None:
+            training = replace(training, icas=(pairs.unmixed[i].parts[0], pairs.unmixed[j].parts[1]))
+        drawn = shuffled_errors(
+            x,
+            y,
+            shuffles.thinned(most, np.random.default_rng(thin)),
+            design.fold_of,
+            scored.centre(i, j),
+            training,
+            design.rungs,
+            n_null,
+            draw,
+            units=None if design.labels is None else int(design.labels.max()) + 1,
+            scored=design.repeats.scored,
+        )
+        assert drawn is not None  # without a deadline there are as many as asked for
+        for place, pair in enumerate(((i, j), (j, i))):
+            found[pair] = {name: drawn.null(name, place, tail=n_null < FEW_DRAWS) for name in design.rungs}
+        design.report("null", done + 1, len(pairs.pairs))
+    return found
+
+
+def residual_distances(
+    design: ManyDesign, pairs: AllPairs, means: Sequence[Array], radii: Sequence[float]
+) -> tuple[dict[str, dict[str, Any]], tuple[Diameter, ...]]:
+    """Mean, largest error and quantiles of every rung, by one pass over the rows of every pair; and the units."""
+    values, count = design.runs.values, len(radii)
+    units = tuple(find_diameter(each, means[run], radii[run], "auto") for run, each in enumerate(values))
+    levels = [f"{q:g}" for q in QUANTILES]
+    found = {
+        name: {
+            "mean_error": np.zeros((count, count)),
+            "sup": np.zeros((count, count)),
+            "quantiles": {level: np.zeros((count, count)) for level in levels},
+        }
+        for name in design.rungs
+    }
+    kept = slice(None) if design.repeats.scored is None else design.repeats.scored
+    for done, (i, j) in enumerate(pairs.pairs):
+        dtype = working_dtype((values[i], values[j]), (radii[i], radii[j]))
+        passed = residual_pass(values[i], values[j], Centre(means[i], means[j], dtype), pairs.fitted((i, j)))
+        for name, norms in passed.rungs.items():
+            for place, (source, target) in enumerate(((i, j), (j, i))):
+                error = summarise(norms[place, 1][kept], units[target].value)
+                mine: dict[str, Any] = found[name]
+                mine["mean_error"][source, target], mine["sup"][source, target] = error.mean, error.sup
+                for level in levels:
+                    mine["quantiles"][level][source, target] = error.quantiles[level]
+        design.report("residuals", done + 1, len(pairs.pairs))
+    return found, units
 
 
 class Scorer:
@@ -362,25 +373,25 @@ def says_too_few_rows(result: Ensemble) -> bool:
     return too_few_rows(result.runs[0].rows, max(side.columns for side in result.runs))
 
 
-def collect_caveats(result: Ensemble, work: Work) -> list[str]:
+def collect_caveats(result: Ensemble, design: ManyDesign, background: Background) -> list[str]:
     """All caveats that apply."""
-    sides, runs = result.runs, work.runs
+    sides, runs = result.runs, design.runs
     seed = result.settings["random_state"]
     return [
         *about_size(sides[0].rows, max(side.columns for side in sides), result.settings["folds"]),
         *_about_pairing(result, runs),
-        *_about_rows(runs, len(work.rows), work.repeats.scored is not None),
+        *_about_rows(runs, len(design.rows), design.repeats.scored is not None),
         *runs.reading,
-        *work.repeats.notes(runs.names, runs.n),
-        *about_copies(runs.names, runs.values, sides, seed, work.labels),
-        *about_units(work.labels, work.shuffles, result.settings["n_null"], runs.labels is not None),
+        *design.repeats.notes(runs.names, runs.n),
+        *about_copies(runs.names, runs.values, sides, seed, design.labels),
+        *about_units(design.labels, design.shuffles, result.settings["n_null"], runs.labels is not None),
         *about_classes(result.settings["within"]),
         *_about_offset(result),
-        *about_sides(sides, [side.name in work.again for side in sides]),
-        *about_left_out(sides, work.factors),
+        *about_sides(sides, [side.name in background.again for side in sides]),
+        *about_left_out(sides, background.factors),
         *about_dimensions(sides, _median_r2(result)),
         *_about_widths(result),
-        *([] if work.unmixed is None else about_components(sides, work.unmixed)),
+        *([] if background.unmixed is None else about_components(sides, background.unmixed)),
         *_about_ensemble(result),
     ]
 

@@ -7,16 +7,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..covariance import solve_well_conditioned
 from ..moments import Moments
 from ..representation import Array, Matrix
 from ..resampling import Null, Shuffles, null_of
-from ..rows import Crew, blocks, read_rows
+from ..rows import Crew, Deadline, blocks, read_rows
 from .fits import TrainingSet, fit
 from .residuals import Centre, Maps, PreparedMaps, identity_norms, norms_of
 
-LEAST_ROWS = 10_000  # rows that shuffles move, where there are as many, and
+LEAST_ROWS = 4000  # rows that shuffles move, where there are as many, and
 ROWS_PER_DIMENSION = 20  # this many per dimension, if that is more
-FEW_UNITS = 200  # rows, or groups, up to which every fold of a shuffled pairing is scored; of more one fold says enough
+FEW_UNITS = (
+    200  # rows, or groups, up to which every fold of a shuffled pairing is scored; of more some rows of one fold
+)
+FEWEST_DRAWS = 10  # that say something, where a deadline cuts them short
+SCORED_ROWS = 500  # of the fold: the spread of the null is that of its maps
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +34,11 @@ class ShuffledErrors:
     draws: dict[str, Array]
     observed: dict[str, Array]
     distinct: float
+
+    @property
+    def count(self) -> int:
+        """The number of draws."""
+        return int(next(iter(self.draws.values())).shape[1])
 
     def null(self, rung: str, direction: int, tail: bool = False) -> Null:
         """The null of one rung."""
@@ -54,13 +64,16 @@ def shuffled_errors(
     *,
     units: int | None = None,
     scored: Array | None = None,
+    deadline: Deadline | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> ShuffledErrors:
+) -> ShuffledErrors | None:
     """Refit and score every rung on shuffled pairings and, by the same steps, on the real one.
 
     The statistic of a pairing is the summed error of held-out rows over their summed distance to the mean. Where
-    rows are many, one fold is held out per pairing. ``training`` lends its roundings and ICAs, which see no pairs.
-    ``units`` is the number of groups, where there are any; ``scored`` marks the rows whose errors count.
+    rows are many, one fold is held out per pairing, and some of its rows are scored: always the same places, so that
+    the real pairing is one like the others. ``training`` lends its roundings and ICAs, which see no pairs.
+    ``units`` is the number of groups, where there are any; ``scored`` marks the rows whose errors count. By a deadline
+    there may be fewer draws than asked for; None where they are too few to say anything.
     """
     n_folds = int(fold_of.max()) + 1
     folds = range(n_folds) if scored is not None else _folds_scored(units or x.shape[0], n_folds)
@@ -77,12 +90,21 @@ def shuffled_errors(
     def one(which: slice) -> dict[str, Array]:
         return scene.errors(shuffles.draw(np.random.default_rng(seeds[which.start])))
 
+    count = 0
+    if progress:
+        progress(0, n_null)
     with Crew() as crew:
-        for done, found in enumerate(crew.stream(one, blocks(n_null, 1))):
+        for errors in crew.stream(one, blocks(n_null, 1)):
             for name in names:
-                draws[name][:, done] = found[name]
+                draws[name][:, count] = errors[name]
+            count += 1
             if progress:
-                progress(done + 1, n_null)
+                progress(count, n_null)
+            if deadline is not None and deadline.passed:
+                break
+    if count < min(n_null, FEWEST_DRAWS):
+        return None
+    draws = {name: each[:, :count] for name, each in draws.items()}
     if turned:
         draws = {name: each[::-1] for name, each in draws.items()}
         observed = {name: each[::-1] for name, each in observed.items()}
@@ -120,11 +142,16 @@ class _Scene:
         if counts is None or not counts.any():
             counts = np.ones(len(here), dtype=bool)
         self._splits = [
-            (rows, np.setdiff1d(np.arange(len(here)), rows), rows[counts[rows]])
+            (rows, np.setdiff1d(np.arange(len(here)), rows), _thinned(rows[counts[rows]], len(folds)))
             for rows in held
             if counts[rows].any() and len(rows) < len(here)
         ]
         self._sources = [_own_moments(self._x[train]) for _, train, _ in self._splits]
+        width, rounding = self._x.shape[1], training.roundings[0]
+        self._inverses = [
+            solve_well_conditioned(xx, np.eye(width), n, mean, rounding) if "linear" in names else None
+            for n, mean, xx in self._sources
+        ]
         self._yy, self._y_sum = _products(self._y, self._y), self._y.sum(axis=0, dtype=np.float64)
 
     def errors(self, partners: Array) -> dict[str, Array]:
@@ -133,11 +160,13 @@ class _Scene:
         y = self._y[target]
         found = {name: np.zeros(2) for name in self._names}
         size = np.zeros(2)
-        for (held, train, counted), (n, x_mean, xx) in zip(self._splits, self._sources, strict=True):
+        for (held, train, counted), (n, x_mean, xx), inverse in zip(
+            self._splits, self._sources, self._inverses, strict=True
+        ):
             x_held, y_held = self._x[counted], y[counted]
             size += self._radii[1][target[counted]].sum(), self._radii[0][counted].sum()
             moments = self._shuffled_moments(y, held, train, n, x_mean, xx)
-            maps = self._fitted(moments)
+            maps = self._fitted(moments, inverse)
             if "identity" in found:
                 found["identity"] += identity_norms(x_held, y_held, self._centre.gap).sum()
             for name, each in maps.items():
@@ -145,9 +174,10 @@ class _Scene:
                 found[name] += forward.sum(), reverse.sum()
         return {name: total / size for name, total in found.items()}
 
-    def _fitted(self, moments: Moments) -> dict[str, Maps]:
+    def _fitted(self, moments: Moments, inverse: Array | None) -> dict[str, Maps]:
         wanted = [name for name in self._names if name != "identity"]
-        return fit(wanted, replace(self._training, moments=moments, second=(None, None), quick=True))
+        training = replace(self._training, moments=moments, second=(None, None), inverse=inverse, quick=True)
+        return fit(wanted, training)
 
     def _shuffled_moments(self, y: Array, held: Array, train: Array, n: int, x_mean: Array, xx: Array) -> Moments:
         """The moments of the training rows: those of the target without the held-out rows, not summed again."""
@@ -156,6 +186,12 @@ class _Scene:
         yy = self._yy - _products(y_held, y_held) - n * np.multiply.outer(y_mean, y_mean)
         xy = _products(self._x[train], y[train]) - n * np.multiply.outer(x_mean, y_mean)
         return Moments(n, x_mean, y_mean, xx, xy, yy)
+
+
+def _thinned(rows: Array, folds: int) -> Array:
+    """Rows to score: all of them where every fold is scored, some of one fold."""
+    most = SCORED_ROWS if folds == 1 else len(rows)
+    return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(np.intp)]
 
 
 def _here(centre: Centre) -> Centre:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from ..alignment.base import Error
@@ -172,6 +172,10 @@ class Comparison(Written):
     worst_case : dict or None
         ``rigid`` and ``rigid_with_scale``: the largest error bracketed from both sides, in diameters of the target;
         ``sample``: what the largest held-out error can claim about new examples. None where it was not asked for.
+    left_out : tuple of str
+        What there was no time for, where a time limit was set or the run was stopped.
+    seconds : dict of str to float
+        How long every stage took.
     figures : Figures
         The data behind the figures of a report.
     """
@@ -187,6 +191,8 @@ class Comparison(Written):
     caveats: tuple[str, ...] = ()
     worst_case: dict[str, Any] | None = None
     views: tuple[View, ...] = ()
+    left_out: tuple[str, ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def rungs(self) -> dict[str, Rung]:

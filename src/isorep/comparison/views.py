@@ -12,10 +12,10 @@ import numpy as np
 
 from ..pairs import MOST, Pair, Side
 from ..representation import Array, Representation, RowMatch
-from ..rows import no_progress, read_rows
+from ..rows import Deadline, no_progress, read_rows
 from .fits import RUNGS
+from .ladder import Design, Ladder, chance, climb, diameters, directions, measure, side_of
 from .result import Comparison, Verdict, View
-from .work import Work
 
 FEW_ROWS = 0.02  # share of rows with half of the variance, from which on they are left out to see what is left
 FEW_DIRECTIONS = 0.05  # share of the dimensions that carry 90 % of the variance, from which on they dominate
@@ -23,25 +23,28 @@ _ROWS = 20_000
 _SHUFFLES = 40
 
 
-def views_of(work: Work, result: Comparison, tolerance: float, seed: int) -> tuple[View, ...]:
+def views_of(ladder: Ladder, result: Comparison, tolerance: float, seed: int) -> tuple[View, ...]:
     """Every view that these data call for; none for most."""
     found = []
-    outlying = outlying_rows(work.residuals.radii)
-    if outlying.any() and work.pair.n - int(outlying.sum()) >= 10 * work.n_folds:
+    outlying = outlying_rows(ladder.residuals.radii)
+    if outlying.any() and ladder.design.pair.n - int(outlying.sum()) >= 10 * ladder.design.n_folds:
         count = int(outlying.sum())
         said = f"without the {f'{count} rows that carry' if count > 1 else 'row that carries'} half of the variance"
-        found.append(_view(work, "without_outlying_rows", said, ~outlying, None, tolerance, seed))
+        found.append(_view(ladder, "without_outlying_rows", said, ~outlying, None, tolerance, seed))
     sides = dominated((result.source, result.target))
     if sides:
-        sums = ((result.source, work.total.xx), (result.target, work.total.yy))
+        sums = ((result.source, ladder.moments.total.xx), (result.target, ladder.moments.total.yy))
         # Standardising columns undoes a rotation, so that it is asked only of sides that columns dominate.
         if few_columns([each for side, each in sums if side in sides]):
-            said, bases = "with all columns at unit variance", [_standardiser(work, side) for side in range(2)]
-        elif work.pair.n >= 5 * max(result.source.columns, result.target.columns):
-            said, bases = "with all principal directions at unit variance", [_whitener(work, side) for side in range(2)]
+            said, bases = "with all columns at unit variance", [_standardiser(ladder, side) for side in range(2)]
+        elif ladder.design.pair.n >= 5 * max(result.source.columns, result.target.columns):
+            said, bases = (
+                "with all principal directions at unit variance",
+                [_whitener(ladder, side) for side in range(2)],
+            )
         else:
             return tuple(each for each in found if each is not None)
-        found.append(_view(work, "at_unit_variance", said, None, bases, tolerance, seed))
+        found.append(_view(ladder, "at_unit_variance", said, None, bases, tolerance, seed))
     return tuple(each for each in found if each is not None)
 
 
@@ -103,7 +106,7 @@ def _differs(view: View, rung: str | None, told: str | None) -> bool:
 
 
 def _view(
-    work: Work,
+    ladder: Ladder,
     name: str,
     said: str,
     rows: Array | None,
@@ -112,32 +115,34 @@ def _view(
     seed: int,
 ) -> View | None:
     """The ladder, without ICA, of changed rows."""
-    chosen = np.arange(work.pair.n) if rows is None else np.flatnonzero(rows)
+    chosen = np.arange(ladder.design.pair.n) if rows is None else np.flatnonzero(rows)
     rng = np.random.default_rng([seed, 71])
     if len(chosen) > _ROWS:
         chosen = np.sort(rng.choice(chosen, _ROWS, replace=False))
-    sides = [np.asarray(read_rows(values, chosen), dtype=np.float64) for values in (work.pair.x, work.pair.y)]
+    sides = [
+        np.asarray(read_rows(values, chosen), dtype=np.float64)
+        for values in (ladder.design.pair.x, ladder.design.pair.y)
+    ]
     if bases is not None:
         sides = [(values - mean) @ basis for values, (mean, basis) in zip(sides, bases, strict=True)]
-    fold_of = work.fold_of[chosen]
+    fold_of = ladder.design.fold_of[chosen]
     labels, within, scored = (
-        None if each is None else each[chosen] for each in (work.labels, work.within, work.scored)
+        None if each is None else each[chosen]
+        for each in (ladder.design.labels, ladder.design.within, ladder.design.scored)
     )
-    if any(not np.ptp(side, axis=0).any() for side in sides) or len(np.unique(fold_of)) < work.n_folds:
+    if any(not np.ptp(side, axis=0).any() for side in sides) or len(np.unique(fold_of)) < ladder.design.n_folds:
         return None
     pair = Pair(
-        Representation(sides[0], name=work.pair.names[0]),
-        Representation(sides[1], name=work.pair.names[1]),
+        Representation(sides[0], name=ladder.design.pair.names[0]),
+        Representation(sides[1], name=ladder.design.pair.names[1]),
         RowMatch(None, None, 0, 0, False),
     )
     labels = None if labels is None else np.unique(labels, return_inverse=True)[1]
-    names = [rung for rung in work.names if rung != "ica"]
-    again = Work(pair, fold_of, work.n_folds, labels, names, no_progress, within=within, scored=scored)
-    again.measure()
-    again.fit()
-    again.evaluate()
-    null = again.null(_SHUFFLES, np.random.SeedSequence([seed, 73]))
-    forward, reverse = again.directions(again.diameters("bound"), null, True, rng, tolerance)
+    names = [rung for rung in ladder.design.names if rung != "ica"]
+    design = Design(pair, fold_of, ladder.design.n_folds, labels, names, no_progress, within, scored)
+    again = climb(design, measure(design))
+    null = chance(again, _SHUFFLES, np.random.SeedSequence([seed, 73]), Deadline())
+    forward, reverse = directions(again, diameters(again, "bound"), null, rng, tolerance)
     return View(
         name=name,
         sentence=said,
@@ -148,23 +153,23 @@ def _view(
     )
 
 
-def _standardiser(work: Work, side: int) -> tuple[Array, Array]:
-    mean, sums = _moments(work, side)
-    spread = np.sqrt(np.diagonal(sums) / work.total.n)
+def _standardiser(ladder: Ladder, side: int) -> tuple[Array, Array]:
+    mean, sums = _moments(ladder, side)
+    spread = np.sqrt(np.diagonal(sums) / ladder.moments.total.n)
     left_out = np.zeros(len(spread), dtype=bool)
-    left_out[list(work.side(side).left_out_columns)] = True
+    left_out[list(side_of(ladder, side).left_out_columns)] = True
     scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=(spread > 0) & ~left_out)
     return mean, np.diag(scale)
 
 
-def _whitener(work: Work, side: int) -> tuple[Array, Array]:
+def _whitener(ladder: Ladder, side: int) -> tuple[Array, Array]:
     """Symmetric whitening, which moves axes least."""
-    mean, sums = _moments(work, side)
-    values, vectors = np.linalg.eigh(sums / work.total.n)
+    mean, sums = _moments(ladder, side)
+    values, vectors = np.linalg.eigh(sums / ladder.moments.total.n)
     kept = values > 1e-10 * values[-1]
     return mean, np.asarray((vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T)
 
 
-def _moments(work: Work, side: int) -> tuple[Array, Array]:
-    total = work.total if side == 0 else work.total.swapped()
+def _moments(ladder: Ladder, side: int) -> tuple[Array, Array]:
+    total = ladder.moments.total if side == 0 else ladder.moments.total.swapped()
     return total.source_mean, total.xx

@@ -11,6 +11,7 @@ map gives an upper bound:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,26 +21,28 @@ from scipy.optimize import minimize_scalar
 from threadpoolctl import threadpool_limits
 
 from ..alignment import AffineMap, Rigid
+from ..alignment.base import padded
+from ..alignment.rigid import quick_polar
 from ..errors import InputError
 from ..moments import Moments
 from ..pairs import row_ids
 from ..representation import Array, Matrix, as_representation, match_rows
-from ..rows import block_rows, map_blocks, read_rows
+from ..rows import Deadline, block_rows, map_blocks, read_rows
 from ..settings import check_seed
 from .diameter import diameter
 
 CONFIDENCE = 0.95
 CLOSE = 1e-3  # relative gap at which the bracket counts as closed
 _ROUNDS = 12
-_EXCHANGED = 256
+_EXCHANGED = 256  # rows that the weighted fits begin with, at least
 _NEW_WEIGHT = 0.1
-_MOST_STEPS = 150
+_FEWEST_STEPS, _MOST_STEPS = 4, 150  # of a round
 _MOST_POWER = 8.0  # of residuals, by which weights are multiplied
 _ANCHORS = 128
 _KEPT_PAIRS = 256
-_BUDGET = 2e11  # floating-point operations for the weighted fits: seconds
+_BUDGET = 9e10  # floating-point operations for the weighted fits of a bracket: about three seconds
+_DEAR = 1e8  # rows x width^2 beyond which brackets share what they find
 _WORST_ROWS = 10
-_ONE_THREAD = 1e8
 _ROUNDING = 64 * float(np.finfo(np.float64).eps)  # what rounding can make of rows bounds nothing from below
 
 
@@ -126,7 +129,7 @@ def worst_case(source: Any, target: Any, *, scale: bool = False, random_state: i
     size = diameter(a.values).value
     if size == 0:
         raise InputError("all rows of the source are identical")
-    return certify(a.values, b.values, moments, size, scale=scale, ids=row_ids(a, b), seed=random_state)
+    return certify(a.values, b.values, moments, size, scales=[scale], ids=row_ids(a, b), seed=random_state)[0]
 
 
 def certify(
@@ -135,39 +138,58 @@ def certify(
     moments: Moments,
     source_diameter: float,
     *,
-    scale: bool,
+    scales: Sequence[bool],
     ids: Array | None,
     seed: int,
     unit: float = 1.0,
-) -> WorstCase:
-    """The certificate from rows and their moments; errors divided by ``unit``."""
-    start = Rigid(scale).fit_moments(moments).map_
-    norms = _residuals(x, y, start)
-    least_squares_sup = float(norms.max())
-    low, high = _exchange(x, y, norms, scale)
-    pairs = _distorted_pairs(x, y, moments, norms, np.random.default_rng(seed))
-    distortion = _smallest_distortion(pairs, scale)
+    deadline: Deadline | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[WorstCase]:
+    """The certificates without or with a scale, from rows and their moments; errors divided by ``unit``.
+
+    Where work is dear, the next begins with what one has found out about the rows that matter. After a deadline
+    brackets stay as wide as they are, which is valid whatever they are.
+    """
+    until = deadline or Deadline()
+    if progress:
+        progress(0, len(scales))
     reach = float(np.sqrt(np.trace(moments.xx)) + np.sqrt(np.trace(moments.yy)))
-    by_distances = max(0.0, distortion / 2 - _ROUNDING * reach)
-    worst = np.argsort(-norms, kind="stable")[:_WORST_ROWS]
-    rms, rms_upper = _rms_certificate(moments, start.scale)
-    return WorstCase(
-        group="rigid",
-        scale=scale,
-        lower=min(max(low, by_distances), high) / unit,  # where both are rounding, they may cross
-        upper=high / unit,
-        lower_by="weighted Procrustes" if low >= by_distances else "distance distortion",
-        least_squares_sup=least_squares_sup / unit,
-        distortion=distortion / unit,
-        near_isometry_defect=distortion / (source_diameter * start.scale) if start.scale > 0 else float("inf"),
-        rms=rms / unit,
-        rms_upper=rms_upper / unit,
-        pairs_checked=pairs.checked,
-        worst_rows=tuple(
-            WorstRow(int(row), None if ids is None else str(ids[row]), float(norms[row]) / unit) for row in worst
-        ),
-        unit=unit,
-    )
+    certificates: list[WorstCase] = []
+    pairs, working = None, None
+    dear = x.shape[0] * float(max(x.shape[1], y.shape[1])) ** 2 > _DEAR
+    for scale in scales:
+        start = Rigid(scale).fit_moments(moments).map_
+        norms = _residuals(x, y, start)
+        low, high, working = _exchange(x, y, norms, scale, working if dear else None, until)
+        if pairs is None:
+            pairs = _distorted_pairs(x, y, moments, norms, np.random.default_rng(seed))
+        distortion = _smallest_distortion(pairs, scale)
+        by_distances = max(0.0, distortion / 2 - _ROUNDING * reach)
+        worst = np.argsort(-norms, kind="stable")[:_WORST_ROWS]
+        rms, rms_upper = _rms_certificate(moments, start.scale)
+        certificates.append(
+            WorstCase(
+                group="rigid",
+                scale=scale,
+                lower=min(max(low, by_distances), high) / unit,  # where both are rounding, they may cross
+                upper=high / unit,
+                lower_by="weighted Procrustes" if low >= by_distances else "distance distortion",
+                least_squares_sup=float(norms.max()) / unit,
+                distortion=distortion / unit,
+                near_isometry_defect=distortion / (source_diameter * start.scale) if start.scale > 0 else float("inf"),
+                rms=rms / unit,
+                rms_upper=rms_upper / unit,
+                pairs_checked=pairs.checked,
+                worst_rows=tuple(
+                    WorstRow(int(row), None if ids is None else str(ids[row]), float(norms[row]) / unit)
+                    for row in worst
+                ),
+                unit=unit,
+            )
+        )
+        if progress:
+            progress(len(certificates), len(scales))
+    return certificates
 
 
 def sample_claim(norms: Array, units: int) -> SampleClaim:
@@ -192,39 +214,54 @@ def sample_claim(norms: Array, units: int) -> SampleClaim:
 # The exchange: Lawson's weights on the rows that matter, the whole data as judge ------------------------------------
 
 
-def _exchange(x: Matrix, y: Matrix, norms: Array, scale: bool) -> tuple[float, float]:
-    """Lower and upper bound, given the residuals of a first map.
+def _exchange(
+    x: Matrix, y: Matrix, norms: Array, scale: bool, working: _Working | None, until: Deadline
+) -> tuple[float, float, _Working]:
+    """Lower and upper bound, given the residuals of a first map, and the working set in the end.
 
     The weighted fits run on a working set of rows; bounds from it are valid for all rows, and every map is judged on
-    all of them. Rows that a map serves worse than the working set join it.
+    all of them. Rows that a map serves worse than the working set join it, at most as many as there are.
     """
     n, d = len(norms), max(x.shape[1], y.shape[1])
-    size = min(n, max(_EXCHANGED, 2 * d))
-    chosen = np.sort(np.argpartition(-norms, size - 1)[:size])
-    steps = int(np.clip(_BUDGET / _ROUNDS / (4.0 * size * d * d + 30.0 * d**3), 10, _MOST_STEPS))
-    low, high = 0.0, float(norms.max())
-    weights = np.full(size, 1.0 / size)
-    stalled = 0
+    if working is None:
+        size = min(n, max(_EXCHANGED, 2 * d))
+        working = _Working(np.sort(np.argpartition(-norms, size - 1)[:size]), np.full(size, 1.0 / size))
+    low, high, work, stalled = 0.0, float(norms.max()), _BUDGET, 0
     for _ in range(_ROUNDS):
         before = (low, high)
-        found = _lawson(read_rows(x, chosen), read_rows(y, chosen), weights, scale, steps)
-        low = max(low, found.low)
-        norms = _residuals(x, y, found.map)
+        a_step = len(working.rows) * 4.0 * d * d + 20.0 * d**3
+        steps = int(np.clip(work / a_step, _FEWEST_STEPS, _MOST_STEPS))
+        fitted = _lawson(read_rows(x, working.rows), read_rows(y, working.rows), working.weights, scale, steps)
+        work -= fitted.steps * a_step + 2.0 * n * d * d
+        low = max(low, fitted.low)
+        norms = _residuals(x, y, fitted.map)
         high = min(high, float(norms.max()))
         stalled = 0 if low > before[0] * (1 + CLOSE / 10) or high < before[1] * (1 - CLOSE / 10) else stalled + 1
-        if high <= low * (1 + CLOSE) or stalled == 2:  # the group is not convex: some gaps stay
-            break
-        outside = norms > found.high * (1 + CLOSE)
-        outside[chosen] = False
+        outside = norms > fitted.high * (1 + CLOSE)
+        outside[working.rows] = False
         candidates = np.flatnonzero(outside)
-        joined = candidates[np.argsort(-norms[candidates], kind="stable")[:_EXCHANGED]]
-        weights = np.concatenate(
-            [found.weights * (1 - _NEW_WEIGHT), np.full(len(joined), _NEW_WEIGHT / max(len(joined), 1))]
-        )
-        chosen = np.concatenate([chosen, joined])
-        order = np.argsort(chosen, kind="stable")
-        chosen, weights = chosen[order], weights[order] / weights.sum()
-    return low, high
+        joined = candidates[np.argsort(-norms[candidates], kind="stable")[: len(working.rows)]]
+        working = working.joined_by(joined, fitted.weights)
+        closed = high <= low * (1 + CLOSE)
+        if closed or stalled == 2 or work < 0 or until.passed:  # the group is not convex: some gaps stay
+            break
+    return low, high, working
+
+
+@dataclass(frozen=True, eq=False)
+class _Working:
+    """The rows that weighted fits run on, in order, and their weights, which sum to one."""
+
+    rows: Array
+    weights: Array
+
+    def joined_by(self, others: Array, weights: Array) -> _Working:
+        """With other rows besides, which share a tenth of the weight."""
+        fresh = np.full(len(others), _NEW_WEIGHT / max(len(others), 1))
+        rows = np.concatenate([self.rows, others])
+        weights = np.concatenate([weights * (1 - _NEW_WEIGHT), fresh])
+        order = np.argsort(rows, kind="stable")
+        return _Working(rows[order], weights[order] / weights.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,53 +270,55 @@ class _Weighted:
     high: float
     map: AffineMap
     weights: Array
+    steps: int
 
 
-def _lawson(x: Array, y: Array, weights: Array, scale: bool, steps: int) -> _Weighted:
-    """Lawson's iteration: rows that are served badly gain weight, until the largest residuals are equal."""
-    small = x.size * float(max(x.shape[1], y.shape[1])) < _ONE_THREAD
-    with threadpool_limits(1 if small else None):  # threads only get in each other's way in small products
-        return _lawson_steps(x.astype(np.float64), y.astype(np.float64), weights, scale, steps)
+def _lawson(x: Array, y: Array, weights: Array, scale: bool, most_steps: int) -> _Weighted:
+    """Lawson's iteration: rows that are served badly gain weight, until the largest residuals are equal.
 
-
-def _lawson_steps(x: Array, y: Array, weights: Array, scale: bool, steps: int) -> _Weighted:
-    """Weights times a power of the residuals, over and over; the power grows while the lower bound does.
-
+    Weights are taken times a power of the residuals, over and over; the power grows while the lower bound does.
     Lawson's power is 1, which is safe and slow: the bound then rises with every step. A larger one that overshoots is
     taken back and halved.
     """
-    low, high = 0.0, np.inf
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    low, high, steps = 0.0, np.inf, 0
     best: AffineMap | None = None
     best_weights, best_norms, power = weights, np.ones(len(weights)), 2.0
-    for _ in range(steps):
-        moments = _weighted_moments(x, y, weights)
-        fitted = Rigid(scale).fit_moments(moments).map_
-        norms = fitted.residual_norms(x, y)
-        if best is None or norms.max() < high:
-            high, best = float(norms.max()), fitted
-        # The fit is the minimum up to rounding, which is relative to the squares of the rows and not to the error.
-        square = float(weights @ norms**2) - _ROUNDING * float(np.trace(moments.xx) + np.trace(moments.yy))
-        reached = float(np.sqrt(max(square, 0.0)))
-        if reached >= low or power == 1.0:
-            best_weights, best_norms, power = weights, norms, min(1.3 * power, _MOST_POWER)
-        else:
-            power = max(power / 2, 1.0)
-        low = max(low, reached)
-        if high <= low * (1 + CLOSE):
-            break
-        weights = best_weights * (best_norms / (high or 1.0) + 1e-15) ** power
-        weights = weights / weights.sum()
-    if best is None:
-        raise ValueError("Lawson's iteration needs at least one step")
-    return _Weighted(low, high, best, best_weights)
+    with threadpool_limits(1):  # threads get in each other's way here, and in those of other programs
+        while best is None or steps < most_steps:
+            steps += 1
+            fitted, squares = _weighted_fit(x, y, weights, scale)
+            norms = fitted.residual_norms(x, y)
+            if best is None or norms.max() < high:
+                high, best = float(norms.max()), fitted
+            # The fit is the minimum up to rounding, which is relative to the squares of the rows and not to the error.
+            reached = float(np.sqrt(max(float(weights @ norms**2) - _ROUNDING * squares, 0.0)))
+            if reached >= low or power == 1.0:
+                best_weights, best_norms, power = weights, norms, min(1.3 * power, _MOST_POWER)
+            else:
+                power = max(power / 2, 1.0)
+            low = max(low, reached)
+            if high <= low * (1 + CLOSE):
+                break
+            weights = best_weights * (best_norms / (high or 1.0) + 1e-15) ** power
+            weights = weights / weights.sum()
+    return _Weighted(low, high, best, best_weights, steps)
 
 
-def _weighted_moments(x: Array, y: Array, weights: Array) -> Moments:
-    """Moments of weighted rows, for weights that sum to one."""
+def _weighted_fit(x: Array, y: Array, weights: Array, scale: bool) -> tuple[AffineMap, float]:
+    """The rigid map of weighted rows, for weights that sum to one, and the summed squares of both sides."""
     x_mean, y_mean = weights @ x, weights @ y
     root = np.sqrt(weights)[:, None]
     a, b = (x - x_mean) * root, (y - y_mean) * root
-    return Moments(1, x_mean, y_mean, a.T @ a, a.T @ b, b.T @ b)
+    own, other = float(np.vdot(a, a)), float(np.vdot(b, b))
+    cross = a.T @ b
+    polar = quick_polar(cross)
+    if polar is None:
+        left, singular, right = np.linalg.svd(padded(cross))
+        polar = np.asarray(left @ right)[: x.shape[1]], float(singular.sum())
+    rotation, overlap = polar
+    factor = (overlap / own if own > 0 else 0.0) if scale else 1.0
+    return AffineMap(rotation, x_mean, y_mean, factor, orthogonal=True), own + other
 
 
 def _residuals(x: Matrix, y: Matrix, fitted: AffineMap) -> Array:
@@ -370,9 +409,12 @@ def _rms_certificate(moments: Moments, scale: float) -> tuple[float, float]:
     n = moments.n
     xx, xy, yy = scale**2 * moments.xx / n, scale * moments.xy / n, moments.yy / n
     joint = np.block([[yy, xy.T], [xy, xx]])
-    values, vectors = linalg.eigh(joint)
-    kept = values > len(values) * np.finfo(float).eps * values[-1]
-    root = np.sqrt(values[kept])[:, None] * vectors[:, kept].T
+    try:
+        root = linalg.cholesky(joint)
+    except linalg.LinAlgError:  # dependent columns
+        values, vectors = linalg.eigh(joint)
+        kept = values > len(values) * np.finfo(float).eps * values[-1]
+        root = np.sqrt(values[kept])[:, None] * vectors[:, kept].T
     signs = np.concatenate([np.ones(len(yy)), -np.ones(len(xx))])
     nuclear = float(np.abs(linalg.eigvalsh((root * signs) @ root.T)).sum())
     square = float(np.trace(xx) + np.trace(yy) - 2 * linalg.svdvals(xy).sum())

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..alignment import AffineMap
 from ..alignment.base import column_errors, summarise
-from ..comparison.work import Work
+from ..comparison.ladder import Design, Ladder, climb, diameters, measure
 from ..errors import InputError
 from ..moments import require_memory
 from ..pairs import Pair, open_pair
@@ -72,14 +72,13 @@ def compare_with_regression(
     require_memory(pair.x.shape[1], pair.y.shape[1], asked.folds)
     for_folds, for_blocks = (np.random.default_rng(each) for each in np.random.SeedSequence(asked.seed).spawn(2))
     fold_of = assign_folds(pair.n, asked.folds, labels, for_folds)
-    work = Work(pair, fold_of, asked.folds, labels, ["linear"], asked.report)
-    work.measure()
-    work.fit()
+    design = Design(pair, fold_of, asked.folds, labels, ["linear"], asked.report)
+    ladder = climb(design, measure(design), intervals=asked.intervals)
     inside = _inside(found, bases)
-    regression = _errors(work, inside, asked, for_blocks, dimensions)
-    whole = work.fitted["linear"].whole
-    plane = _plane(work, inside, whole[0])
-    prediction = _predict_head(heads, spectra, bases, shares, whole, work)
+    regression = _errors(ladder, inside, asked, for_blocks, dimensions)
+    whole = ladder.fitted["linear"].whole
+    plane = _plane(ladder, inside, whole[0])
+    prediction = _predict_head(heads, spectra, bases, shares, whole, ladder)
     settings = {**found.settings, "groups": None if labels is None else int(labels.max()) + 1, "rows": pair.n}
     return replace(
         found,
@@ -115,13 +114,12 @@ def _inside(found: HeadMap, bases: tuple[Array | None, ...]) -> AffineMap:
 
 
 def _errors(
-    work: Work, inside: AffineMap, asked: Asked, rng: np.random.Generator, dimensions: dict[str, Any]
+    ladder: Ladder, inside: AffineMap, asked: Asked, rng: np.random.Generator, dimensions: dict[str, Any]
 ) -> Regression:
     """Residuals of both maps: the head map has seen no row, the regression none of the row's fold."""
-    pair, total = work.pair, work.total
-    whole = work.fitted["linear"].whole[0]
-    work.evaluate(asked.intervals)
-    fitted = work.residuals.rungs["linear"][0, 1]
+    pair, total = ladder.design.pair, ladder.moments.total
+    whole = ladder.fitted["linear"].whole[0]
+    fitted = ladder.residuals.rungs["linear"][0, 1]
     heads, apart = np.empty(pair.n), np.empty(pair.n)
 
     def evaluate(rows: slice) -> None:
@@ -131,13 +129,13 @@ def _errors(
         apart[rows] = np.linalg.norm(mapped - whole.apply(x), axis=1)
 
     map_blocks(evaluate, pair.n, max(64, block_rows(pair.x.shape[1], pair.y.shape[1]) // 4))
-    size = work.diameters("auto")[1]
+    size = diameters(ladder, "auto")[1]
     spans: list[Interval | None] = [None] * 3
     if asked.intervals:
-        spans = [each.times(1 / size.value) for each in _intervals(work, heads, fitted, rng)]
+        spans = [each.times(1 / size.value) for each in _intervals(ladder, heads, fitted, rng)]
     spread = float(np.trace(total.yy))
     around = column_errors(inside.matrix, np.zeros(1), total.n, total.xx, total.xy, np.diagonal(total.yy))
-    radius = work.rms_radii[1]
+    radius = ladder.moments.rms_radii[1]
     gap = inside.apply(total.source_mean[None])[0] - total.target_mean
     return Regression(
         rows=pair.n,
@@ -152,15 +150,15 @@ def _errors(
     )
 
 
-def _intervals(work: Work, heads: Array, fitted: Array, rng: np.random.Generator) -> list[Interval]:
+def _intervals(ladder: Ladder, heads: Array, fitted: Array, rng: np.random.Generator) -> list[Interval]:
     """Of the mean errors of the head map and of the regression, and of their difference.
 
     Heads are given and their map does not vary with the rows; the regression does, and so does its error.
     """
     n = len(heads)
-    block_of = assign_blocks(n, work.labels, rng)
-    rows = influence_rows(n, work.labels, rng)
-    moved = work.through_maps("linear", rows)[0] / n if work.residuals.pulls else None
+    block_of = assign_blocks(n, ladder.design.labels, rng)
+    rows = influence_rows(n, ladder.design.labels, rng)
+    moved = ladder.through_maps("linear", rows)[0] / n if ladder.residuals.pulls else None
     parts = (heads, None, 0.0), (fitted, moved, 0.0), (heads - fitted, None if moved is None else -moved, -np.inf)
     found = []
     for errors, through, least in parts:
@@ -175,13 +173,13 @@ def _predict_head(
     bases: tuple[Array | None, ...],
     shares: Array,
     maps: tuple[AffineMap, AffineMap],
-    work: Work,
+    ladder: Ladder,
 ) -> HeadPrediction:
     """The target's head from the source's, through the inverse of the regression and through its reverse."""
     source, target = heads
     forward, reverse = maps[0].matrix.T, maps[1].matrix.T
     inverses = (np.linalg.pinv(forward, rcond=1e-10), reverse)
-    root = work.factors[1].root  # of the covariance of the target's features: log-odds are judged with it
+    root = ladder.moments.factors[1].root  # of the covariance of the target's features: log-odds are judged with it
     errors, sizes = np.zeros((2, 2)), np.zeros(2)
     for rows in blocks(source.classes, block_rows(source.width, target.width)):
         roots = np.sqrt(shares[rows])[:, None]
@@ -207,14 +205,17 @@ def _inner(rows: Array, basis: Array | None) -> Array:
     return rows if basis is None else np.asarray(rows @ basis)
 
 
-def _plane(work: Work, inside: AffineMap, fitted: AffineMap) -> Plane:
+def _plane(ladder: Ladder, inside: AffineMap, fitted: AffineMap) -> Plane:
     """Some rows in the first two principal axes of the target: as they are, from the heads, from the regression."""
-    pair, total = work.pair, work.total
+    pair, total = ladder.design.pair, ladder.moments.total
     chosen = np.unique(np.linspace(0, pair.n - 1, min(_SHOWN, pair.n)).astype(int))
     x, y = (np.asarray(values[chosen], dtype=np.float64) for values in (pair.x, pair.y))
     axes = np.linalg.eigh(total.yy)[1][:, ::-1][:, :2]
     if axes.shape[1] == 1:
         axes = np.column_stack([axes, np.zeros(len(axes))])
     labels = tuple(str(row if pair.ids is None else pair.ids[row]) for row in chosen)
-    shown = ((rows - total.target_mean) @ axes / work.rms_radii[1] for rows in (y, inside.apply(x), fitted.apply(x)))
+    shown = (
+        (rows - total.target_mean) @ axes / ladder.moments.rms_radii[1]
+        for rows in (y, inside.apply(x), fitted.apply(x))
+    )
     return Plane(labels, *(tuple(map(tuple, points.tolist())) for points in shown))

@@ -1,7 +1,8 @@
 """The finish: quasi-Newton steps on the orthogonal group, polishing all components together.
 
 Where most of the gain still to be had lies in a few components, an excursion into their subspace gets it at a
-fraction of the price.
+fraction of the price. Where only some components can be determined, these are polished alone, in all dimensions: they
+turn among themselves and into what the others span, at the price of their number.
 """
 
 from __future__ import annotations
@@ -30,7 +31,12 @@ _SMALLEST_STEP = 1e-7  # a step this small that still loses contrast has met rou
 
 @dataclass(frozen=True, eq=False)
 class Outlook:
-    """What a sweep says about the next step."""
+    """What a sweep says about the next step.
+
+    ``gradient`` and ``curvature`` have a column for every component, and, where components are fewer than dimensions,
+    one for every dimension besides: how the components turn into the space they do not span. As such a plane is told
+    once and that of two components twice, its gradient is taken times the root of two.
+    """
 
     alpha: Array
     signs: Array
@@ -57,12 +63,18 @@ def look(matrix: Array, sweep: Sweep, contrast: Contrast, n: int, signs: Array |
     if signs is None:
         signs = np.where(alpha >= 0, 1.0, -1.0)
     signed = signs[:, None] * products
+    gradient = signed - signed.T
     size = np.abs(alpha)
     curvature = size[:, None] + size[None, :]
+    gaussian = indistinct(alpha, contrast, n)
+    if matrix.shape[0] < matrix.shape[1]:
+        outside = signs[:, None] * (sweep.cross - products @ matrix)
+        gradient = np.hstack([gradient, np.sqrt(2) * outside])
+        curvature = np.hstack([curvature, np.repeat(size[:, None], matrix.shape[1], axis=1)])
+        gaussian = np.zeros(len(gaussian), dtype=bool)  # they have been chosen
     floor = max(1e-3 * float(np.median(curvature)), 1e-12)
     reached = float((signs * (contrast.normal_value - sweep.value)).sum())
-    gaussian = indistinct(alpha, contrast, n)
-    return Outlook(alpha, signs, signed - signed.T, np.maximum(curvature, floor), gaussian, reached)
+    return Outlook(alpha, signs, gradient, np.maximum(curvature, floor), gaussian, reached)
 
 
 def indistinct(alpha: Array, contrast: Contrast, n: int) -> Array:
@@ -97,7 +109,8 @@ def distance(outlook: Outlook, tol: float) -> float:
     """The gain still promised, in units of what the rule allows."""
     planes = outlook.gradient**2 / outlook.curvature / 4
     free = np.logical_and.outer(outlook.gaussian, outlook.gaussian)
-    whole, real = float(planes.sum()), float(planes[~free].sum())
+    whole, count = float(planes.sum()), len(free)
+    real = whole - float(planes[:, :count][free].sum())
     stiffness = float(outlook.curvature.sum() - np.trace(outlook.curvature)) / 4
     contrast = max(abs(outlook.contrast), 1e-12)
     strict = real / max(min(tol**2 * stiffness, 0.1 * tol * contrast), 1e-14)
@@ -107,19 +120,39 @@ def distance(outlook: Outlook, tol: float) -> float:
 class Finish:
     """Quasi-Newton steps until the gain still promised is negligible.
 
-    With ``held`` signs each component is sought on one side of Gaussian, whichever side it is on at the moment.
+    With ``held`` signs each component is sought on one side of Gaussian, whichever side it is on at the moment. A
+    matrix with fewer rows than dimensions is polished as it is; ``others`` are directions that are left alone.
     """
 
     def __init__(
-        self, rows: WhiteRows, matrix: Array, contrast: Contrast, ledger: Ledger, held: Array | None = None
+        self,
+        rows: WhiteRows,
+        matrix: Array,
+        contrast: Contrast,
+        ledger: Ledger,
+        held: Array | None = None,
+        others: Array | None = None,
     ) -> None:
         self.rows, self.matrix, self.contrast, self.ledger = rows, matrix, contrast, ledger
         self._held = held
+        self.others = np.empty((0, rows.width)) if others is None else others
         self._outlook: Outlook | None = None  # of the matrix, once it has been swept
         self._memory = Memory()
         self._step: Array | None = None  # the step just taken, and what was there before it
         self._begun = self._gradient = self._signs = np.empty(0)
         self._contrast = 0.0
+
+    def again(self, matrix: Array, others: Array | None = None) -> Finish:
+        """A finish of the same rows that begins at another matrix."""
+        return Finish(self.rows, matrix, self.contrast, self.ledger, others=self.others if others is None else others)
+
+    def look(self) -> Outlook:
+        """What the matrix promises, by a sweep if there was none yet."""
+        if self._outlook is None:
+            sweep = self.rows.sweep(self.matrix, self.contrast)
+            self.ledger.pay(self.rows, len(self.matrix))
+            self._outlook = look(self.matrix, sweep, self.contrast, self.rows.n, self._held)
+        return self._outlook
 
     def run(
         self,
@@ -172,7 +205,7 @@ class Finish:
         assert self._step is not None
         self._memory.clear()
         self._step = self._step / 4
-        self.matrix = cayley(self._step) @ self._begun
+        self.matrix = turn(self._begun, self._step)
 
     def _learn(self, outlook: Outlook) -> None:
         if self._step is None:
@@ -188,7 +221,7 @@ class Finish:
         self._step = step * (_LONGEST_STEP / max(longest, _LONGEST_STEP))  # an exactly stationary point has no step
         self._begun, self._gradient, self._signs = self.matrix, outlook.gradient, outlook.signs
         self._contrast = outlook.contrast
-        self.matrix = cayley(self._step) @ self.matrix
+        self.matrix = turn(self.matrix, self._step)
         self._outlook = None
 
     def _excursion(self, few: Array, gain: float) -> bool:
@@ -207,7 +240,7 @@ class Finish:
 
     def kept(self, stage: str) -> Kept:
         """The state before a sweep."""
-        arrays = {"matrix": self.matrix}
+        arrays = {"matrix": self.matrix, "others": self.others}
         facts = self.ledger.facts() | {"contrast": self._contrast, "pairs": len(self._memory.pairs)}
         if self._step is not None:
             arrays |= {"step": self._step, "begun": self._begun, "gradient": self._gradient, "signs": self._signs}
@@ -218,7 +251,7 @@ class Finish:
     def restore(self, kept: Kept) -> None:
         """Go on from a state."""
         arrays = kept.arrays
-        self.matrix, self._contrast = arrays["matrix"], kept.facts["contrast"]
+        self.matrix, self.others, self._contrast = arrays["matrix"], arrays["others"], kept.facts["contrast"]
         if "step" in arrays:
             self._step, self._begun = arrays["step"], arrays["begun"]
             self._gradient, self._signs = arrays["gradient"], arrays["signs"]
@@ -238,6 +271,21 @@ def concentrated(outlook: Outlook) -> Array | None:
     inside = np.ix_(chosen, chosen)
     among = float((outlook.gradient[inside] ** 2 / outlook.curvature[inside]).sum() / 4)
     return chosen if among > _AMONG * share[-1] else None
+
+
+def turn(matrix: Array, step: Array) -> Array:
+    """Orthonormal rows after a step among themselves and, if it has more columns than there are rows, out of them."""
+    count = len(matrix)
+    if step.shape[1] == count:
+        return cayley(step) @ matrix
+    outside = step[:, count:] / np.sqrt(2)
+    outside -= outside @ matrix.T @ matrix
+    axes, weights = linalg.qr(outside.T, mode="economic")
+    whole = np.zeros((2 * count, 2 * count))
+    whole[:count, :count] = step[:, :count]
+    whole[:count, count:], whole[count:, :count] = weights.T, -weights
+    rotation = cayley(whole)[:count]
+    return np.asarray(rotation[:, :count] @ matrix + rotation[:, count:] @ axes.T)
 
 
 def cayley(step: Array) -> Array:

@@ -1,7 +1,9 @@
 """The search: from the fourth-order start to the neighbourhood of every component.
 
 Strong components are found first whatever one does, so only the less Gaussian half of the directions is iterated, at
-half the price. Directions that have settled leave; the rows are projected onto what remains, and so on down.
+half the price. Directions that have settled leave; the rows are projected onto what remains, and so on down. In many
+dimensions the search ends when no more directions rise above what Gaussian noise would show: what is left then cannot
+be determined, and sweeps over it would only fit noise.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ _SETTLED = 0.15  # radians a direction still moves in a sweep when it leaves
 _LEAVE_SHARE = 0.2  # of the remaining directions that must have settled before the rest is projected
 PATIENCE = 15  # sweeps without that happening, and without more contrast, before the search ends
 _RISING = 0.02  # relative gain in contrast that counts as more: weak components take long to rise out of the noise
+WIDE = 128  # dimensions beyond which only what rises above noise counts as more: all there is costs too much
 _SEARCH_SHARE = 0.6  # of all sweeps that the search may take
 
 
@@ -53,9 +56,12 @@ def search(
         for projection in steps:
             here = here.project(projection)
         directions = np.eye(len(base))
+    quiet = 0 if kept is None else kept.facts["quiet"]  # sweeps in which nothing has risen above noise
     while True:
-        moving, waiting, settled, reached = _settle(here, directions, contrast, ledger, found, len(base) / width)
-        if not settled.any() or _used_up(ledger):
+        moving, waiting, settled, reached, quiet = _settle(
+            here, directions, contrast, ledger, found, len(base) / width, quiet
+        )
+        if not settled.any() or _used_up(ledger) or (here.width > WIDE and quiet >= PATIENCE):
             done.append(np.vstack([moving, waiting]) @ base)
             break
         done.append(moving[settled] @ base)
@@ -70,15 +76,18 @@ def search(
         steps.append(rest)
         if keeper.due():
             arrays = {f"projection.{place}": each for place, each in enumerate(steps)}
-            facts = ledger.facts() | {"found": found, "projections": len(steps)}
+            facts = ledger.facts() | {"found": found, "projections": len(steps), "quiet": quiet}
             keeper.save(Kept("search", arrays | {"done": np.vstack(done), "base": base}, facts))
     return orthonormal(np.vstack(done))
 
 
 def _settle(
-    rows: WhiteRows, directions: Array, contrast: Contrast, ledger: Ledger, found: float, left: float
-) -> tuple[Array, Array, Array, Array]:
-    """Iterate some of the directions until enough have settled: those, the others, which settled, their contrasts."""
+    rows: WhiteRows, directions: Array, contrast: Contrast, ledger: Ledger, found: float, left: float, quiet: int
+) -> tuple[Array, Array, Array, Array, int]:
+    """Iterate some of the directions until enough have settled: those, the others, which settled, their contrasts.
+
+    The last number counts on from ``quiet`` the sweeps in which no direction was above noise.
+    """
     working = max(int(np.ceil(_WORKING_SHARE * rows.width)), min(_LEAST_WORKING, rows.width))
     moving, waiting = directions[:working], directions[working:]
     best, waited = 0.0, 0
@@ -88,13 +97,23 @@ def _settle(
         reached = np.abs(contrast.normal_value - sweep.value)
         total = float(reached.sum())
         ledger.note(found + total, left)
+        risen = _above_noise(moving, sweep, contrast, rows)
+        quiet = 0 if risen.any() else quiet + 1
+        if rows.width > WIDE:
+            total = float(reached[risen].sum())
         moving, moved = fixed_point(moving, sweep)
         settled = moved < _SETTLED
         waited = 0 if total > (1 + _RISING) * best else waited + 1
         best = max(best, total)
         enough = settled.sum() >= _LEAVE_SHARE * rows.width or settled.all()
         if enough or waited == PATIENCE or _used_up(ledger):
-            return moving, waiting, settled, reached
+            return moving, waiting, settled, reached, quiet
+
+
+def _above_noise(directions: Array, sweep: Sweep, contrast: Contrast, rows: WhiteRows) -> Array:
+    """Which directions have more curvature than the best ones of Gaussian noise in as many dimensions."""
+    alpha = sweep.slope - np.einsum("ij,ij->i", sweep.cross, directions)
+    return np.asarray(np.abs(alpha) > contrast.reach * np.sqrt(contrast.noise / rows.n * rows.width))
 
 
 def _used_up(ledger: Ledger) -> bool:

@@ -35,7 +35,7 @@ from ..rows import Crew
 from .checkpoint import Keeper, Ledger, Report
 from .contrasts import Contrast
 from .newton import Finish, Outlook, converged, look
-from .search import PATIENCE, fixed_point, orthonormal, search
+from .search import PATIENCE, WIDE, fixed_point, orthonormal, search
 from .white import Portrait, WhiteRows, canonical_form
 from .whitening import Source
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 _ROUGH = 10.0  # how much looser the rule is until other optima have been considered
 _DEPENDENT = 4.0  # standard errors, about, by which two components depend on each other for certain
+_MOSTLY_NOISE = 0.5  # share of components like noise from which the others are polished alone
 _RESTARTS = 3
 _ESCAPES = 5  # times that a saddle is left
 _SADDLE = 3.0  # standard errors of a Gaussian component's curvature below zero that make a saddle
@@ -89,22 +90,26 @@ def rotate(
         ledger.restore(kept.facts)
     stage = "search" if kept is None else kept.stage
     if stage == "search":
-        if start is None:
-            matrix = search(rows, contrast, ledger, seed, keeper, kept, start_rotation)
-        else:
-            matrix = orthonormal(start)
-        finish = Finish(rows, matrix, contrast, ledger)
+        matrix = search(rows, contrast, ledger, seed, keeper, kept, start_rotation) if start is None else start
+        finish = Finish(rows, orthonormal(matrix), contrast, ledger)
+        if start is None and rows.width > WIDE:
+            finish = _determined(finish)
     else:
         assert kept is not None
         finish = Finish(rows, kept.arrays["matrix"], contrast, ledger)
         finish.restore(kept)
-    if stage != "last" and start is None:
+    if stage != "last" and start is None and len(finish.matrix):
         finish.run(_ROUGH * tol, keeper=keeper, stage="rough")
         finish, outlook = change_sides(finish, _ROUGH * tol, tol, early=True)
         if not ledger.exhausted:
             better = reconsider(rows, finish.matrix, outlook, contrast, ledger, np.random.default_rng(seed))
             if better is not None:
-                finish = Finish(rows, better, contrast, ledger)
+                finish = finish.again(better)
+        if rows.width <= WIDE:
+            finish = _determined(finish)
+    others = finish.others
+    if len(finish.matrix) == 0:
+        return Rotation(others, rows.portrait(others, contrast), True, ledger.spent, ledger.path, np.zeros(rows.width))
     outlook = finish.run(tol, keeper=keeper, stage="last")
     if start is None:
         finish, outlook = change_sides(finish, tol, tol, early=False)
@@ -114,12 +119,25 @@ def rotate(
         turned = leave_saddle(matrix, portrait, contrast, rows.n)
         if turned is None or ledger.exhausted or escape == _ESCAPES:
             break
-        finish = Finish(rows, turned, contrast, ledger)
+        finish = finish.again(turned)
         outlook = finish.run(tol)
     step = outlook.newton_step
     if turned is not None:
         step = np.maximum(step, np.linalg.norm(turned - matrix, axis=1))
+    if len(others):
+        matrix = orthonormal(matrix)
+        matrix = np.vstack([matrix, orthonormal(others - others @ matrix.T @ matrix)])
+        portrait = rows.portrait(matrix, contrast)
+        step = np.concatenate([step, np.zeros(len(others))])
     return Rotation(matrix, portrait, converged(outlook, tol) and turned is None, ledger.spent, ledger.path, step)
+
+
+def _determined(finish: Finish) -> Finish:
+    """The finish of the directions that rise above noise alone, where they are few; of all of them otherwise."""
+    gaussian = finish.look().gaussian
+    if gaussian.mean() < _MOSTLY_NOISE:
+        return finish
+    return finish.again(finish.matrix[~gaussian], finish.matrix[gaussian])
 
 
 def leave_saddle(matrix: Array, portrait: Portrait, contrast: Contrast, n: int) -> Array | None:
@@ -174,7 +192,7 @@ def change_sides(finish: Finish, tol: float, inner_tol: float, *, early: bool) -
             break
         matrix = finish.matrix.copy()
         matrix[weak] = freed.matrix @ matrix[weak]
-        finish = Finish(rows, matrix, contrast, ledger)
+        finish = finish.again(matrix)
         outlook = finish.run(tol)
     return finish, outlook
 

@@ -1,0 +1,123 @@
+"""What is left out on request: fast comparisons, time limits, runs that are stopped, and what is told on the way."""
+
+import numpy as np
+import pytest
+
+import isorep
+from isorep.rows import Deadline, OutOfTimeError
+
+from ..data import rotation, sources
+
+
+@pytest.fixture(scope="module")
+def pair():
+    x = sources(400, 5)
+    return x, x @ rotation(5, 0) + 0.1 * np.random.default_rng(0).normal(size=x.shape)
+
+
+@pytest.fixture(scope="module")
+def whole(pair):
+    return isorep.compare(*pair)
+
+
+def errors(result):
+    return {name: rung.held_out.mean for name, rung in result.rungs.items() if name != "ica"}
+
+
+def test_a_fast_comparison_has_the_same_rungs_without_components_and_the_worst_case(pair, whole):
+    fast = isorep.compare(*pair, fast=True)
+    assert list(fast.rungs) == ["identity", "signed_permutation", "rigid", "linear"]
+    assert errors(fast) == errors(whole)
+    assert fast.worst_case is None
+    assert whole.worst_case is not None
+    assert fast.settings["fast"]
+    assert fast.settings["n_null"] == 20
+    assert fast.verdict.rung == whole.verdict.rung == "rigid"
+    assert fast.rungs["rigid"].null.p_value < 0.01  # from a fitted tail: counting 20 draws gives no less than 1/21
+    assert not any("left out" in caveat for caveat in fast.caveats)
+
+
+def test_a_fast_comparison_of_independent_runs_finds_nothing():
+    rng = np.random.default_rng(1)
+    result = isorep.compare(rng.normal(size=(300, 4)), rng.normal(size=(300, 4)), fast=True)
+    assert result.verdict.rung is None
+    assert all(rung.null.p_value > 0.01 for rung in result.rungs.values())
+
+
+def test_rungs_are_told_as_soon_as_they_are_known(pair, whole):
+    told, stages = [], []
+    isorep.compare(
+        *pair, preview=lambda rungs: told.append((dict(rungs), list(stages))), progress=lambda *at: stages.append(at)
+    )
+    ((rungs, before),) = told
+    assert rungs == pytest.approx(errors(whole))
+    assert {stage for stage, _, _ in before} == {"moments", "fits"}
+    began = {}
+    for stage, done, _ in stages:
+        began.setdefault(stage, done)
+    assert began["independent components"] == began["null"] == began["worst case"] == 0
+
+
+def test_a_time_limit_leaves_out_what_there_is_no_time_for(pair, whole):
+    short = isorep.compare(*pair, time_limit=1e-6)
+    assert errors(short) == errors(whole)
+    assert {name: rung.interval for name, rung in short.rungs.items()} == {
+        name: rung.interval for name, rung in whole.rungs.items() if name != "ica"
+    }
+    assert short.left_out[0] == "independent components"
+    assert "100 of 100 shuffled pairings" in short.left_out
+    assert "the worst case" in short.left_out
+    assert short.verdict.rung is None
+    assert short.caveats[0].startswith("left out by the time limit: independent components")
+    assert short.to_dict()["settings"]["time_limit"] == 1e-6
+    assert not any("3 groups" in caveat for caveat in short.caveats)
+    plenty = isorep.compare(*pair, time_limit=1e6)
+    assert plenty.left_out == whole.left_out == ()
+    assert plenty.verdict == whole.verdict
+    for name, rung in plenty.rungs.items():
+        np.testing.assert_array_equal(rung.null.draws, whole.rungs[name].null.draws)
+
+
+def test_a_run_that_is_stopped_gives_what_it_has(pair, whole):
+    deadline = Deadline()
+
+    def stop(stage, done, total):
+        deadline.stopped = deadline.stopped or (stage == "null" and done == 30)
+
+    result = isorep.compare(*pair, time_limit=deadline, progress=stop)
+    assert errors(result) == errors(whole)
+    assert result.rungs["ica"].held_out.mean == whole.rungs["ica"].held_out.mean
+    draws = result.rungs["rigid"].null.draws
+    assert 30 <= len(draws) == result.settings["n_null"] < 40
+    np.testing.assert_array_equal(draws, whole.rungs["rigid"].null.draws[: len(draws)])
+    assert result.caveats[0].startswith("the run was stopped; left out:")
+    assert result.verdict.rung == "rigid"
+
+
+def test_the_only_rung_is_never_left_out(pair):
+    assert "ica" in isorep.compare(*pair, rungs=["ica"], time_limit=1e-6).rungs
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0])
+def test_a_time_limit_is_positive(pair, seconds):
+    with pytest.raises(isorep.InputError, match="time_limit"):
+        isorep.compare(*pair, time_limit=seconds)
+
+
+def test_every_stage_is_timed(whole):
+    timed = whole.to_dict()["seconds"]
+    assert {"ladder", "independent components", "null", "worst case"} <= set(timed)
+    assert all(value >= 0 for value in timed.values())
+
+
+def test_a_share_of_a_deadline_ends_with_it():
+    deadline = Deadline()
+    part = deadline.share(0.5)
+    assert not part.passed
+    part.leave()
+    deadline.stopped = True
+    assert part.passed
+    with pytest.raises(OutOfTimeError):
+        part.leave()
+    assert Deadline(1e-9).share(0.5).passed
+    assert not Deadline(1e9).share(0.5).passed
