@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..heads import diversity, head_map
 from ..representation import Array
 from ..similarity import cca
-from .experiment import Experiment, Outcome, Plan, Run, Unit
+from .experiment import ROEDER, Experiment, Outcome, Plan, Run, Unit, by_scale, scaled
 from .outcomes import adam_recipe, all_pairs, explained, folds_of, held_out, ladder, seeds_from, threads
 
 SPREAD = 3.0
@@ -69,58 +69,28 @@ class Preset:
 
     classes: int = 18
     dimension: int = 2
-    seeds: int = 6
-    steps: int = 4000
-    starts: tuple[float, ...] = (0.01, 1.0)
-    tasks: tuple[str, ...] = ("taught", "angle")
+    seeds: int = scaled(3, 6, 10)
+    steps: int = scaled(500, 4000, 20_000)
+    starts: tuple[float, ...] = scaled((0.01,), (0.01, 1.0), (0.01, 1.0))
+    tasks: tuple[str, ...] = scaled(("taught",), ("taught", "angle"), ("taught", "angle"))
     fixed_dimension: int = 4
-    sweep_classes: tuple[int, ...] = (2, 3, 4, 5, 6, 8, 18)
+    sweep_classes: tuple[int, ...] = scaled((3, 12), (2, 3, 4, 5, 6, 8, 18), (2, 3, 4, 5, 6, 8, 12, 18))
     fixed_classes: int = 6
-    sweep_dimensions: tuple[int, ...] = (2, 4, 5, 6, 8)
-    sweep_seeds: int = 5
-    sweep_steps: int = 2000
-    rows: int = 20_000
-    test_rows: int = 2000
-    curve_rows: int = 300
-    hidden: tuple[int, ...] = (64, 64)
-    batch: int = 256
+    sweep_dimensions: tuple[int, ...] = scaled((2, 8), (2, 4, 5, 6, 8), (1, 2, 3, 4, 5, 6, 8))
+    sweep_seeds: int = scaled(3, 5, 10)
+    sweep_steps: int = scaled(500, 2000, 20_000)
+    rows: int = scaled(5000, 20_000, 100_000)
+    test_rows: int = scaled(600, 2000, 5000)
+    curve_rows: int = scaled(150, 300, 300)
+    hidden: tuple[int, ...] = scaled((64, 64), (64, 64), (256, 256))
+    batch: int = scaled(128, 256, 256)
     learning_rate: float = 3e-3
     schedule: str = "cosine"
-    high: float = 0.95
+    high: float = scaled(0.9, 0.95, 0.95)
     threads: int = 0
 
 
-SCALES = {
-    "smoke": Preset(
-        seeds=3,
-        steps=500,
-        starts=(0.01,),
-        tasks=("taught",),
-        sweep_classes=(3, 12),
-        fixed_classes=6,
-        sweep_dimensions=(2, 8),
-        sweep_seeds=3,
-        sweep_steps=500,
-        rows=5000,
-        test_rows=600,
-        curve_rows=150,
-        batch=128,
-        learning_rate=3e-3,
-        high=0.9,
-    ),
-    "laptop": Preset(),
-    "paper": Preset(
-        seeds=10,
-        steps=20_000,
-        sweep_seeds=10,
-        sweep_steps=20_000,
-        rows=100_000,
-        test_rows=5000,
-        hidden=(256, 256),
-        sweep_classes=(2, 3, 4, 5, 6, 8, 12, 18),
-        sweep_dimensions=(1, 2, 3, 4, 5, 6, 8),
-    ),
-}
+SCALES = by_scale(Preset)
 
 
 def plan(preset: Preset, data: Path | None) -> Plan:
@@ -414,13 +384,6 @@ def _shuffled(x: Array, y: Array, seed: int, times: int) -> float:
     return float(np.mean([_correlation(rng.permutation(x), y) for _ in range(times)]))
 
 
-EXPERIMENT = Experiment(
-    name="classes",
-    title="Classes: linear identifiability of classifiers",
-    paper="Roeder, Metz and Kingma, On linear identifiability of learned representations, ICML 2021, section 5.1 and "
-    "Figure 2",
-    scales=SCALES,
-    plan=plan,
-    run=run_unit,
-    packages=("torch",),
-)
+TITLE = "Classes: linear identifiability of classifiers"
+PAPER = f"{ROEDER}, section 5.1 and Figure 2"
+EXPERIMENT = Experiment("classes", TITLE, PAPER, SCALES, plan, run_unit, packages=("torch",))

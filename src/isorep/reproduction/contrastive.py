@@ -23,7 +23,7 @@ from ..errors import InputError
 from ..files import replacing
 from ..representation import Array
 from ..similarity import cca, svcca
-from .experiment import Experiment, Outcome, Plan, Run, Unit
+from .experiment import ROEDER, Experiment, Outcome, Plan, Run, Unit, by_scale, scaled
 from .outcomes import adam_recipe, seeds_from
 
 SOURCES = {"cifar10": "CIFAR-10", "rooms": "rendered rooms"}
@@ -68,69 +68,32 @@ class Preset:
         Where tensors lie.
     """
 
-    source: str
-    pairs: int
-    steps: int
-    checkpoints: tuple[int, ...]
-    width: int
-    widths: tuple[int, ...]
-    sizes: tuple[int, ...]
+    source: str = scaled("rooms", "cifar10", "cifar10")
+    pairs: int = scaled(3, 5, 5)
+    steps: int = scaled(80, 800, 50_000)
+    checkpoints: tuple[int, ...] = scaled(
+        (10, 30), (25, 50, 100, 200, 400), (50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)
+    )
+    width: int = scaled(64, 256, 256)
+    widths: tuple[int, ...] = scaled((8, 64), (64, 256, 1024), (64, 128, 256, 512, 1024, 2048, 4096, 8192))
+    sizes: tuple[int, ...] = scaled((100,), (500, 5000), (500, 1000, 2000, 5000, 10_000, 20_000))
     layers: int = 3
-    outputs: int = 64
-    patch: int = 16
-    scene: int = 32
-    scenes: int = 50_000
-    test_images: int = 5000
-    batch: int = 256
+    outputs: int = scaled(8, 64, 64)
+    patch: int = scaled(8, 16, 16)
+    scene: int = scaled(16, 32, 32)
+    scenes: int = scaled(1500, 50_000, 50_000)
+    test_images: int = scaled(600, 5000, 10_000)
+    batch: int = scaled(128, 256, 256)
     learning_rate: float = 1e-3
     schedule: str = "constant"
     normalise: bool = False
     temperature: float = 1.0
-    null: int = 10
-    draws: int = 200
+    null: int = scaled(5, 10, 50)
+    draws: int = scaled(100, 200, 1000)
     device: str = "cpu"
 
 
-SCALES = {
-    "smoke": Preset(
-        source="rooms",
-        pairs=3,
-        steps=80,
-        checkpoints=(10, 30),
-        width=64,
-        widths=(8, 64),
-        sizes=(100,),
-        outputs=8,
-        patch=8,
-        scene=16,
-        scenes=1500,
-        test_images=600,
-        batch=128,
-        null=5,
-        draws=100,
-    ),
-    "laptop": Preset(
-        source="cifar10",
-        pairs=5,
-        steps=800,
-        checkpoints=(25, 50, 100, 200, 400),
-        width=256,
-        widths=(64, 256, 1024),
-        sizes=(500, 5000),
-    ),
-    "paper": Preset(
-        source="cifar10",
-        pairs=5,
-        steps=50_000,
-        checkpoints=(50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000),
-        width=256,
-        widths=(64, 128, 256, 512, 1024, 2048, 4096, 8192),
-        sizes=(500, 1000, 2000, 5000, 10_000, 20_000),
-        test_images=10_000,
-        null=50,
-        draws=1000,
-    ),
-}
+SCALES = by_scale(Preset)
 
 
 def plan(preset: Preset, data: Path | None) -> Plan:
@@ -486,13 +449,6 @@ def _rung(direction: Direction, name: str) -> dict[str, Any]:
     }
 
 
-EXPERIMENT = Experiment(
-    name="contrastive",
-    title="Contrastive: alignment grows with training, data and width",
-    paper="Roeder, Metz and Kingma, On linear identifiability of learned representations, ICML 2021, section 5.2 and "
-    "Figure 3",
-    scales=SCALES,
-    plan=plan,
-    run=run_unit,
-    packages=("torch",),
-)
+TITLE = "Contrastive: alignment grows with training, data and width"
+PAPER = f"{ROEDER}, section 5.2 and Figure 3"
+EXPERIMENT = Experiment("contrastive", TITLE, PAPER, SCALES, plan, run_unit, packages=("torch",))

@@ -12,7 +12,7 @@ import numpy as np
 from ..resampling import Interval, Value
 from .deconfounding import AUROC, CONCENTRATION, CONDITIONS, GENES, SPARSITY, Preset
 from .experiment import Chart, Claim, Line, Mark, Outcome, Summary, Table
-from .outcomes import cloud, concluded, mark, mean_of, over_cases, table
+from .outcomes import cloud, mark, mean_of, over_cases, summary, table
 
 KINDS = {"independent": "independent factors", "gaussian": "Gaussian factors"}
 PRIMARY = ("week", "standardised", "tenth")
@@ -26,8 +26,7 @@ GENES_MEAN = "RxRx3-core, mean of the genes"
 def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     """Everything that is printed and drawn."""
     parts = Parts(preset, outcomes)
-    claims = claims_of(parts)
-    return Summary(*concluded(claims), tables(parts), charts(parts), claims)
+    return summary(claims_of(parts), tables(parts), charts(parts))
 
 
 class Parts:
@@ -66,7 +65,7 @@ def gain_over(found: Iterable[Outcome], against: str, measure: str = "auroc") ->
     return mean_of(ica - other for ica, other in pairs if ica is not None and other is not None)
 
 
-def claims_of(parts: Parts) -> tuple[Claim, ...]:
+def claims_of(parts: Parts) -> list[Claim]:
     """RxRx3-core first where it was run; sparsity and concentration are judged in the same part."""
     judged = {
         "RxRx3-core, new plates": list(parts.genes.values()),
@@ -103,18 +102,18 @@ def claims_of(parts: Parts) -> tuple[Claim, ...]:
             "0.386 against 0.332 in RxRx3-core, top 25 % (Table 4)",
         ),
     }
-    for words, found in [each for each in judged.items() if each[1]][:1]:
+    for words, outcomes in [each for each in judged.items() if each[1]][:1]:
         made += [
             over_cases(
                 f"{words}: {what} with independent than with principal components",
-                {f"{name} of PCA + ICA less that of PCA": gain_over(found, "pca", measure)},
+                {f"{name} of PCA + ICA less that of PCA": gain_over(outcomes, "pca", measure)},
                 above=0.0,
                 published=published,
                 form=".3f±",
             )
             for measure, (what, name, published) in compared.items()
         ]
-    return tuple(made)
+    return made
 
 
 def _tested(test: Mapping[str, Any] | None) -> Value:
@@ -159,15 +158,13 @@ def _table(
         rows[f"BBBC021, new {batch}s, {features}, {dimensions}"] = by_condition(found["conditions"], measure)
     for mechanism, conditions in parts.mechanisms.items():
         rows[f"BBBC021 by week, {mechanism}"] = by_condition(conditions, measure)
-    made = table(name, title, direction, rows, tuple(CONDITIONS.values()))
-    beside = tuple(replace(row, published=published.get(row.name, ())) for row in made.rows)
-    return replace(made, rows=beside, source=source)
+    return table(name, title, direction, rows, tuple(CONDITIONS.values()), published, source)
 
 
 def charts(parts: Parts) -> tuple[Chart, ...]:
     """One figure for each part that was run."""
     mechanisms = ", ".join(f"{number} {name}" for number, name in enumerate(parts.mechanisms, start=1))
-    drawn = (
+    return (
         Chart(
             "simulated",
             "Simulated screens",
@@ -202,7 +199,6 @@ def charts(parts: Parts) -> tuple[Chart, ...]:
             ticks=tuple((float(number), gene) for number, gene in enumerate(parts.genes, start=1)),
         ),
     )
-    return tuple(chart for chart in drawn if chart.marks or chart.lines)
 
 
 def _screen_marks(parts: Parts) -> Iterable[Mark]:

@@ -28,13 +28,8 @@ from ..rows import blocks
 from ..structure.columns import as_columns, paired
 from ..structure.infomec import active_latents, measure_infomec, shares
 from ..structure.mutual_information import information
-from .experiment import Experiment, Outcome, Plan, Run, Unit
+from .experiment import NELSON, Experiment, Outcome, Plan, Run, Unit, by_scale, scaled
 
-PAPER = (
-    "Nelson, Fumero, Karaletsos and Locatello, Statistical and structural identifiability in representation learning, "
-    "ICLR 2026, section 4.3, Table 2; protocol of Hsu, Dorrell, Whittington, Wu and Finn, Disentanglement via latent "
-    "quantization, NeurIPS 2023"
-)
 DATA = {
     "shapes3d": "Shapes3D",
     "mpi3d_real_complex": "MPI3D",
@@ -91,21 +86,21 @@ class Preset:
         Where networks are trained.
     """
 
-    scenes: tuple[str, ...]
-    models: tuple[str, ...]
-    weight_decays: tuple[float, ...]
-    betas: tuple[float, ...]
-    replicates: int
-    images: int | None
-    held_out: int
-    scored: int
-    size: int
-    network: str
-    steps: int
-    batch: int
-    falls_after: float | None
-    scored_at: tuple[int, ...]
-    jacobians: int = 48
+    scenes: tuple[str, ...] = scaled(("rooms",), RENDERED, (*DATA, "rooms"))
+    models: tuple[str, ...] = scaled(("ae", "beta_vae"), ("ae", "beta_vae"), ("all",))
+    weight_decays: tuple[float, ...] = scaled((0.1, 0.5), (0.03, 0.1, 0.3, 1.0), (1e-4, 1e-3, 1e-2, 1e-1))
+    betas: tuple[float, ...] = scaled((0.3,), (0.1, 0.5), ())
+    replicates: int = scaled(2, 3, 3)
+    images: int | None = scaled(2000, 6000, None)
+    held_out: int = scaled(500, 1500, 10_000)
+    scored: int = scaled(500, 1500, 10_000)
+    size: int = scaled(16, 32, 64)
+    network: str = scaled("dense", "dense", "published")
+    steps: int = scaled(300, 1200, PUBLISHED_STEPS)
+    batch: int = scaled(32, 32, 128)
+    falls_after: float | None = scaled(2 / 3, 2 / 3, None)
+    scored_at: tuple[int, ...] = scaled((), (600,), (0, *range(500, 5000, 500), *range(5000, PUBLISHED_STEPS, 5000)))
+    jacobians: int = scaled(16, 48, 64)
     tolerance: float = 1.5
     device: str = "cpu"
 
@@ -138,58 +133,7 @@ class Preset:
         return tuple(sorted({step for step in self.scored_at if 0 <= step < self.steps} | {self.steps}))
 
 
-SCALES = {
-    "smoke": Preset(
-        scenes=("rooms",),
-        models=("ae", "beta_vae"),
-        weight_decays=(0.1, 0.5),
-        betas=(0.3,),
-        replicates=2,
-        images=2000,
-        held_out=500,
-        scored=500,
-        size=16,
-        network="dense",
-        steps=300,
-        batch=32,
-        falls_after=2 / 3,
-        scored_at=(),
-        jacobians=16,
-    ),
-    "laptop": Preset(
-        scenes=RENDERED,
-        models=("ae", "beta_vae"),
-        weight_decays=(0.03, 0.1, 0.3, 1.0),
-        betas=(0.1, 0.5),
-        replicates=3,
-        images=6000,
-        held_out=1500,
-        scored=1500,
-        size=32,
-        network="dense",
-        steps=1200,
-        batch=32,
-        falls_after=2 / 3,
-        scored_at=(600,),
-    ),
-    "paper": Preset(
-        scenes=(*DATA, "rooms"),
-        models=("all",),
-        weight_decays=(1e-4, 1e-3, 1e-2, 1e-1),
-        betas=(),
-        replicates=3,
-        images=None,
-        held_out=10_000,
-        scored=10_000,
-        size=64,
-        network="published",
-        steps=PUBLISHED_STEPS,
-        batch=128,
-        falls_after=None,
-        scored_at=(0, *range(500, 5000, 500), *range(5000, PUBLISHED_STEPS, 5000)),
-        jacobians=64,
-    ),
-}
+SCALES = by_scale(Preset)
 
 
 @dataclass(frozen=True)
@@ -514,14 +458,9 @@ def _white(latents: Array) -> Array:
     return np.asarray(left[:, sizes > sizes[0] * _RANK] * np.sqrt(len(latents))) if sizes[0] > 0 else latents
 
 
-__all__ = ["EXPERIMENT"]
-
-EXPERIMENT = Experiment(
-    name="disentanglement",
-    title="Disentanglement with a plain autoencoder and ICA",
-    paper=PAPER,
-    scales=SCALES,
-    plan=plan,
-    run=run_unit,
-    packages=("torch",),
+TITLE = "Disentanglement with a plain autoencoder and ICA"
+PAPER = (
+    f"{NELSON}, section 4.3, Table 2; protocol of Hsu, Dorrell, Whittington, Wu and Finn, Disentanglement via latent "
+    "quantization, NeurIPS 2023"
 )
+EXPERIMENT = Experiment("disentanglement", TITLE, PAPER, SCALES, plan, run_unit, packages=("torch",))

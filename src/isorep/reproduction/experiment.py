@@ -11,12 +11,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from ..datasets.folder import VARIABLE
 from ..errors import InputError
 from ..rows import Progress, no_progress
 
 SCALES = ("smoke", "laptop", "paper")
+T = TypeVar("T")
+
+NELSON = (
+    "Nelson, Fumero, Karaletsos and Locatello, Statistical and structural identifiability in representation learning, "
+    "ICLR 2026"
+)
+ROEDER = "Roeder, Metz and Kingma, On linear identifiability of learned representations, ICML 2021"
 
 Outcome = dict[str, Any]
 """What a unit found, as plain data for JSON."""
@@ -201,26 +209,34 @@ class Experiment:
         return summary
 
 
-EXPERIMENTS = {
-    "classes": "classes",
-    "contrastive": "contrastive",
-    "deconfounding": "deconfounding",
-    "disentanglement": "disentanglement",
-    "layers": "layers",
-    "pretrained": "pretrained",
-    "slots": "slots",
-    "warmup": "warmup",
-    "words": "words",
-}
-"""Name of an experiment -> the module of this room whose ``EXPERIMENT`` it is."""
+EXPERIMENTS = (
+    "classes", "contrastive", "deconfounding", "disentanglement", "layers", "pretrained", "slots", "warmup", "words"
+)  # fmt: skip
+"""Names of experiments: modules of this room, each with its ``EXPERIMENT``."""
+
+
+def scaled(smoke: T, laptop: T, paper: T) -> T:
+    """A setting of a preset with its value at each scale; that of the laptop is the default."""
+    return field(default=laptop, metadata=dict(zip(SCALES, (smoke, laptop, paper), strict=True)))
+
+
+def by_scale(preset: Any) -> dict[str, Any]:
+    """The presets of the three scales, from a dataclass whose settings are ``scaled`` or the same at all scales."""
+    varied = [setting for setting in fields(preset) if setting.metadata]
+    return {scale: preset(**{setting.name: setting.metadata[scale] for setting in varied}) for scale in SCALES}
+
+
+def how_to_find(data: Path | None) -> str:
+    """What to do about files that are missing from the folder of data sets."""
+    return f"name a folder with --data or {VARIABLE}" if data is None else f"{data} does not hold its files"
 
 
 def experiment_named(name: str) -> Experiment:
     """The experiment of that name."""
     if name not in EXPERIMENTS:
         raise InputError(f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
-    found: Experiment = import_module(f".{EXPERIMENTS[name]}", __package__).EXPERIMENT
-    return found
+    experiment: Experiment = import_module(f".{name}", __package__).EXPERIMENT
+    return experiment
 
 
 def overridden(preset: Any, changes: Mapping[str, Any]) -> Any:

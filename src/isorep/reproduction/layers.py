@@ -24,12 +24,8 @@ from ..models.states import Network, States, constants, folder_network, folder_w
 from ..models.weight_files import read_arrays, weights_of, write_arrays
 from ..representation import Array
 from ..similarity import svcca
-from .experiment import Experiment, Outcome, Plan, Run, Unit
+from .experiment import ROEDER, Experiment, Outcome, Plan, Run, Unit, by_scale, scaled
 from .outcomes import threads
-
-PAPER = (
-    "Roeder, Metz and Kingma, On linear identifiability of learned representations, ICML 2021, section 5.3 and Figure 4"
-)
 
 COMPONENTS = (16, 64, 256, 768)
 """Principal components of SVCCA; the last is the width of the smallest model."""
@@ -93,69 +89,32 @@ class Preset:
     """
 
     models: tuple[str, ...] = ()
-    sizes: tuple[str, ...] = ("64x4", "96x6")
-    seeds: int = 4
-    heads: int = 4
-    context: int = 64
+    sizes: tuple[str, ...] = scaled(("24x2", "32x3"), ("64x4", "96x6"), ("256x6", "384x12"))
+    seeds: int = scaled(2, 4, 3)
+    heads: int = scaled(4, 4, 8)
+    context: int = scaled(32, 64, 256)
     text: str = ""
-    characters: int | None = None
-    vocabulary: int = 512
-    held_out: int = 60
+    characters: int | None = scaled(700_000, None, None)
+    vocabulary: int = scaled(320, 512, 4_096)
+    held_out: int = scaled(16, 60, 60)
     windows: int = 4
-    steps: int = 1_200
-    batch: int = 16
-    learning_rate: float = 2e-3
-    warmup: int = 50
-    rows: int = 4_000
-    components: tuple[int, ...] = (4, 16, 32, 64)
-    places: tuple[int, ...] = ()
+    steps: int = scaled(60, 1_200, 20_000)
+    batch: int = scaled(8, 16, 32)
+    learning_rate: float = scaled(1e-2, 2e-3, 1e-3)
+    warmup: int = scaled(10, 50, 500)
+    rows: int = scaled(900, 4_000, 20_000)
+    components: tuple[int, ...] = scaled((4, 12, 24), (4, 16, 32, 64), COMPONENTS)
+    places: tuple[int, ...] = scaled((), (), PLACES)
     rungs: tuple[str, ...] = RUNGS
-    n_null: int = 5
-    n_boot: int = 200
-    jacobians: int = 32
+    n_null: int = scaled(3, 5, 20)
+    n_boot: int = scaled(50, 200, 1_000)
+    jacobians: int = scaled(6, 32, 16)
     jacobian_context: int = 16
     control: bool = True
-    threads: int = 0
+    threads: int = scaled(0, 2, 2)
 
 
-SCALES = {
-    "smoke": Preset(
-        sizes=("24x2", "32x3"),
-        seeds=2,
-        context=32,
-        characters=700_000,
-        vocabulary=320,
-        held_out=16,
-        steps=60,
-        batch=8,
-        learning_rate=1e-2,
-        warmup=10,
-        rows=900,
-        components=(4, 12, 24),
-        jacobians=6,
-        n_boot=50,
-        n_null=3,
-    ),
-    "laptop": Preset(threads=2),
-    "paper": Preset(
-        sizes=("256x6", "384x12"),
-        seeds=3,
-        heads=8,
-        context=256,
-        vocabulary=4_096,
-        steps=20_000,
-        batch=32,
-        learning_rate=1e-3,
-        warmup=500,
-        rows=20_000,
-        components=COMPONENTS,
-        places=PLACES,
-        n_null=20,
-        n_boot=1_000,
-        jacobians=16,
-        threads=2,
-    ),
-}
+SCALES = by_scale(Preset)
 
 
 def plan(preset: Preset, data: Path | None) -> Plan:
@@ -427,14 +386,6 @@ def _train(size: str, place: int, corpus: Corpus, run: Run) -> tuple[Any, dict[s
     }
 
 
-__all__ = ["EXPERIMENT"]
-
-EXPERIMENT = Experiment(
-    name="layers",
-    title="Layers of language models: the last is identified, earlier ones need not be",
-    paper=PAPER,
-    scales=SCALES,
-    plan=plan,
-    run=run_unit,
-    packages=("torch", "transformers"),
-)
+TITLE = "Layers of language models: the last is identified, earlier ones need not be"
+PAPER = f"{ROEDER}, section 5.3 and Figure 4"
+EXPERIMENT = Experiment("layers", TITLE, PAPER, SCALES, plan, run_unit, packages=("torch", "transformers"))

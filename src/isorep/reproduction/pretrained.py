@@ -25,10 +25,9 @@ from ..models.pair_files import NamedPair, layers_of, named_pairs
 from ..models.states import batched_outputs
 from ..models.weight_files import read_arrays, weights_of, write_arrays
 from ..representation import Array
-from .experiment import Experiment, Outcome, Plan, Run, Unit
+from .experiment import NELSON, Experiment, Outcome, Plan, Run, Unit, by_scale, scaled
 from .outcomes import all_pairs, threads
 
-PAPER = "Nelson et al. 2026, section 4.2, Table 1 and appendix A.7.2"
 RUNGS = ("signed_permutation", "rigid", "linear", "ica")
 PUBLISHED = {
     "Pythia-160M": ("gpt", (0.219, 0.150, 0.131, 0.202, 0.25)),
@@ -99,40 +98,40 @@ class Preset:
     pairs: str = ""
     both: bool = False
     kinds: tuple[str, ...] = ("gpt", "mae", "cnn", "ae")
-    seeds: int = 3
-    images: str = "cifar10"
-    scene: int = 32
-    train_images: int = 20_000
-    rows: int = 6_000
+    seeds: int = scaled(2, 3, 4)
+    images: str = scaled("rooms", "cifar10", "cifar10")
+    scene: int = scaled(16, 32, 32)
+    train_images: int = scaled(600, 20_000, 50_000)
+    rows: int = scaled(600, 6_000, 20_000)
     unseen: bool = False
     text: str = ""
-    characters: int | None = 2_000_000
-    vocabulary: int = 512
-    context: int = 64
-    documents: int = 60
+    characters: int | None = scaled(700_000, 2_000_000, None)
+    vocabulary: int = scaled(300, 512, 4_096)
+    context: int = scaled(32, 64, 256)
+    documents: int = scaled(16, 60, 120)
     windows: int = 4
-    gpt: str = "64x4"
-    heads: int = 4
-    mae_width: int = 64
-    mae_depth: int = 4
+    gpt: str = scaled("16x2", "64x4", "384x12")
+    heads: int = scaled(4, 4, 8)
+    mae_width: int = scaled(16, 64, 192)
+    mae_depth: int = scaled(2, 4, 12)
     mae_patch: int = 4
-    cnn_width: int = 16
-    latents: int = 32
-    gpt_steps: int = 1_200
-    mae_steps: int = 1_500
-    cnn_steps: int = 900
-    ae_steps: int = 2_500
-    gpt_batch: int = 16
-    batch: int = 64
-    gpt_rate: float = 3e-3
-    mae_rate: float = 2e-3
-    cnn_rate: float = 3e-3
+    cnn_width: int = scaled(4, 16, 64)
+    latents: int = scaled(8, 32, 128)
+    gpt_steps: int = scaled(30, 1_200, 20_000)
+    mae_steps: int = scaled(30, 1_500, 100_000)
+    cnn_steps: int = scaled(20, 900, 40_000)
+    ae_steps: int = scaled(60, 2_500, 100_000)
+    gpt_batch: int = scaled(8, 16, 32)
+    batch: int = scaled(32, 64, 128)
+    gpt_rate: float = scaled(3e-3, 3e-3, 1e-3)
+    mae_rate: float = scaled(2e-3, 2e-3, 1e-3)
+    cnn_rate: float = scaled(3e-3, 3e-3, 1e-3)
     ae_rate: float = 1e-3
     weight_decay: float = 0.1
-    n_null: int = 10
-    n_boot: int = 500
+    n_null: int = scaled(3, 10, 20)
+    n_boot: int = scaled(100, 500, 1_000)
     control: bool = True
-    threads: int = 0
+    threads: int = scaled(0, 2, 2)
 
     def __post_init__(self) -> None:
         if unknown := [kind for kind in self.kinds if kind not in KINDS]:
@@ -146,60 +145,7 @@ class Preset:
             raise InputError("steps, batches, images, rows, documents and windows are from 1 on")
 
 
-SCALES = {
-    "smoke": Preset(
-        seeds=2,
-        images="rooms",
-        scene=16,
-        train_images=600,
-        rows=600,
-        characters=700_000,
-        vocabulary=300,
-        context=32,
-        documents=16,
-        gpt="16x2",
-        mae_width=16,
-        mae_depth=2,
-        cnn_width=4,
-        latents=8,
-        gpt_steps=30,
-        mae_steps=30,
-        cnn_steps=20,
-        ae_steps=60,
-        gpt_batch=8,
-        batch=32,
-        n_null=3,
-        n_boot=100,
-    ),
-    "laptop": Preset(threads=2),
-    "paper": Preset(
-        seeds=4,
-        train_images=50_000,
-        rows=20_000,
-        characters=None,
-        vocabulary=4_096,
-        context=256,
-        documents=120,
-        gpt="384x12",
-        heads=8,
-        mae_width=192,
-        mae_depth=12,
-        cnn_width=64,
-        latents=128,
-        gpt_steps=20_000,
-        mae_steps=100_000,
-        cnn_steps=40_000,
-        ae_steps=100_000,
-        gpt_batch=32,
-        batch=128,
-        gpt_rate=1e-3,
-        mae_rate=1e-3,
-        cnn_rate=1e-3,
-        n_null=20,
-        n_boot=1_000,
-        threads=2,
-    ),
-}
+SCALES = by_scale(Preset)
 
 
 def plan(preset: Preset, data: Path | None) -> Plan:
@@ -536,14 +482,6 @@ def text_of(preset: Preset, seed: int) -> tuple[Corpus, Array, Array]:
     return corpus, tokens[chosen], documents[chosen]
 
 
-__all__ = ["EXPERIMENT"]
-
-EXPERIMENT = Experiment(
-    name="pretrained",
-    title="Pairs of trained models: the same up to a linear map, a rigid map, or ICA alone",
-    paper=PAPER,
-    scales=SCALES,
-    plan=plan,
-    run=run_unit,
-    packages=("torch", "transformers"),
-)
+TITLE = "Pairs of trained models: the same up to a linear map, a rigid map, or ICA alone"
+PAPER = f"{NELSON}, section 4.2, Table 1 and appendix A.7.2"
+EXPERIMENT = Experiment("pretrained", TITLE, PAPER, SCALES, plan, run_unit, packages=("torch", "transformers"))

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..resampling import Interval, Value
-from .experiment import Chart, Claim, Mark, Outcome, Row, Summary, Table
-from .outcomes import Setting, claim, concluded, line, smallest, table
+from .experiment import Chart, Claim, Mark, Outcome, Summary, Table
+from .outcomes import Setting, lines, over_cases, spanned, summary, table, ticks
 from .pretrained import KINDS, PUBLISHED, RUNGS, Preset
 
 WHEN = ("trained", "untrained")
@@ -130,9 +130,7 @@ class Case:
     @property
     def cells(self) -> list[Value]:
         """Columns of the table: means over pairs, of ends as of margins."""
-        held_out = _mean(self.margins)
-        ends = (held_out.interval.low, held_out.interval.high) if held_out.interval else (None, None)
-        numbers = (self.published, self.in_sample, held_out.mean, *ends, _mean(self.before).mean)
+        numbers = (self.published, self.in_sample, *spanned(_mean(self.margins)), _mean(self.before).mean)
         return [Value(each) for each in numbers]
 
 
@@ -140,9 +138,8 @@ def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     """Everything that is printed and drawn."""
     subjects = _subjects(outcomes)
     every = cases(subjects)
-    claims = claims_of(every)
     tables = _tables(subjects, every, [each for each in outcomes.values() if "loss_before" in each])
-    return Summary(*concluded(claims), tables, _charts(subjects[:_MOST]), claims=claims)
+    return summary(claims_of(every), tables, _charts(subjects[:_MOST]))
 
 
 def _subjects(outcomes: Mapping[str, Outcome]) -> list[Setting]:
@@ -208,7 +205,7 @@ def _tables(subjects: list[Setting], every: list[Case], trainings: list[Outcome]
         for when in WHEN
     }
     keys = ("loss_before", "loss", "held_out_loss", "accuracy")
-    made = (
+    return (
         _table_1(subjects),
         table(
             "held-out",
@@ -245,29 +242,24 @@ def _tables(subjects: list[Setting], every: list[Case], trainings: list[Outcome]
             ("held out, before", "training", "held out", "accuracy", "parameters"),
         ),
     )
-    return tuple(each for each in made if each.rows)
 
 
 def _table_1(subjects: list[Setting]) -> Table:
     paths = [*(f"trained.rungs.{rung}.in_sample" for rung in RUNGS), "trained.efficiency_in_sample"]
     title = "Table 1: errors in diameters, in sample as published, ± s.e. over pairs"
     rows = {each.title: [each.mean(path) for path in paths] for each in subjects}
-    made = table("table-1", title, EFFICIENCY, rows, COLUMNS)
-    beside = [PUBLISHED[each.published][1] if each.published else () for each in subjects]
-    both: list[Row] = [replace(row, published=own) for row, own in zip(made.rows, beside, strict=True)]
-    return replace(made, rows=tuple(both), source="Table 1, in sample")
+    beside = {each.title: PUBLISHED[each.published][1] for each in subjects if each.published}
+    return table("table-1", title, EFFICIENCY, rows, COLUMNS, beside, "Table 1, in sample")
 
 
-def _charts(subjects: list[Setting]) -> tuple[Chart, ...]:
+def _charts(subjects: list[Setting]) -> list[Chart]:
     marks = []
     for subject in subjects:
         for place, rung in enumerate(RUNGS):
-            error = _span(subject, rung, "trained")
-            if error.mean is not None:
-                ends = (error.interval.low, error.interval.high) if error.interval else (None, None)
+            error, low, high = spanned(_span(subject, rung, "trained"))
+            if error is not None:
                 bound = PUBLISHED[subject.published][1][place] if subject.published else None
-                name = f"{subject.short}: {WORDS[rung]}"
-                marks.append(Mark(name, error.mean, ends[0], ends[1], bound, place))
+                marks.append(Mark(f"{subject.short}: {WORDS[rung]}", error, low, high, bound, place))
     maps, names = [WORDS[rung] for rung in ORDER], [each.short for each in subjects]
     drawn = [
         Chart(
@@ -282,10 +274,7 @@ def _charts(subjects: list[Setting]) -> tuple[Chart, ...]:
         )
     ]
     for when in WHEN:
-        lines = [
-            line(each.title, [each.mean(f"{when}.shares.{rung}") for rung in ORDER], maps, colour)
-            for colour, each in enumerate(subjects)
-        ]
+        shares = {each.title: [each.mean(f"{when}.shares.{rung}") for rung in ORDER] for each in subjects}
         drawn.append(
             Chart(
                 f"ladder-{when}",
@@ -293,8 +282,8 @@ def _charts(subjects: list[Setting]) -> tuple[Chart, ...]:
                 "Held-out error as a share of what the target's mean alone leaves, mean over pairs with its standard "
                 "error; lower is closer. From left to right as the paper expects errors to fall.",
                 ("map", "held-out error / mean alone"),
-                lines=tuple(each for each in lines if each.points),
-                ticks=tuple((float(place), name) for place, name in enumerate(maps)),
+                lines=lines(shares, maps),
+                ticks=ticks(maps),
             )
         )
     series = {
@@ -305,9 +294,6 @@ def _charts(subjects: list[Setting]) -> tuple[Chart, ...]:
             Value(PUBLISHED[each.published][1][-1] if each.published else None) for each in subjects
         ],
     }
-    lines = [
-        replace(line(name, values, names, colour), dotted=True) for colour, (name, values) in enumerate(series.items())
-    ]
     drawn.append(
         Chart(
             "efficiency",
@@ -315,11 +301,11 @@ def _charts(subjects: list[Setting]) -> tuple[Chart, ...]:
             "The share of what the rigid map gains over the permutation that ICA gains without any pairs; mean over "
             "pairs with its standard error. Below 0 ICA is worse than the permutation.",
             ("", "efficiency"),
-            lines=tuple(each for each in lines if each.points),
-            ticks=tuple((float(place), name) for place, name in enumerate(names)),
+            lines=tuple(replace(each, dotted=True) for each in lines(series, names)),
+            ticks=ticks(names),
         )
     )
-    return tuple(each for each in drawn if each.marks or each.lines)
+    return drawn
 
 
 def cases(subjects: list[Setting]) -> list[Case]:
@@ -356,26 +342,17 @@ def _level(subjects: Mapping[str, Setting]) -> list[Case]:
     return [Case(LEVEL, f"{mae.title} and GPT", margins["trained"], before, in_sample, LEVEL.published[0])]
 
 
-def claims_of(every: list[Case]) -> tuple[Claim, ...]:
+def claims_of(every: list[Case]) -> list[Claim]:
     """A stated rule holds where all pairs of all networks keep it, and not where all pairs of one network break it."""
     made = []
     for rule in RULES:
-        about = {each.title: _range(each.margins) for each in every if each.rule is rule and rule.stated}
-        if not about:
-            continue
-        words, value = smallest(about, ".3f")
-        rows = sorted({min(rule.published), max(rule.published)})
-        made.append(
-            claim(
-                rule.text,
-                f"{rule.formula}, in diameters, {words}:",
-                value,
-                least=0.0,
-                published=f"{' to '.join(f'{each:.3f}' for each in rows)} in Table 1, in sample",
-                form=".3f",
-            )
-        )
-    return tuple(made)
+        about = [each for each in every if each.rule is rule and rule.stated]
+        margins = {f"{rule.formula}, in diameters, {each.title}": _range(each.margins) for each in about}
+        if margins:
+            rows = sorted({min(rule.published), max(rule.published)})
+            published = f"{' to '.join(f'{each:.3f}' for each in rows)} in Table 1, in sample"
+            made.append(over_cases(rule.text, margins, least=0.0, published=published, form=".3f"))
+    return made
 
 
 def summed(parts: Iterable[tuple[float, Value]], constant: float = 0.0) -> Value:

@@ -21,7 +21,7 @@ from ..errors import InputError
 from ..ica import ICA
 from ..representation import Array
 from ..structure import slot_identifiability
-from .experiment import Experiment, Outcome, Plan, Run, Unit
+from .experiment import Experiment, Outcome, Plan, Run, Unit, by_scale, scaled
 from .outcomes import threads
 
 
@@ -245,6 +245,12 @@ def decoded(module: Any, latents: Array) -> Array:
         return np.asarray(module.decoder(torch.from_numpy(latents.astype(np.float32))).numpy())
 
 
+BEYOND = (
+    "warm@1", "cooled@1", "unit_warm@0.003", "scaled@0.001", "sparsity@0.001", "orthogonal@0.001",
+    "additive_contrast@0.01", "restarts@0.003",
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Preset:
     """The sizes of one scale.
@@ -293,87 +299,37 @@ class Preset:
         Of torch while training; 0 leaves them as they are.
     """
 
-    slots: tuple[int, ...]
-    overlaps: tuple[int, ...]
-    failing: tuple[int, ...] = ()
-    strengths: tuple[float, ...] = (0.01, 1.0)
+    slots: tuple[int, ...] = scaled((2,), (2, 3), (2, 3, 5))
+    overlaps: tuple[int, ...] = scaled((0, 8), (0, 4, 8), (0, 2, 4, 6, 8, 10))
+    failing: tuple[int, ...] = scaled((), (), (12, 14, 16, 17, 18, 19))
+    strengths: tuple[float, ...] = scaled((1.0,), (0.01, 1.0), (0.01, 1.0))
     unit_strengths: tuple[float, ...] = (0.003,)
-    laws: tuple[str, ...] = ("normal", "dependent", "uniform")
-    law_slots: tuple[int, ...] = (2,)
-    law_overlaps: tuple[int, ...] = (0, 4)
-    law_strengths: tuple[float, ...] = (1.0,)
-    additive_overlaps: tuple[int, ...] = (0, 4, 8)
-    beyond: tuple[str, ...] = ()
-    beyond_slots: tuple[int, ...] = (2,)
-    beyond_overlaps: tuple[int, ...] = ()
-    seeds: int = 5
-    restarts: int = 5
-    restart_seeds: int = 15
+    laws: tuple[str, ...] = scaled(
+        ("normal", "dependent"), ("normal", "dependent", "uniform"), ("normal", "dependent", "uniform")
+    )
+    law_slots: tuple[int, ...] = scaled((2,), (2,), (2, 3, 5))
+    law_overlaps: tuple[int, ...] = scaled((0,), (0, 4), (0, 2, 4, 6, 8, 10))
+    law_strengths: tuple[float, ...] = scaled((1.0,), (1.0,), (0.01, 1.0))
+    additive_overlaps: tuple[int, ...] = scaled((8,), (0, 4, 8), (0, 2, 4, 6, 8, 10))
+    beyond: tuple[str, ...] = scaled(("warm@1", "restarts@0.003"), BEYOND, (*BEYOND, "hessian@0.01"))
+    beyond_slots: tuple[int, ...] = scaled((2,), (2,), (2, 3, 5))
+    beyond_overlaps: tuple[int, ...] = scaled((8,), (8,), (8, 14))
+    seeds: int = scaled(2, 5, 5)
+    restarts: int = scaled(2, 5, 5)
+    restart_seeds: int = scaled(4, 15, 15)
     dimension: int = 3
     window: int = 20
-    rows: int = 20_000
-    test_rows: int = 2_000
-    steps: int = 2_400
+    rows: int = scaled(3_000, 20_000, 72_000)
+    test_rows: int = scaled(600, 2_000, 8_000)
+    steps: int = scaled(45, 2_400, 200_000)
     batch: int = 64
-    learning_rate: float = 3e-3
-    schedule: str = "cosine"
+    learning_rate: float = scaled(3e-3, 3e-3, 1e-3)
+    schedule: str = scaled("cosine", "cosine", "step")
     high: float = 0.8
-    threads: int = 0
+    threads: int = scaled(0, 2, 2)
 
 
-BEYOND = (
-    "warm@1", "cooled@1", "unit_warm@0.003", "scaled@0.001", "sparsity@0.001", "orthogonal@0.001",
-    "additive_contrast@0.01", "restarts@0.003",
-)  # fmt: skip
-
-SCALES = {
-    "smoke": Preset(
-        slots=(2,),
-        overlaps=(0, 8),
-        strengths=(1.0,),
-        laws=("normal", "dependent"),
-        law_overlaps=(0,),
-        additive_overlaps=(8,),
-        beyond=("warm@1", "restarts@0.003"),
-        beyond_overlaps=(8,),
-        seeds=2,
-        restarts=2,
-        restart_seeds=4,
-        rows=3_000,
-        test_rows=600,
-        steps=45,
-    ),
-    "laptop": Preset(
-        slots=(2, 3),
-        overlaps=(0, 4, 8),
-        beyond=BEYOND,
-        beyond_overlaps=(8,),
-        threads=2,
-    ),
-    "paper": Preset(
-        slots=(2, 3, 5),
-        overlaps=(0, 2, 4, 6, 8, 10),
-        failing=(12, 14, 16, 17, 18, 19),
-        law_slots=(2, 3, 5),
-        law_overlaps=(0, 2, 4, 6, 8, 10),
-        law_strengths=(0.01, 1.0),
-        additive_overlaps=(0, 2, 4, 6, 8, 10),
-        beyond=(*BEYOND, "hessian@0.01"),
-        beyond_slots=(2, 3, 5),
-        beyond_overlaps=(8, 14),
-        rows=72_000,
-        test_rows=8_000,
-        steps=200_000,
-        learning_rate=1e-3,
-        schedule="step",
-        threads=2,
-    ),
-}
-
-PAPER = (
-    "Mechanistic Independence: A Principle for Identifiable Disentangled Representations, ICLR 2026, experiments, in "
-    "the set-up of Brady et al., Provably learning object-centric representations, ICML 2023"
-)
+SCALES = by_scale(Preset)
 
 UNIT = ("unit", "regrouped")
 LAWS = {"normal": "normal latents", "dependent": "dependent latents", "uniform": "uniform latents"}
@@ -490,14 +446,9 @@ def _unit(slots: int, overlap: int, law: str, condition: str, strength: float) -
     return Unit(key, words, arguments)
 
 
-__all__ = ["EXPERIMENT"]
-
-EXPERIMENT = Experiment(
-    name="slots",
-    title="Slots: mechanisms identify where independence cannot",
-    paper=PAPER,
-    scales=SCALES,
-    plan=plan,
-    run=run_unit,
-    packages=("torch",),
+TITLE = "Slots: mechanisms identify where independence cannot"
+PAPER = (
+    "Mechanistic Independence: A Principle for Identifiable Disentangled Representations, ICLR 2026, experiments, in "
+    "the set-up of Brady et al., Provably learning object-centric representations, ICML 2023"
 )
+EXPERIMENT = Experiment("slots", TITLE, PAPER, SCALES, plan, run_unit, packages=("torch",))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..resampling import Value
-from .experiment import Chart, Claim, Line, Outcome, Summary, Table
-from .outcomes import concluded, mark, mean_of, over_cases, table
+from .experiment import Chart, Claim, Outcome, Summary, Table
+from .outcomes import cloud, line, mark, mean_of, over_cases, summary, table
 from .slots import CONDITIONS, LAWS, Preset
 
 LEAST = 0.05
@@ -35,9 +36,8 @@ AXIS = "slot identifiability score (SIS)"
 def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     """Everything that is printed and drawn."""
     every = list(outcomes.values())
-    claims = claims_of(preset, every)
-    made = (*_by_overlap(every), _truth(every), _laws(preset, every), _beyond(preset, every))
-    return Summary(*concluded(claims), tuple(each for each in made if each.rows), charts(preset, every), claims)
+    tables = (*_by_overlap(every), _truth(every), _laws(preset, every), _beyond(preset, every))
+    return summary(claims_of(preset, every), tables, charts(preset, every))
 
 
 def over_seeds(found: Outcome | None, measure: str = "sis") -> Value:
@@ -184,13 +184,8 @@ def _beyond(preset: Preset, every: list[Outcome]) -> Table:
         for each in settings:
             words = _with_strength(CONDITIONS[each["condition"]].words, each)
             own, error, size = (over_seeds(each, key) for key in ("own", "error", "size"))
-            rows[f"{slots} slots, {_percent(each['share'])}: {words}"] = [
-                over_seeds(each),
-                least_loss(each, preset.restarts),
-                own,
-                error,
-                size,
-            ]
+            scores = (over_seeds(each), least_loss(each, preset.restarts))
+            rows[f"{slots} slots, {_percent(each['share'])}: {words}"] = [*scores, own, error, size]
     return table(
         "beyond",
         f"Past the paper: losses, schedules and restarts, ± s.e.; chosen: least loss of {preset.restarts}",
@@ -200,7 +195,7 @@ def _beyond(preset: Preset, every: list[Outcome]) -> Table:
     )
 
 
-def charts(preset: Preset, every: list[Outcome]) -> tuple[Chart, ...]:
+def charts(preset: Preset, every: list[Outcome]) -> list[Chart]:
     """All figures that there are settings for."""
     drawn = [_sweep(every, slots) for slots in _slots(every)]
     laws: dict[tuple[int, int], list[Any]] = {}
@@ -233,7 +228,7 @@ def charts(preset: Preset, every: list[Outcome]) -> tuple[Chart, ...]:
             beyond,
         ),
     }
-    drawn += [
+    return drawn + [
         Chart(
             f"{name}-{slots}-{overlap}",
             f"{title}: {slots} slots, overlap {_percent(overlap / preset.window)}",
@@ -244,23 +239,18 @@ def charts(preset: Preset, every: list[Outcome]) -> tuple[Chart, ...]:
         )
         for name, (title, caption, places) in captions.items()
         for (slots, overlap), marks in places.items()
-        if marks
     ]
-    return tuple(drawn)
 
 
 def _sweep(every: list[Outcome], slots: int) -> Chart:
     lines = []
     curves = curves_of(every, slots)
-    for place, (name, curve) in enumerate(list(curves.items())[:7]):
-        found = [(100 * each["share"], over_seeds(each)) for each in curve]
-        known = [(at, value.mean, value.error or 0.0) for at, value in found if value.mean is not None]
-        labels = tuple(f"{name}, {at:g} %: {mean:.3f} ± {error:.3f}" for at, mean, error in known)
-        spans = tuple((mean - error, mean + error) for _, mean, error in known)
-        lines.append(Line(name, tuple((at, mean) for at, mean, _ in known), labels, place, spans=spans))
+    for series, (name, curve) in enumerate(list(curves.items())[:7]):
+        drawn = line(name, [over_seeds(each) for each in curve], [_percent(each["share"]) for each in curve], series)
+        lines.append(replace(drawn, points=tuple((100 * curve[int(at)]["share"], sis) for at, sis in drawn.points)))
     truth = curves[CURVES["plain"]]
-    best = tuple((100 * each["share"], float(each["ceiling"])) for each in truth)
-    lines.append(Line("true latents", best, tuple(f"true latents: {y:.3f}" for _, y in best), 6, dotted=True))
+    best = [(100 * each["share"], float(each["ceiling"])) for each in truth]
+    lines.append(cloud(best, "true latents", 6, [f"true latents: {y:.3f}" for _, y in best]))
     said = []
     for key, name in CRITERIA.items():
         holds = [f"{100 * each['share']:g}" for each in truth if each["truth"][key]]
@@ -272,7 +262,7 @@ def _sweep(every: list[Outcome], slots: int) -> Chart:
         f"Mean over seeds with its standard error; normal latents. The generator is of Type {'; '.join(said)}. SIS of "
         "the true latents is what can be reached.",
         ("outputs shared with the next slot, % of a slot's", AXIS),
-        lines=tuple(line for line in lines if line.points),
+        lines=tuple(lines),
     )
 
 

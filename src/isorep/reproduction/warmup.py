@@ -20,7 +20,7 @@ from ..datasets import digits_and_photos as mnist_files
 from ..datasets.folder import VARIABLE, find_file
 from ..decoder import bilipschitz, bounds
 from ..representation import Array
-from .experiment import Experiment, Outcome, Plan, Run, Unit
+from .experiment import NELSON, Experiment, Outcome, Plan, Run, Unit, by_scale, scaled
 from .outcomes import FORMS, roots
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -160,6 +160,20 @@ class Training:
     min_delta: float = 1e-6
 
 
+_LEAKS = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+_DIGITS = Training((64, 32, 16, 5), pairs=5, images=None, batch=None, epochs=600, learning_rate=3e-2)
+_PAPER = Training(
+    (784, 256, 64, 10),
+    pairs=10,
+    images=None,
+    batch=1000,
+    epochs=2000,
+    learning_rate=1e-3,
+    schedule="constant",
+    patience=50,
+)
+
+
 @dataclass(frozen=True)
 class Preset:
     """The sizes of one scale.
@@ -188,64 +202,29 @@ class Preset:
         Images at most that the held-out errors are measured on.
     """
 
-    leaks: tuple[float, ...]
-    digits: Training | None
-    mnist: Training | None
-    digits_class: Training | None = None
-    mnist_class: Training | None = None
-    classes: tuple[int, ...] = ()
-    samples: int = 1000
+    leaks: tuple[float, ...] = scaled((0.2, 0.6, 1.0), _LEAKS, _LEAKS)
+    digits: Training | None = scaled(  # noqa: RUF009
+        replace(_DIGITS, pairs=3, images=600, epochs=200), _DIGITS, replace(_DIGITS, pairs=10, epochs=2000)
+    )
+    mnist: Training | None = scaled(  # noqa: RUF009
+        None, Training((784, 64, 32, 5), pairs=5, images=10_000, batch=200, epochs=30), _PAPER
+    )
+    digits_class: Training | None = scaled(  # noqa: RUF009
+        replace(_DIGITS, pairs=1, images=None, epochs=600), None, replace(_DIGITS, pairs=3, epochs=2000)
+    )
+    mnist_class: Training | None = scaled(None, None, replace(_PAPER, pairs=3))  # noqa: RUF009
+    classes: tuple[int, ...] = scaled((0, 1), (), tuple(range(10)))
+    samples: int = scaled(100, 1000, 1000)
     directions: int = 10
     reference_leak: float = 1.0
     percentile: float = 95.0
     form: str = "2L+L2"
     statistic: str = "mean of roots"
     intercept: bool = False
-    test_images: int = 10_000
+    test_images: int = scaled(300, 10_000, 10_000)
 
 
-_LEAKS = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
-_DIGITS = Training((64, 32, 16, 5), pairs=5, images=None, batch=None, epochs=600, learning_rate=3e-2)
-_PAPER = Training(
-    (784, 256, 64, 10),
-    pairs=10,
-    images=None,
-    batch=1000,
-    epochs=2000,
-    learning_rate=1e-3,
-    schedule="constant",
-    patience=50,
-)
-
-SCALES = {
-    "smoke": Preset(
-        leaks=(0.2, 0.6, 1.0),
-        digits=replace(_DIGITS, pairs=3, images=600, epochs=200),
-        mnist=None,
-        digits_class=replace(_DIGITS, pairs=1, images=None, epochs=600),
-        classes=(0, 1),
-        samples=100,
-        test_images=300,
-    ),
-    "laptop": Preset(
-        leaks=_LEAKS,
-        digits=_DIGITS,
-        mnist=Training((784, 64, 32, 5), pairs=5, images=10_000, batch=200, epochs=30),
-    ),
-    "paper": Preset(
-        leaks=_LEAKS,
-        digits=replace(_DIGITS, pairs=10, epochs=2000),
-        mnist=_PAPER,
-        digits_class=replace(_DIGITS, pairs=3, epochs=2000),
-        mnist_class=replace(_PAPER, pairs=3),
-        classes=tuple(range(10)),
-    ),
-}
-
-PAPER = (
-    "Nelson, Fumero, Karaletsos and Locatello, Statistical and structural identifiability in representation learning, "
-    "ICLR 2026, section 4.1 and appendix A.7.1, Figures 2 and A.3 to A.6"
-)
+SCALES = by_scale(Preset)
 
 DROPPED = {"MNIST": (11.0, 60.0), "MNIST, a model for each digit": (5.0, 180.0)}
 """Runs that the filter on reconstruction removed, of all (A.7.1)."""
@@ -356,14 +335,6 @@ def _flat(images: Array, most: int) -> Array:
     return np.asarray(images.reshape(len(images), -1) / np.float32(most), dtype=np.float32)
 
 
-__all__ = ["EXPERIMENT"]
-
-EXPERIMENT = Experiment(
-    name="warmup",
-    title="Warm-up: the leak controls identifiability",
-    paper=PAPER,
-    scales=SCALES,
-    plan=plan,
-    run=run_unit,
-    packages=("torch",),
-)
+TITLE = "Warm-up: the leak controls identifiability"
+PAPER = f"{NELSON}, section 4.1 and appendix A.7.1, Figures 2 and A.3 to A.6"
+EXPERIMENT = Experiment("warmup", TITLE, PAPER, SCALES, plan, run_unit, packages=("torch",))
