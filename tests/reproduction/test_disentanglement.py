@@ -140,7 +140,7 @@ def test_scenes_without_files_are_named_and_plans_follow_the_preset(tmp_path):
     assert len(experiment.plan(laptop, None).units) == 3 * 3 * (1 + 4 + 2)
     every = experiment.plan(replace(laptop, models=("all",)), None)
     assert {unit.arguments.get("model") for unit in every.units} == {None, *MODELS}
-    with pytest.raises(isorep.InputError, match="there is no model 'gan'"):
+    with pytest.raises(isorep.InputError, match="models gan: choose from"):
         replace(laptop, models=("ae", "gan"))
     with pytest.raises(isorep.InputError, match="must have ae among them"):
         replace(laptop, models=("beta_vae",))

@@ -156,7 +156,7 @@ def test_rendered_rooms_take_the_place_of_missing_photographs(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"kinds": ("gpt", "vae")}, "kinds has 'vae'"),
+        ({"kinds": ("gpt", "vae")}, "kinds vae: choose from"),
         ({"seeds": 1}, "at least 2 seeds"),
         ({"images": "mnist"}, "images is 'mnist'"),
         ({"ae_steps": 0}, "from 1 on"),

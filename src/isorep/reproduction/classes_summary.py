@@ -60,7 +60,7 @@ def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
 
 def claims(simulated: list[Setting], sweeps: Sweeps, preset: Preset) -> list[Claim]:
     """Whether two trainings come to agree, and whether that takes more classes than dimensions."""
-    head, curve = simulated[0], simulated[0].found.get("curve") or [{"pairs": ()}]
+    head, curve = simulated[0], simulated[0].outcome.get("curve") or [{"pairs": ()}]
     start = {(pair["first"], pair["second"]): pair["f"] for pair in curve[0]["pairs"]}
 
     def rise(pair: Mapping[str, Any]) -> float | None:
@@ -145,7 +145,7 @@ def tables(simulated: list[Setting], sweeps: Sweeps, preset: Preset) -> list[Tab
             f"{SAME}; R² below −1 counts as −1",
             {
                 f"step {point['step']}": [Setting(point).mean(key) for key in _COLUMNS]
-                for point in simulated[0].found.get("curve") or ()
+                for point in simulated[0].outcome.get("curve") or ()
             },
             tuple(_COLUMNS.values()),
         ),
@@ -166,16 +166,17 @@ def tables(simulated: list[Setting], sweeps: Sweeps, preset: Preset) -> list[Tab
     ]
     for (task, by), settings in sweeps.items():
         across, fixed = _axis(by, preset)
+        rows = {}
+        for each in settings:
+            few = "" if _enough(each) else " (too few)"
+            rows[f"{each.outcome[by]} {across}{few}"] = [each.mean(key) for key in _SWEPT.values()]
         made.append(
             table(
                 f"{across}-{task}",
                 f"{TASKS[task].capitalize()}, {fixed}: agreement of f, of its part in the span of the head, and "
                 "outside of it",
                 f"{SAME}; too few: no more classes than dimensions; logits are compared as they are",
-                {
-                    f"{each.found[by]} {across}{'' if _enough(each) else ' (too few)'}": map(each.mean, _SWEPT.values())
-                    for each in settings
-                },
+                rows,
                 tuple(_SWEPT),
             )
         )
@@ -187,7 +188,7 @@ def charts(simulated: list[Setting], sweeps: Sweeps, preset: Preset) -> list[Cha
     drawn = [_training(simulated[0]), *_clouds(simulated[0]), _starts(simulated)]
     for (task, by), settings in sweeps.items():
         across, fixed = _axis(by, preset)
-        where = [f"{each.found[by]} {across}" for each in settings]
+        where = [f"{each.outcome[by]} {across}" for each in settings]
         values = {words: [each.mean(key) for each in settings] for words, key in _DRAWN.items()}
         drawn.append(
             Chart(
@@ -197,14 +198,14 @@ def charts(simulated: list[Setting], sweeps: Sweeps, preset: Preset) -> list[Cha
                 "asks for more classes than dimensions; outside of the span of the head's differences nothing fixes f.",
                 (f"{across} (* where classes are too few)", "agreement"),
                 lines=lines(values, where, start=1),
-                ticks=ticks(f"{each.found[by]}{'' if _enough(each) else '*'}" for each in settings),
+                ticks=ticks(f"{each.outcome[by]}{'' if _enough(each) else '*'}" for each in settings),
             )
         )
     return drawn
 
 
 def _training(head: Setting) -> Chart:
-    curve = head.found.get("curve") or []
+    curve = head.outcome.get("curve") or []
     steps = [point["step"] for point in curve]
     values = {words: [Setting(point).mean(key) for point in curve] for key, words in _CURVES.items()}
     heads = values[_CURVES["head"]]  # far below zero at the start, when the heads say nothing
@@ -228,7 +229,7 @@ def _training(head: Setting) -> Chart:
 
 
 def _clouds(head: Setting) -> list[Chart]:
-    shown = head.found.get("cloud")
+    shown = head.outcome.get("cloud")
     if not shown:
         return []
     labels = shown["labels"]
@@ -277,8 +278,8 @@ def _sweep(every: list[Setting], preset: Preset, task: str, by: str) -> list[Set
     """The settings of a task in which only the number of classes, or of dimensions, varies."""
     fixed, size = ("dimension", preset.fixed_dimension) if by == "classes" else ("classes", preset.fixed_classes)
     wanted = preset.sweep_classes if by == "classes" else preset.sweep_dimensions
-    swept = [each for each in every if not each.published and each.task == task and each.found[fixed] == size]
-    return sorted((each for each in swept if each.found[by] in wanted), key=lambda each: int(each.found[by]))
+    swept = [each for each in every if not each.published and each.task == task and each.outcome[fixed] == size]
+    return sorted((each for each in swept if each.outcome[by] in wanted), key=lambda each: int(each.outcome[by]))
 
 
 def _axis(by: str, preset: Preset) -> tuple[str, str]:

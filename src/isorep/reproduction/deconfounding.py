@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..datasets import load_bbbc021, load_rxrx3, screens, simulate_batches
-from ..datasets.folder import VARIABLE, find_file
+from ..datasets.folder import find_file
 from ..deconfounding import Deconfounding, deconfound
 from ..representation import Array
-from .experiment import NELSON, Experiment, Outcome, Plan, Run, Unit, by_scale, scaled
+from .experiment import NELSON, Experiment, Outcome, Plan, Run, Unit, by_scale, how_to_find, scaled
 
 CONDITIONS = {"base": "Base", "pca": "PCA", "pca_ica": "PCA + ICA", "pca_rand": "PCA + Rand"}
 
@@ -139,8 +139,7 @@ def plan(preset: Preset, data: Path | None) -> Plan:
             files += [path for name in names if (path := find_file(data, folder, name)) is not None]
             units += more
         else:
-            where = f"name a folder with --data or {VARIABLE}" if data is None else f"{data} does not hold its files"
-            skipped.append(f"{part} was left out: {where} ({', '.join(names)}, from {ORIGINS[part]})")
+            skipped.append(f"{part} was left out: {how_to_find(data)} ({', '.join(names)}, from {ORIGINS[part]})")
     return Plan(tuple(units), tuple(files), tuple(skipped))
 
 
@@ -257,11 +256,10 @@ def _record(result: Deconfounding) -> Outcome:
 def _conditions(result: Deconfounding, task: str | None) -> dict[str, dict[str, Any]]:
     shares = [str(share) for share in result.settings["top"]]
     names = [*MEASURES, *(f"{part}@{share}" for share in shares for part in PARTS)]
-    found = {}
-    for condition in result.conditions:
-        means = {name: result.mean(name, condition, task=task) for name in names}
-        found[condition] = {name: asdict(mean) for name, mean in means.items()}
-    return found
+    return {
+        condition: {name: asdict(result.mean(name, condition, task=task)) for name in names}
+        for condition in result.conditions
+    }
 
 
 def _alignment(features: Array, factors: Array) -> float:

@@ -102,19 +102,19 @@ class Selection:
     def ways(self, model: str) -> list[str]:
         """What was done to the latents of a model, or of a control."""
         if model in CONTROLS:
-            found = [control[model] for control in self.controls]
+            conditions_of = [control[model] for control in self.controls]
         else:
-            found = [run["steps"][-1]["conditions"] for run in self.runs if run["model"] == model]
-        return [way for way in WAYS if found and all(way in conditions for conditions in found)]
+            conditions_of = [run["steps"][-1]["conditions"] for run in self.runs if run["model"] == model]
+        return [way for way in WAYS if conditions_of and all(way in conditions for conditions in conditions_of)]
 
     def points(self, scene: str, model: str) -> dict[Choice, dict[int, Outcome]]:
         """Scored steps by setting and step, then by replicate."""
-        found: dict[Choice, dict[int, Outcome]] = {}
+        by_choice: dict[Choice, dict[int, Outcome]] = {}
         for run in self.runs:
             if run["scene"] == scene and run["model"] == model:
                 for point in run["steps"]:
-                    found.setdefault((run["setting"], int(point["step"])), {})[int(run["replicate"])] = point
-        return found
+                    by_choice.setdefault((run["setting"], int(point["step"])), {})[int(run["replicate"])] = point
+        return by_choice
 
     def last_points(self, scene: str) -> dict[str, list[Outcome]]:
         """The autoencoder's last steps by weight decay, a list over replicates."""
@@ -134,7 +134,7 @@ class Selection:
         most = self.tolerance * min((each for each in lost.values() if each is not None), default=0.0)
         points = {key: each for key, each in points.items() if (share := lost[key]) is not None and share <= most}
         replicates = sorted({replicate for each in points.values() for replicate in each})
-        found = {}
+        chosen = {}
         for replicate in replicates:
             apart = replicate if side == "held_out" and len(replicates) > 1 else None
             means = {
@@ -144,8 +144,8 @@ class Selection:
             known = {choice: mean for choice, mean in means.items() if mean is not None}
             best = max(known, key=lambda choice: known[choice]) if known else None
             if best is not None and replicate in points[best]:
-                found[replicate] = points[best][replicate]["conditions"][way][side]
-        return found
+                chosen[replicate] = points[best][replicate]["conditions"][way][side]
+        return chosen
 
     def strongest(self, scene: str, model: str) -> str:
         """The way to unmix a control that has the best mean modularity."""
@@ -280,13 +280,13 @@ def _sweep(selection: Selection, scene: str, name: str) -> Chart:
 
 def constants(selection: Selection, scene: str) -> list[tuple[float, float, str]]:
     """Logarithm of the decoder's constant and InfoM of AE + ICA, for every autoencoder that has both."""
-    found = []
+    dots = []
     for setting, points in selection.last_points(scene).items():
         for point in points:
             constant, modular = taken(point, SWEPT["constant"]), taken(point, SWEPT["rescaled"])
             if constant is not None and math.isfinite(constant) and modular is not None:
-                found.append((math.log10(constant), float(modular), setting))
-    return found
+                dots.append((math.log10(constant), float(modular), setting))
+    return dots
 
 
 def _pictures(run: Outcome, name: str) -> list[Chart]:
@@ -362,7 +362,7 @@ def differences(selection: Selection, against: str) -> dict[str, Value]:
 
     Where AE + ICA is less explicit, or that is not known, the interval has no lower end: it is then not ahead.
     """
-    found = {}
+    cases = {}
     for scene, name in selection.scenes.items():
         if against in CONTROLS:
             opponents = [(against, selection.strongest(scene, against))] if selection.ways(against) else []
@@ -388,7 +388,7 @@ def differences(selection: Selection, against: str) -> dict[str, Value]:
                 ends = shown.interval or Interval(float(np.mean(modular)), float(np.mean(modular)))
                 if level.mean is None or level.mean < -COMPARABLE:
                     ends = replace(ends, low=-math.inf)
-                found[words] = Value(shown.mean, interval=ends)
+                cases[words] = Value(shown.mean, interval=ends)
             elif ours:
-                found[words] = Value(None)
-    return found
+                cases[words] = Value(None)
+    return cases

@@ -8,6 +8,7 @@ Settings of a preset that the caller changes, given as text: ``replicates=2``, `
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
@@ -152,10 +153,13 @@ class Claim:
     published: str
     holds: bool | None
 
+    @property
+    def told(self) -> str:
+        """What was measured, asked and published."""
+        return f"{self.measure}; asked: {self.rule}" + (f"; published: {self.published}" if self.published else "")
+
     def __str__(self) -> str:
-        word = ANSWERS[self.holds]
-        published = f"; published: {self.published}" if self.published else ""
-        return f"{word}: {self.text} ({self.measure}; asked: {self.rule}{published})"
+        return f"{ANSWERS[self.holds]}: {self.text} ({self.told})"
 
 
 @dataclass(frozen=True)
@@ -242,35 +246,35 @@ def experiment_named(name: str) -> Experiment:
 def overridden(preset: Any, changes: Mapping[str, Any]) -> Any:
     """The preset with other values; text is read as the kind of value that it replaces."""
     known = {each.name: getattr(preset, each.name) for each in fields(preset)}
-    found = {}
+    read = {}
     for name, value in changes.items():
         if name not in known:
             raise InputError(f"the preset has no setting {name!r}; it has {', '.join(known)}")
-        found[name] = _read(name, value, known[name]) if isinstance(value, str) else value
-    return replace(preset, **found)
+        read[name] = _read(name, value, known[name]) if isinstance(value, str) else value
+    return replace(preset, **read)
+
+
+_READERS: dict[type, tuple[dict[str, Any], tuple[Callable[[str], Any], ...]]] = {
+    bool: ({"true": True, "false": False}, ()),
+    type(None): ({"none": None}, (int, float)),
+    int: ({}, (int,)),
+    float: ({}, (float,)),
+    str: ({}, (str,)),
+}
+"""Kind of a setting -> words that it can be given as, and what else reads it."""
 
 
 def _read(name: str, text: str, before: Any) -> Any:
     """Text as the kind of value that was there before: a tuple takes parts between commas."""
-    if isinstance(before, tuple):
-        first = before[0] if before else ""
-        if isinstance(first, tuple) or hasattr(first, "__dataclass_fields__"):
-            raise InputError(f"the setting {name} cannot be given as text")
-        return tuple(_read(name, part.strip(), first) for part in text.split(",") if part.strip())
-    kinds = (int, float) if before is None else (type(before),)
-    if isinstance(before, bool):
-        if text.lower() in ("true", "false"):
-            return text.lower() == "true"
-    elif isinstance(before, str):
-        return text
-    elif before is None or isinstance(before, int | float):
-        if text.lower() == "none" and not isinstance(before, int | float):
-            return None
-        for kind in kinds:
-            try:
-                return kind(text)
-            except ValueError:
-                continue
-    else:
+    first = (before[0] if before else "") if isinstance(before, tuple) else before
+    if type(first) not in _READERS:
         raise InputError(f"the setting {name} cannot be given as text")
+    if isinstance(before, tuple):
+        return tuple(_read(name, part.strip(), first) for part in text.split(",") if part.strip())
+    words, readers = _READERS[type(before)]
+    if text.lower() in words:
+        return words[text.lower()]
+    for reader in readers:
+        with suppress(ValueError):
+            return reader(text)
     raise InputError(f"the setting {name} is {before!r} by default, and {text!r} is not of that kind")

@@ -48,10 +48,10 @@ class Group:
     """
 
     def __init__(self, name: str, outcomes: Mapping[str, Outcome], models: Sequence[Outcome]) -> None:
-        found = [each for each in outcomes.values() if each.get("group") == name]
+        own = [each for each in outcomes.values() if each.get("group") == name]
         self.name, self.anchor = name, name.replace(" with ", "-").replace(" ", "-")
-        self.count = f"{len(found)} pairs" if len(found) != 1 else "1 pair"
-        self.pairs = [{when: _by_place(each, when, models) for when in WHEN} for each in found]
+        self.count = f"{len(own)} pairs" if len(own) != 1 else "1 pair"
+        self.pairs = [{when: _by_place(each, when, models) for when in WHEN} for each in own]
         self.places = sorted(set.intersection(*(set(pair["layers"]) for pair in self.pairs)))
         self.blocks = [place for place in self.places if self.label(place) != EMBEDDING]
 
@@ -106,19 +106,19 @@ def _by_place(outcome: Outcome, when: str, models: Sequence[Outcome]) -> dict[in
         next((each for each in models if all(each.get(key) == side[key] for key in side)), {})
         for side in outcome["pair"]
     ]
-    found = {}
+    layers = {}
     for layer in outcome.get(when) or ():
         place, ladder = layer["place"], layer["ladder"]
         rest = [side["constants"][-1 - place]["local"] for side in sides if place < len(side.get("constants") or ())]
         shares = {rung: each["error"] / each["chance"] for rung, each in ladder.items() if each["chance"]}
-        found[place] = {
+        layers[place] = {
             "labels": layer["labels"],
             "svcca": {int(count): each["value"] for count, each in layer["svcca"].items()},
             "error": dict.fromkeys(RUNGS) | {rung: each["error"] for rung, each in ladder.items()},
             "share": dict.fromkeys(RUNGS) | shares,
             "constant": float(np.exp(np.mean(np.log(rest)))) if len(rest) == len(sides) else None,
         }
-    return found
+    return layers
 
 
 def mean_correlation(columns: Sequence[tuple[Array, Array]], seed: int = 0) -> Value:
@@ -254,8 +254,8 @@ def _charts(groups: list[Group], preset: Preset) -> list[Chart]:
 def _layer_line(group: Group, name: str, path: str, colour: int, when: str = "layers") -> Line:
     """A measure over layers, the embedding at the left."""
     order = group.places[::-1]
-    found = line(name, [group.mean(at, path, when) for at in order], [group.label(at) for at in order], colour)
-    return replace(found, points=tuple((-float(order[int(x)]), y) for x, y in found.points))
+    drawn = line(name, [group.mean(at, path, when) for at in order], [group.label(at) for at in order], colour)
+    return replace(drawn, points=tuple((-float(order[int(x)]), y) for x, y in drawn.points))
 
 
 def _dots(group: Group, colour: int) -> Line:

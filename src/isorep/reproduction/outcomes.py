@@ -10,10 +10,12 @@ Claims, tables, lines and ticks of summaries; how many threads torch computes wi
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import combinations
+from operator import ge, gt, le
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from scipy.stats import rankdata
 
 from ..alignment import Identity, Linear, Rigid, SignedPermutation
 from ..alignment.base import Aligner
+from ..comparison import Comparison, compare
 from ..representation import Array
 from ..resampling import Interval, Value, jackknife_se, t_interval
 from .experiment import Chart, Claim, Line, Mark, Row, Summary, Table
@@ -46,14 +49,10 @@ def roots(excess: Array, form: str = "2L+L2") -> Array:
 
 def fit_curve(x: Array, errors: Array, intercept: bool = False) -> Curve:
     r"""Least squares in closed form: :math:`a=\sum x_ie_i/\sum x_i^2`, or a line with intercept."""
-    if intercept:
-        centred = x - x.mean()
-        spread = float((centred**2).sum())
-        slope = float((centred * errors).sum()) / spread if spread > 0 else 0.0
-        start = float(errors.mean()) - slope * float(x.mean())
-    else:
-        size = float((x**2).sum())
-        slope, start = (float((x * errors).sum()) / size if size > 0 else 0.0), 0.0
+    centre, level = (float(x.mean()), float(errors.mean())) if intercept else (0.0, 0.0)
+    size = float(((x - centre) ** 2).sum())
+    slope = float(((x - centre) * (errors - level)).sum()) / size if size > 0 else 0.0
+    start = level - slope * centre
     total = float(((errors - errors.mean()) ** 2).sum())
     left = float(((errors - slope * x - start) ** 2).sum())
     return Curve(slope, start, 1 - left / total if total > 0 else None)
@@ -163,6 +162,16 @@ def ladder(source: Array, target: Array, folds: Array) -> dict[str, float]:
     return {rung: explained(held_out(x, y, folds, rung), y) for rung in RUNGS}
 
 
+def compared(
+    source: Any, target: Any, rungs: Sequence[str], groups: Array | None, preset: Any, seed: int
+) -> Comparison:
+    """The ladder of two runs, with the preset's ``n_null`` shuffled pairings and ``n_boot`` draws."""
+    counts = {"n_null": preset.n_null, "n_boot": preset.n_boot}
+    with warnings.catch_warnings():  # on few rows and on ICA: both are among the caveats
+        warnings.simplefilter("ignore")
+        return compare(source, target, rungs=rungs, groups=groups, worst_case=False, random_state=seed, **counts)
+
+
 def folds_of(rows: int, count: int, seed: int) -> Array:
     """Rows in so many folds of the same size, at random."""
     return np.random.default_rng([seed, 41]).permutation(np.arange(rows) % min(count, rows))
@@ -171,6 +180,11 @@ def folds_of(rows: int, count: int, seed: int) -> Array:
 def all_pairs(count: int) -> list[tuple[int, int]]:
     """Every pair of models once, the earlier as the source."""
     return list(combinations(range(count), 2))
+
+
+def every_pair(sides: Sequence[Any], compare: Callable[[Any, Any], dict[str, Any]]) -> list[dict[str, Any]]:
+    """What ``compare`` gives for every pair of models, with the places of both."""
+    return [{"first": i, "second": j} | compare(sides[i], sides[j]) for i, j in all_pairs(len(sides))]
 
 
 def over_pairs(values: Mapping[tuple[int, int], float]) -> tuple[float | None, float | None]:
@@ -239,33 +253,33 @@ LOWEST = -1.0
 class Setting:
     """The outcome of one unit: its facts as attributes, and means of measures over its models and their pairs."""
 
-    def __init__(self, found: Mapping[str, Any], lowest: float = LOWEST) -> None:
-        self.found, self._lowest = found, lowest
+    def __init__(self, outcome: Mapping[str, Any], lowest: float = LOWEST) -> None:
+        self.outcome, self._lowest = outcome, lowest
 
     def __getattr__(self, name: str) -> Any:
         try:
-            return self.found[name]
+            return self.outcome[name]
         except KeyError:
             raise AttributeError(name) from None
 
     def mean(self, measure: str | Callable[[Any], float | None]) -> Value:
         """Over pairs of models, jackknifed over models; ``f.linear`` is a path into a pair."""
-        values = {(pair["first"], pair["second"]): taken(pair, measure) for pair in self.found["pairs"]}
+        values = {(pair["first"], pair["second"]): taken(pair, measure) for pair in self.outcome["pairs"]}
         return Value(*over_pairs({key: max(float(x), self._lowest) for key, x in values.items() if x is not None}))
 
     def over_models(self, key: str, merge: Callable[[list[float]], float] | None = None) -> Value:
         """Over models: the mean, or what ``merge`` makes of the values, such as ``max`` or ``sum``."""
-        known = [float(model[key]) for model in self.found["models"] if model[key] is not None]
+        known = [float(model[key]) for model in self.outcome["models"] if model[key] is not None]
         return Value((merge(known) if merge else sum(known) / len(known)) if known else None)
 
 
-def taken(found: Any, measure: str | Callable[[Any], float | None]) -> Any:
+def taken(values: Any, measure: str | Callable[[Any], float | None]) -> Any:
     """A number by its path, or by a function; None where the path ends early."""
     if callable(measure):
-        return measure(found)
+        return measure(values)
     for part in measure.split("."):
-        found = None if found is None else found[int(part) if part.isdigit() else part]
-    return found
+        values = None if values is None else values[int(part) if part.isdigit() else part]
+    return values
 
 
 def claim(
@@ -284,18 +298,15 @@ def claim(
     It does not hold where the whole interval is on the other side, and is undecided otherwise. A value whose error is
     not known is judged by itself.
     """
-    low, high = value.ends
+    tests = (("above", gt, above), ("at least", ge, least), ("at most", le, most))
+    asked = [(word, test, bound) for word, test, bound in tests if bound is not None]
+    ends = [end for end in value.ends if end is not None]
+    within = [[test(end, bound) for end in ends] for _, test, bound in asked]
     holds = None
-    if low is not None and high is not None:
-        inside = [low >= least] if least is not None else []
-        inside += [high <= most] if most is not None else []
-        inside += [low > above] if above is not None else []
-        outside = (least is not None and high < least) or (most is not None and low > most)
-        outside = outside or (above is not None and high <= above)
-        holds = True if all(inside) else False if outside else None
-    bounds = {"above": above, "at least": least, "at most": most}
+    if ends:
+        holds = True if all(map(all, within)) else None if all(map(any, within)) else False
     number = form.rstrip("±")
-    rule = " and ".join(f"{word} {format(Value(end), number)}" for word, end in bounds.items() if end is not None)
+    rule = " and ".join(f"{word} {Value(bound):{number}}" for word, _, bound in asked)
     told = f"{measure} {format(value, form)}"
     span = value.interval
     if span is not None and -math.inf < span.low < span.high < math.inf:
@@ -333,10 +344,8 @@ def concluded(claims: Sequence[Claim]) -> tuple[str, bool | None]:
     words = {True: "is seen", False: "is not seen", None: "is neither seen nor excluded"}[main.holds]
     kept = sum(each.holds is True for each in claims)
     rest = f" {kept} of {len(claims)} claims hold." if len(claims) > 1 else ""
-    return (
-        f"The published effect {words}. Published: {main.text} ({main.measure}; asked: {main.rule}).{rest}",
-        main.holds,
-    )
+    published = f"Published: {main.text} ({main.measure}; asked: {main.rule})."
+    return f"The published effect {words}. {published}{rest}", main.holds
 
 
 def table(
@@ -371,7 +380,7 @@ def line(name: str, values: Sequence[Value], where: Sequence[str], series: int) 
     return Line(
         name,
         tuple((float(at), mean) for at, mean, _ in known),
-        tuple(f"{name}, {where[at]}: {mean:.3f} ± {error:.3f}" for at, mean, error in known),
+        tuple(f"{name}, {where[at]}: {values[at]:.3f±}" for at, _, _ in known),
         series,
         spans=tuple((mean - error, mean + error) for _, mean, error in known),
     )

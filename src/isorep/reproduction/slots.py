@@ -22,7 +22,7 @@ from ..ica import ICA
 from ..representation import Array
 from ..structure import slot_identifiability
 from .experiment import Experiment, Outcome, Plan, Run, Unit, by_scale, scaled
-from .outcomes import threads
+from .outcomes import adam_recipe, seeds_from, threads
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def examples(generator: SlotGenerator, law: str, rows: int, test_rows: int, seed
 def measure(trained: Any, generator: SlotGenerator, given: Examples) -> dict[str, Any]:
     """SIS, reconstruction and derivatives of one training."""
     history = trained.history
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "seed": trained.seed,
         "ended": trained.ended,
         "loss": history.training[-1],
@@ -159,11 +159,11 @@ def measure(trained: Any, generator: SlotGenerator, given: Examples) -> dict[str
         "sis": None,
     }
     if trained.ended == "diverged":
-        return found
+        return facts
     latents = encoded(trained.module, given.test_outputs)
     lost = decoded(trained.module, latents) - given.test_outputs
     score = slot_identifiability(given.test_latents, latents, slots=list(generator.dimensions))
-    return found | {
+    return facts | {
         "sis": score.value,
         "on": float(score.on.mean()),
         "off": float(score.off.mean()),
@@ -245,6 +245,7 @@ def decoded(module: Any, latents: Array) -> Array:
         return np.asarray(module.decoder(torch.from_numpy(latents.astype(np.float32))).numpy())
 
 
+LAWS = {"normal": "normal latents", "dependent": "dependent latents", "uniform": "uniform latents"}
 BEYOND = (
     "warm@1", "cooled@1", "unit_warm@0.003", "scaled@0.001", "sparsity@0.001", "orthogonal@0.001",
     "additive_contrast@0.01", "restarts@0.003",
@@ -304,9 +305,7 @@ class Preset:
     failing: tuple[int, ...] = scaled((), (), (12, 14, 16, 17, 18, 19))
     strengths: tuple[float, ...] = scaled((1.0,), (0.01, 1.0), (0.01, 1.0))
     unit_strengths: tuple[float, ...] = (0.003,)
-    laws: tuple[str, ...] = scaled(
-        ("normal", "dependent"), ("normal", "dependent", "uniform"), ("normal", "dependent", "uniform")
-    )
+    laws: tuple[str, ...] = scaled(("normal", "dependent"), tuple(LAWS), tuple(LAWS))
     law_slots: tuple[int, ...] = scaled((2,), (2,), (2, 3, 5))
     law_overlaps: tuple[int, ...] = scaled((0,), (0, 4), (0, 2, 4, 6, 8, 10))
     law_strengths: tuple[float, ...] = scaled((1.0,), (1.0,), (0.01, 1.0))
@@ -332,7 +331,6 @@ class Preset:
 SCALES = by_scale(Preset)
 
 UNIT = ("unit", "regrouped")
-LAWS = {"normal": "normal latents", "dependent": "dependent latents", "uniform": "uniform latents"}
 
 
 def plan(preset: Preset, data: Path | None) -> Plan:
@@ -370,13 +368,13 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
     generator = slot_generator(slots, preset.dimension, preset.window, overlap, random_state=run.seed)
     given = examples(generator, wanted["law"], preset.rows, preset.test_rows, run.seed)
     count = preset.restart_seeds if name == "restarts" else preset.seeds
-    seeds = [int(seed) for seed in np.random.SeedSequence([run.seed, 23]).generate_state(count)]
+    seeds = seeds_from(run.seed, 23, count=count)
     with threads(preset.threads):
         trained, exchanges = _trained(name, strength, generator, given, seeds, run)
     runs = [measure(each, generator, given) | {"exchanges": exchanges[each.seed]} for each in trained]
     if name == "plain":
-        for found, each in zip(runs, trained, strict=True):
-            found |= unmixed(each, generator, given, run.seed)
+        for record, each in zip(runs, trained, strict=True):
+            record |= unmixed(each, generator, given, run.seed)
     return {
         **wanted,
         "share": overlap / preset.window,
@@ -393,47 +391,40 @@ def _trained(
     name: str, strength: float, generator: Any, given: Examples, seeds: list[int], run: Run
 ) -> tuple[list[Any], dict[int, int]]:
     """One stage after the other, each from the weights where the one before ended; and how often slots exchanged."""
-    from ..models import Group, Recipe, Schedule, SlotAutoencoder, regroup_slots, train_many
+    from ..models import Schedule, SlotAutoencoder, regroup_slots, train_many
 
     preset: Preset = run.preset
     condition = CONDITIONS[name]
     activation = "smooth" if condition.smooth else "leaky_relu"
-    found: list[Any] = []
+    trained: list[Any] = []
     exchanges = dict.fromkeys(seeds, 0)
 
     def build(seed: int) -> Any:
-        if found:
-            return copy.deepcopy(next(each.module for each in found if each.seed == seed)).train()
+        if trained:
+            return copy.deepcopy(next(each.module for each in trained if each.seed == seed)).train()
         return SlotAutoencoder(
             generator.outputs, generator.dimensions, additive=condition.additive, activation=activation
         )
 
     for place, (share, factor) in enumerate(condition.stages):
         last = place == len(condition.stages) - 1
-        steps = max(round(share * preset.steps), 1)
-        done = train_many(
+        recipe = adam_recipe(preset, max(round(share * preset.steps), 1))
+        trained[:] = train_many(
             build,
             given.outputs,
             loss_of(condition.loss, factor * strength, generator.blocks),
-            Recipe(
-                steps=steps,
-                batch=preset.batch,
-                groups=Group("adam", preset.learning_rate),
-                schedule=Schedule(preset.schedule) if last else Schedule(),
-                record_every=max(steps // 20, 1),
-            ),
+            recipe if last else replace(recipe, schedule=Schedule()),
             seeds=seeds,
             batched=True,
             checkpoint=None if run.scratch is None else run.scratch / f"stage-{place}.safetensors",
             progress=run.progress,
         )
-        found[:] = done
-        for seat, each in enumerate(found if condition.regroup else ()):
+        for seat, each in enumerate(trained if condition.regroup else ()):
             if each.ended != "diverged":
                 module, count = regroup_slots(each.module, given.outputs)
-                found[seat] = replace(each, module=module.eval())
+                trained[seat] = replace(each, module=module.eval())
                 exchanges[each.seed] += count
-    return found, exchanges
+    return trained, exchanges
 
 
 def _unit(slots: int, overlap: int, law: str, condition: str, strength: float) -> Unit:

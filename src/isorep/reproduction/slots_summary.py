@@ -40,14 +40,14 @@ def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     return summary(claims_of(preset, every), tables, charts(preset, every))
 
 
-def over_seeds(found: Outcome | None, measure: str = "sis") -> Value:
+def over_seeds(setting: Outcome | None, measure: str = "sis") -> Value:
     """Mean over the seeds of a setting whose training stayed finite."""
-    return Value(None) if found is None else mean_of(run.get(measure) for run in found["runs"])
+    return Value(None) if setting is None else mean_of(run.get(measure) for run in setting["runs"])
 
 
-def least_loss(found: Outcome | None, restarts: int) -> Value:
+def least_loss(setting: Outcome | None, restarts: int) -> Value:
     """SIS of the training with the lowest loss among each group of so many in turn: chosen without the truth."""
-    runs = [run for run in found["runs"] if run["sis"] is not None] if found else []
+    runs = [run for run in setting["runs"] if run["sis"] is not None] if setting else []
     groups = [runs[start : start + restarts] for start in range(0, len(runs) - restarts + 1, restarts)]
     return mean_of(min(group, key=lambda run: run["loss"])["sis"] for group in groups)
 
@@ -59,12 +59,12 @@ def matching(every: list[Outcome], **wanted: Any) -> list[Outcome]:
 
 def curves_of(every: list[Outcome], slots: int) -> dict[str, list[Outcome]]:
     """Settings of a number of slots over the overlap: by condition, and by λ where there are several."""
-    found: dict[str, list[Outcome]] = {}
+    curves: dict[str, list[Outcome]] = {}
     for condition, words in CURVES.items():
         curve = matching(every, slots=slots, condition=condition, law="normal")
         for each in sorted(curve, key=lambda each: (each["strength"], each["overlap"])):
-            found.setdefault(_with_strength(words, each), []).append(each)
-    return found
+            curves.setdefault(_with_strength(words, each), []).append(each)
+    return curves
 
 
 def claims_of(preset: Preset, every: list[Outcome]) -> tuple[Claim, ...]:
@@ -144,8 +144,8 @@ def _by_overlap(every: list[Outcome]) -> list[Table]:
 def _truth(every: list[Outcome]) -> Table:
     rows = {}
     for each in sorted(matching(every, condition="plain", law="normal"), key=_place):
-        found = [*(each["truth"][key] for key in (*CRITERIA, "margin", "gap")), each["ceiling"]]
-        rows[_where(each)] = [Value(None if value is None else float(value)) for value in found]
+        numbers = [*(each["truth"][key] for key in (*CRITERIA, "margin", "gap")), each["ceiling"]]
+        rows[_where(each)] = [Value(None if value is None else float(value)) for value in numbers]
     return table(
         "truth",
         "The generator: which criteria hold (1) or fail (0), with Type M's margin and Type S's gap in outputs",
@@ -270,23 +270,23 @@ def _by_law(every: list[Outcome]) -> list[tuple[Outcome, dict[str, Outcome | Non
     """Reconstruction alone under each law, and the largest λ of each penalty beside it, where laws were compared."""
     places = {_place(each) for each in every if each["law"] != "normal"}
     plains = sorted(matching(every, condition="plain"), key=lambda each: (_place(each), list(LAWS).index(each["law"])))
-    found = []
+    by_law = []
     for plain in (each for each in plains if _place(each) in places):
         here = sorted(_here(every, plain), key=lambda each: -each["strength"])
-        found.append((plain, {name: _first(matching(here, condition=name)) for name in LEARNT}))
-    return found
+        by_law.append((plain, {name: _first(matching(here, condition=name)) for name in LEARNT}))
+    return by_law
 
 
 def _compared(every: list[Outcome]) -> dict[tuple[int, int], list[Outcome]]:
     """By place where more was tried than in the sweep: what was, after the conditions of the sweep."""
     beyond = sorted((each for each in every if each["condition"] not in CURVES), key=_place)
-    found: dict[tuple[int, int], list[Outcome]] = {}
+    tried: dict[tuple[int, int], list[Outcome]] = {}
     for each in beyond:
-        if _place(each) not in found:
+        if _place(each) not in tried:
             here = sorted(_here(every, each), key=lambda each: each["strength"])
-            found[_place(each)] = [known for name in CURVES for known in matching(here, condition=name)]
-        found[_place(each)].append(each)
-    return found
+            tried[_place(each)] = [known for name in CURVES for known in matching(here, condition=name)]
+        tried[_place(each)].append(each)
+    return tried
 
 
 def _here(every: list[Outcome], one: Outcome) -> list[Outcome]:
@@ -297,24 +297,24 @@ def _plain(every: list[Outcome], one: Outcome) -> Outcome | None:
     return _first(matching(_here(every, one), condition="plain"))
 
 
-def _first(found: list[Outcome]) -> Outcome | None:
-    return found[0] if found else None
+def _first(settings: list[Outcome]) -> Outcome | None:
+    return settings[0] if settings else None
 
 
 def _slots(every: list[Outcome]) -> list[int]:
     return sorted({each["slots"] for each in matching(every, condition="plain", law="normal")})
 
 
-def _place(found: Outcome) -> tuple[int, int]:
-    return found["slots"], found["overlap"]
+def _place(setting: Outcome) -> tuple[int, int]:
+    return setting["slots"], setting["overlap"]
 
 
-def _where(found: Outcome) -> str:
-    return _with_strength(f"{found['slots']} slots, {_percent(found['share'])}", found)
+def _where(setting: Outcome) -> str:
+    return _with_strength(f"{setting['slots']} slots, {_percent(setting['share'])}", setting)
 
 
-def _with_strength(words: str, found: Outcome) -> str:
-    return f"{words}, λ = {found['strength']:g}" if found["strength"] else words
+def _with_strength(words: str, setting: Outcome) -> str:
+    return f"{words}, λ = {setting['strength']:g}" if setting["strength"] else words
 
 
 def _percent(share: float) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from ..representation import Array
 from ..resampling import Value
 from .experiment import Chart, Claim, Line, Mark, Outcome, Summary, Table
-from .outcomes import claim, cloud, fit_curve, mean_of, over_cases, roots, spanned, spearman, summary, table
+from .outcomes import claim, cloud, fit_curve, mean_of, roots, spanned, spearman, summary, table
 from .warmup import DROPPED, NAMES, QUANTILES, Preset, training_of
 
 Measure = Callable[[Mapping[str, Any]], float]
@@ -148,14 +148,10 @@ def claims_of(parts: list[Part]) -> tuple[Claim, ...]:
         (f"the error grows with {term}", "rank correlation over all kept pairs", "in MNIST (Figure 2), no number"),
         (f"{term} also tells pairs of one leak apart", "rank correlation within a leak", "not reported"),
     )
+    ranks = [rank if rank.interval else Value(None) for rank in head.ranks()]  # only an interval judges them
     grows, tells = (
-        over_cases(
-            f"{head.title}: {text}",
-            {measure: rank if rank.interval else Value(None)},  # only an interval judges a correlation
-            above=0.0,
-            published=published,
-        )
-        for (text, measure, published), rank in zip(ranked, head.ranks(), strict=True)
+        claim(f"{head.title}: {text}", f"{measure}:", rank, above=0.0, published=published)
+        for (text, measure, published), rank in zip(ranked, ranks, strict=True)
     )
     ended = [pair for part in parts for pair in part.pairs if _converged(pair)]
     above = [side["exact"]["max"] / pair["bound_activations"] > ROUNDING for pair in ended for side in pair["sides"]]
@@ -166,8 +162,8 @@ def claims_of(parts: list[Part]) -> tuple[Claim, ...]:
     }
     within = []
     for text, (measure, cases, published) in counted.items():
-        value = {f"{measure}, of {len(cases)}": Value(sum(cases) if cases else None)}
-        within.append(over_cases(text, value, most=0, published=published, form=".0f"))
+        count = Value(sum(cases) if cases else None)
+        within.append(claim(text, f"{measure}, of {len(cases)}:", count, most=0, published=published, form=".0f"))
     return (_falls(head), grows, *[_falls(part) for part in parts[1:] if part.by_class][:1], *within, tells)
 
 
@@ -189,8 +185,8 @@ def _by_leak(part: Part) -> list[Table]:
     for name, (title, direction, measures) in BY_LEAK.items():
         rows = {}
         for leak in part.leaks:
-            found = {column: part.mean(leak, measure) for column, measure in measures.items()}
-            cells = [Value(value.mean) if column.startswith("α") else value for column, value in found.items()]
+            means = {column: part.mean(leak, measure) for column, measure in measures.items()}
+            cells = [Value(value.mean) if column.startswith("α") else value for column, value in means.items()]
             rows[f"leak {leak:g}"] = cells
         made.append(table(f"{name}-{part.anchor}", f"{part.title}: {title}", direction, rows, tuple(measures)))
     return made

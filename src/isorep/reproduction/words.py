@@ -24,7 +24,7 @@ from ..heads import diversity, head_map
 from ..representation import Array
 from ..similarity import cca
 from .experiment import ROEDER, Experiment, Outcome, Plan, Run, Unit, by_scale, scaled
-from .outcomes import adam_recipe, all_pairs, explained, folds_of, held_out, ladder, seeds_from, threads
+from .outcomes import adam_recipe, every_pair, explained, folds_of, held_out, ladder, seeds_from, threads
 
 ESTIMATORS = {"softmax": "full softmax", "nce": "noise-contrastive"}
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
@@ -119,11 +119,11 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
     seeds = seeds_from(run.seed, 59, count=preset.seeds)
     with threads(preset.threads):
         trained = _trained(wanted["estimator"], wanted["dimension"], given, seeds, run)
-        found: Outcome = {**wanted, "corpus": given.facts, "unigram": given.unigram, "together": trained[0].together}
-        found |= measure(trained, given, preset, run.seed)
+        outcome: Outcome = {**wanted, "corpus": given.facts, "unigram": given.unigram, "together": trained[0].together}
+        outcome |= measure(trained, given, preset, run.seed)
     if wanted["dimension"] == 2:
-        found["picture"] = picture(trained, given, preset, run.seed)
-    return found
+        outcome["picture"] = picture(trained, given, preset, run.seed)
+    return outcome
 
 
 def _trained(estimator: str, dimension: int, given: Corpus, seeds: list[int], run: Run) -> list[Any]:
@@ -274,10 +274,7 @@ def measure(trained: list[Any], given: Corpus, preset: Preset, seed: int) -> dic
         "contexts": len(rows),
         "bands": [list(band) for band in bands(preset)],
         "models": [_model(side, given) for side in sides],
-        "pairs": [
-            {"first": i, "second": j} | _pair(sides[i], sides[j], blocks, preset, seed)
-            for i, j in all_pairs(len(sides))
-        ],
+        "pairs": every_pair(sides, lambda source, target: _pair(source, target, blocks, preset, seed)),
     }
 
 

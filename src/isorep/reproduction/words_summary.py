@@ -132,7 +132,7 @@ def tables(every: list[Setting]) -> tuple[Table, ...]:
 
 def charts(head: Setting, sweep: list[Setting]) -> list[Chart]:
     """Figure 1 where the headline has two dimensions, the rungs by dimension, and words by frequency."""
-    drawn = _figure_1(head.found["picture"]) if head.found.get("picture") else []
+    drawn = _figure_1(head.outcome["picture"]) if head.outcome.get("picture") else []
     where = [f"{each.dimension} dimensions" for each in sweep]
     for side, (words, _, _) in SIDES.items():
         wanted = {RUNG_NAMES[rung]: f"{side}.{rung}" for rung in RUNGS} | {"linear, shuffled": f"{side}_shuffled"}
