@@ -41,7 +41,7 @@ def test_a_wrong_call_exits_2_with_one_sentence(isorep_command, tmp_path):
         (["alchemy"], "there is no experiment 'alchemy'"),
         (["deconfounding", "--scale", "huge"], "there is no scale 'huge'"),
         (["deconfounding", "--data", tmp_path / "nowhere"], "nowhere is not a folder"),
-        (["disentanglement", "--models", "ae,gan"], "there is no model 'gan'"),
+        (["disentanglement", "--models", "ae,gan"], "models gan: choose from"),
         (["deconfounding", "--models", "all"], "models"),
         (["deconfounding", "--seed", -1], "the seed is -1"),
         (["deconfounding", "--json", tmp_path / "no" / "r.json"], "is not a folder"),

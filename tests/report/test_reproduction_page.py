@@ -11,7 +11,7 @@ from isorep.report.svg_files import svg_file
 from isorep.reproduction import Chart, Line, Mark, Row, Summary, Table
 from isorep.reproduction.experiment import Claim
 from isorep.reproduction.page import figure_of
-from isorep.reproduction.result import Reproduction, Timing
+from isorep.reproduction.runner import Reproduction, Timing
 
 from .pages import HOSTILE, figures, sections, written
 

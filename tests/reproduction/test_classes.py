@@ -104,7 +104,7 @@ def test_finished_units_are_not_done_again_and_numbers_are_the_same(monkeypatch,
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"tasks": ("taut",)}, "no task 'taut'"),
+        ({"tasks": ("taut",)}, "tasks taut: choose from"),
         ({"starts": ()}, "at least one"),
         ({"seeds": 1}, "at least 2"),
         ({"sweep_classes": (1,)}, "at least 2 classes"),

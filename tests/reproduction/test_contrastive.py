@@ -300,7 +300,7 @@ def test_the_paper_scale_is_the_published_protocol():
     smoke_plan = plan(SCALES["smoke"], None)
     assert smoke_plan.skipped == ()
     assert "name a folder" in plan(paper, None).skipped[0]
-    with pytest.raises(InputError, match="known are cifar10, rooms"):
+    with pytest.raises(InputError, match="choose from cifar10, rooms"):
         plan(replace(paper, source="mnist"), None)
     with pytest.raises(InputError, match="from 1 on"):
         plan(replace(paper, widths=(0,)), None)

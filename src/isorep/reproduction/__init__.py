@@ -17,8 +17,7 @@ from .experiment import (
     Unit,
     experiment_named,
 )
-from .result import Reproduction
-from .runner import reproduce
+from .runner import Reproduction, reproduce
 
 __all__ = [
     "EXPERIMENTS",

@@ -7,19 +7,22 @@ Labels are by angle, as published, or probabilities that a network of the same f
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import entr, softmax
 
 from ..alignment import Linear
 from ..errors import InputError
 from ..heads import diversity, head_map
 from ..representation import Array
+from ..settings import check_names
 from ..similarity import cca
-from .experiment import Experiment, Outcome, Plan, Run, Unit
-from .outcomes import adam_recipe, all_pairs, explained, folds_of, held_out, ladder, seeds_from, threads
+from .experiment import ROEDER, Experiment, Outcome, Plan, Run, Unit, by_scale, scaled
+from .outcomes import adam_recipe, every_pair, explained, folds_of, held_out, ladder, seeds_from, threads
 
 SPREAD = 3.0
 """Standard deviation of both inputs; networks see them divided by it."""
@@ -69,58 +72,28 @@ class Preset:
 
     classes: int = 18
     dimension: int = 2
-    seeds: int = 6
-    steps: int = 4000
-    starts: tuple[float, ...] = (0.01, 1.0)
-    tasks: tuple[str, ...] = ("taught", "angle")
+    seeds: int = scaled(3, 6, 10)
+    steps: int = scaled(500, 4000, 20_000)
+    starts: tuple[float, ...] = scaled((0.01,), (0.01, 1.0), (0.01, 1.0))
+    tasks: tuple[str, ...] = scaled(("taught",), ("taught", "angle"), ("taught", "angle"))
     fixed_dimension: int = 4
-    sweep_classes: tuple[int, ...] = (2, 3, 4, 5, 6, 8, 18)
+    sweep_classes: tuple[int, ...] = scaled((3, 12), (2, 3, 4, 5, 6, 8, 18), (2, 3, 4, 5, 6, 8, 12, 18))
     fixed_classes: int = 6
-    sweep_dimensions: tuple[int, ...] = (2, 4, 5, 6, 8)
-    sweep_seeds: int = 5
-    sweep_steps: int = 2000
-    rows: int = 20_000
-    test_rows: int = 2000
-    curve_rows: int = 300
-    hidden: tuple[int, ...] = (64, 64)
-    batch: int = 256
+    sweep_dimensions: tuple[int, ...] = scaled((2, 8), (2, 4, 5, 6, 8), (1, 2, 3, 4, 5, 6, 8))
+    sweep_seeds: int = scaled(3, 5, 10)
+    sweep_steps: int = scaled(500, 2000, 20_000)
+    rows: int = scaled(5000, 20_000, 100_000)
+    test_rows: int = scaled(600, 2000, 5000)
+    curve_rows: int = scaled(150, 300, 300)
+    hidden: tuple[int, ...] = scaled((64, 64), (64, 64), (256, 256))
+    batch: int = scaled(128, 256, 256)
     learning_rate: float = 3e-3
     schedule: str = "cosine"
-    high: float = 0.95
+    high: float = scaled(0.9, 0.95, 0.95)
     threads: int = 0
 
 
-SCALES = {
-    "smoke": Preset(
-        seeds=3,
-        steps=500,
-        starts=(0.01,),
-        tasks=("taught",),
-        sweep_classes=(3, 12),
-        fixed_classes=6,
-        sweep_dimensions=(2, 8),
-        sweep_seeds=3,
-        sweep_steps=500,
-        rows=5000,
-        test_rows=600,
-        curve_rows=150,
-        batch=128,
-        learning_rate=3e-3,
-        high=0.9,
-    ),
-    "laptop": Preset(),
-    "paper": Preset(
-        seeds=10,
-        steps=20_000,
-        sweep_seeds=10,
-        sweep_steps=20_000,
-        rows=100_000,
-        test_rows=5000,
-        hidden=(256, 256),
-        sweep_classes=(2, 3, 4, 5, 6, 8, 12, 18),
-        sweep_dimensions=(1, 2, 3, 4, 5, 6, 8),
-    ),
-}
+SCALES = by_scale(Preset)
 
 
 def plan(preset: Preset, data: Path | None) -> Plan:
@@ -145,12 +118,12 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
     count = preset.seeds if wanted["published"] else preset.sweep_seeds
     with threads(preset.threads):
         trained = _trained(unit, given, seeds_from(run.seed, 43, count=count), run)
-        found: Outcome = {**wanted, "together": trained[0].together, "floor": given.floor}
-        found |= measure(trained, given, run.seed)
+        outcome: Outcome = {**wanted, "together": trained[0].together, "floor": given.floor}
+        outcome |= measure(trained, given, run.seed)
     if wanted["published"]:
-        found["curve"] = curve(trained, run.seed)
-        found["cloud"] = cloud(trained, given) if wanted["dimension"] == 2 else None
-    return found
+        outcome["curve"] = curve(trained, run.seed)
+        outcome["cloud"] = cloud(trained, given) if wanted["dimension"] == 2 else None
+    return outcome
 
 
 def followed(step: int, total: int) -> bool:
@@ -197,9 +170,8 @@ def _unit(task: str, classes: int, dimension: int, start: float, *, published: b
 
 
 def _check(preset: Preset) -> None:
-    unknown = [task for task in preset.tasks if task not in TASKS]
-    if unknown:
-        raise InputError(f"there is no task {unknown[0]!r}; there are {', '.join(TASKS)}")
+    if preset.tasks:
+        check_names("tasks", preset.tasks, TASKS)
     if not preset.starts or not all(start > 0 for start in preset.starts):
         raise InputError("starts are numbers above zero, and there is at least one")
     if min(preset.seeds, preset.sweep_seeds) < 2:
@@ -225,8 +197,7 @@ class Examples:
     @property
     def floor(self) -> float:
         """The entropy of the test labels: no loss is below it."""
-        log = np.log(np.maximum(self.test_wanted, 1e-30))
-        return float(-(self.test_wanted * log).sum(1).mean())
+        return float(entr(self.test_wanted).sum(1).mean())
 
 
 def examples(task: str, classes: int, dimension: int, preset: Preset, seed: int) -> Examples:
@@ -254,12 +225,10 @@ def taught(inputs: Array, classes: int, dimension: int, seed: int) -> Array:
     rng = np.random.default_rng([seed, 31, dimension])
     waves = rng.normal(0, _FREQUENCY, (2, _FEATURES)), rng.uniform(0, 2 * np.pi, _FEATURES)
     mixing = rng.normal(size=(_FEATURES, dimension))
-    found = np.cos(inputs @ waves[0] + waves[1]) @ mixing
-    found = (found - found.mean(0)) / found.std(0)
+    f = np.cos(inputs @ waves[0] + waves[1]) @ mixing
+    f = (f - f.mean(0)) / f.std(0)
     vectors = np.random.default_rng([seed, 37, dimension]).normal(size=(classes, dimension))
-    logits = found @ vectors.T * (_SHARPNESS / np.sqrt(dimension))
-    odds = np.exp(logits - logits.max(1, keepdims=True))
-    return np.asarray(odds / odds.sum(1, keepdims=True))
+    return np.asarray(softmax(f @ vectors.T * (_SHARPNESS / np.sqrt(dimension)), axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,13 +245,8 @@ class Side:
 def measure(trained: list[Any], given: Examples, seed: int) -> dict[str, Any]:
     """All models, and every pair of them."""
     sides = [_side(each, given) for each in trained]
-    return {
-        "models": [_model_facts(side) for side in sides],
-        "pairs": [
-            {"first": first, "second": second} | _pair(sides[first], sides[second], seed)
-            for first, second in all_pairs(len(sides))
-        ],
-    }
+    pairs = every_pair(sides, lambda source, target: _pair(source, target, seed))
+    return {"models": [_model_facts(side) for side in sides], "pairs": pairs}
 
 
 def curve(trained: list[Any], seed: int) -> list[dict[str, Any]]:
@@ -290,26 +254,20 @@ def curve(trained: list[Any], seed: int) -> list[dict[str, Any]]:
 
     And R² of the map from the two heads alone, and of a held-out regression.
     """
+
+    def alike(source: Mapping[str, Any], target: Mapping[str, Any]) -> dict[str, float]:
+        f, g, other_f, other_g = (np.array(side[name]) for side in (source, target) for name in ("f", "g"))
+        return {
+            "f": _correlation(f, other_f),
+            "g": _correlation(g, other_g),
+            "shuffled": _shuffled(f, other_f, seed, 1),
+            "head": _by_heads(f, other_f, g, other_g),
+            "regression": explained(held_out(f, other_f, folds_of(len(f), _FOLDS, seed)), other_f),
+        }
+
     kept = [dict(each.history.evaluations) for each in trained]
-    points = []
-    for step in kept[0]:
-        if not all(step in each for each in kept):
-            continue
-        f, g = ([np.array(each[step][name]) for each in kept] for name in ("f", "g"))
-        pairs = [
-            {
-                "first": i,
-                "second": j,
-                "f": _correlation(f[i], f[j]),
-                "g": _correlation(g[i], g[j]),
-                "shuffled": _shuffled(f[i], f[j], seed, 1),
-                "head": _by_heads(f[i], f[j], g[i], g[j]),
-                "regression": explained(held_out(f[i], f[j], folds_of(len(f[i]), _FOLDS, seed)), f[j]),
-            }
-            for i, j in all_pairs(len(kept))
-        ]
-        points.append({"step": int(step), "pairs": pairs})
-    return points
+    steps = [step for step in kept[0] if all(step in each for each in kept)]
+    return [{"step": int(step), "pairs": every_pair([each[step] for each in kept], alike)} for step in steps]
 
 
 def cloud(trained: list[Any], given: Examples) -> dict[str, Any]:
@@ -414,13 +372,6 @@ def _shuffled(x: Array, y: Array, seed: int, times: int) -> float:
     return float(np.mean([_correlation(rng.permutation(x), y) for _ in range(times)]))
 
 
-EXPERIMENT = Experiment(
-    name="classes",
-    title="Classes: linear identifiability of classifiers",
-    paper="Roeder, Metz and Kingma, On linear identifiability of learned representations, ICML 2021, section 5.1 and "
-    "Figure 2",
-    scales=SCALES,
-    plan=plan,
-    run=run_unit,
-    packages=("torch",),
-)
+TITLE = "Classes: linear identifiability of classifiers"
+PAPER = f"{ROEDER}, section 5.1 and Figure 2"
+EXPERIMENT = Experiment("classes", TITLE, PAPER, SCALES, plan, run_unit, packages=("torch",))

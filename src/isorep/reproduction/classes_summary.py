@@ -10,7 +10,7 @@ from typing import Any
 from ..resampling import Value
 from .classes import TASKS, Preset
 from .experiment import Chart, Claim, Mark, Outcome, Summary, Table
-from .outcomes import RUNGS, Setting, claim, cloud, concluded, conjunction, line, mark, mean_of, r2_gain, table
+from .outcomes import RUNGS, Setting, claim, cloud, conjunction, lines, mark, mean_of, r2_gain, summary, table, ticks
 
 APART = 0.05
 """A difference of mean correlations from which settings are told apart."""
@@ -44,23 +44,23 @@ Sweeps = dict[tuple[str, str], list[Setting]]
 
 def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     """Claims, tables and figures; the published simulation from the first start is the headline."""
-    every = [Setting(found) for found in outcomes.values()]
+    every = [Setting(outcome) for outcome in outcomes.values()]
     simulated = [each for each in every if each.published]
     if not simulated:
-        return Summary(*concluded(()), ())
+        return summary((), (), ())
     sweeps = {
         (task, by): _sweep(every, preset, task, by)
         for task in preset.tasks
         if any(each.task == task for each in every)
         for by in ("classes", "dimension")
     }
-    made = claims(simulated, sweeps, preset)
-    return Summary(*concluded(made), tables(simulated, sweeps, preset), charts(simulated, sweeps, preset), claims=made)
+    parts = (simulated, sweeps, preset)
+    return summary(claims(*parts), tables(*parts), charts(*parts))
 
 
-def claims(simulated: list[Setting], sweeps: Sweeps, preset: Preset) -> tuple[Claim, ...]:
+def claims(simulated: list[Setting], sweeps: Sweeps, preset: Preset) -> list[Claim]:
     """Whether two trainings come to agree, and whether that takes more classes than dimensions."""
-    head, curve = simulated[0], simulated[0].found.get("curve") or [{"pairs": ()}]
+    head, curve = simulated[0], simulated[0].outcome.get("curve") or [{"pairs": ()}]
     start = {(pair["first"], pair["second"]): pair["f"] for pair in curve[0]["pairs"]}
 
     def rise(pair: Mapping[str, Any]) -> float | None:
@@ -108,22 +108,21 @@ def claims(simulated: list[Setting], sweeps: Sweeps, preset: Preset) -> tuple[Cl
                 )
             )
     parted = [_by_optimum(each, simulated) for each in simulated]
-    known = [values for values in parted if values[0].mean is not None and values[1].mean is not None]
-    if known:
-        both, other = known[0]
-        made.append(
-            claim(
-                "trainings that both reach the least loss agree more than others",
-                f"mean canonical correlation {both:.3f} of these and {other:.3f} of other pairs, difference",
-                both - other,
-                above=APART,
-                published="agreement up to optimisation error, Figure 2",
-            )
+    made += [
+        claim(
+            "trainings that both reach the least loss agree more than others",
+            f"mean canonical correlation {both:.3f} of these and {other:.3f} of other pairs, difference",
+            both - other,
+            above=APART,
+            published="agreement up to optimisation error, Figure 2",
         )
-    return tuple(made)
+        for both, other in parted
+        if both.mean is not None and other.mean is not None
+    ][:1]
+    return made
 
 
-def tables(simulated: list[Setting], sweeps: Sweeps, preset: Preset) -> tuple[Table, ...]:
+def tables(simulated: list[Setting], sweeps: Sweeps, preset: Preset) -> list[Table]:
     """Over training, by rung, by start, and a table for each sweep."""
     by_rung, starts = {}, {}
     for each in simulated:
@@ -146,7 +145,7 @@ def tables(simulated: list[Setting], sweeps: Sweeps, preset: Preset) -> tuple[Ta
             f"{SAME}; R² below −1 counts as −1",
             {
                 f"step {point['step']}": [Setting(point).mean(key) for key in _COLUMNS]
-                for point in simulated[0].found.get("curve") or ()
+                for point in simulated[0].outcome.get("curve") or ()
             },
             tuple(_COLUMNS.values()),
         ),
@@ -167,32 +166,30 @@ def tables(simulated: list[Setting], sweeps: Sweeps, preset: Preset) -> tuple[Ta
     ]
     for (task, by), settings in sweeps.items():
         across, fixed = _axis(by, preset)
+        rows = {}
+        for each in settings:
+            few = "" if _enough(each) else " (too few)"
+            rows[f"{each.outcome[by]} {across}{few}"] = [each.mean(key) for key in _SWEPT.values()]
         made.append(
             table(
                 f"{across}-{task}",
                 f"{TASKS[task].capitalize()}, {fixed}: agreement of f, of its part in the span of the head, and "
                 "outside of it",
                 f"{SAME}; too few: no more classes than dimensions; logits are compared as they are",
-                {
-                    f"{each.found[by]} {across}{'' if _enough(each) else ' (too few)'}": map(each.mean, _SWEPT.values())
-                    for each in settings
-                },
+                rows,
                 tuple(_SWEPT),
             )
         )
-    return tuple(each for each in made if each.rows)
+    return made
 
 
-def charts(simulated: list[Setting], sweeps: Sweeps, preset: Preset) -> tuple[Chart, ...]:
+def charts(simulated: list[Setting], sweeps: Sweeps, preset: Preset) -> list[Chart]:
     """Figures 2b and 2c, agreement by start, and a figure for each sweep."""
     drawn = [_training(simulated[0]), *_clouds(simulated[0]), _starts(simulated)]
     for (task, by), settings in sweeps.items():
         across, fixed = _axis(by, preset)
-        where = [f"{each.found[by]} {across}" for each in settings]
-        lines = [
-            line(words, [each.mean(key) for each in settings], where, series)
-            for series, (words, key) in enumerate(_DRAWN.items(), start=1)
-        ]
+        where = [f"{each.outcome[by]} {across}" for each in settings]
+        values = {words: [each.mean(key) for each in settings] for words, key in _DRAWN.items()}
         drawn.append(
             Chart(
                 f"{across}-{task}",
@@ -200,26 +197,23 @@ def charts(simulated: list[Setting], sweeps: Sweeps, preset: Preset) -> tuple[Ch
                 "Canonical correlations of two trainings, mean over pairs ± standard error. The condition on diversity "
                 "asks for more classes than dimensions; outside of the span of the head's differences nothing fixes f.",
                 (f"{across} (* where classes are too few)", "agreement"),
-                lines=tuple(each for each in lines if each.points),
-                ticks=tuple(
-                    (float(place), f"{each.found[by]}{'' if _enough(each) else '*'}")
-                    for place, each in enumerate(settings)
-                ),
+                lines=lines(values, where, start=1),
+                ticks=ticks(f"{each.outcome[by]}{'' if _enough(each) else '*'}" for each in settings),
             )
         )
-    return tuple(chart for chart in drawn if chart.lines or chart.marks)
+    return drawn
 
 
 def _training(head: Setting) -> Chart:
-    curve = head.found.get("curve") or []
+    curve = head.outcome.get("curve") or []
     steps = [point["step"] for point in curve]
-    lines = []
-    for series, (key, words) in enumerate(_CURVES.items(), start=1):
-        values = [Setting(point).mean(key) for point in curve]
-        if key == "head":  # far below zero at the start, when the heads say nothing
-            values = [value if (value.mean or 0.0) > 0 else Value(None) for value in values]
-        made = line(words, values, [f"step {step}" for step in steps], series)
-        lines.append(replace(made, points=tuple((math.log10(steps[int(at)] + 1), value) for at, value in made.points)))
+    values = {words: [Setting(point).mean(key) for point in curve] for key, words in _CURVES.items()}
+    heads = values[_CURVES["head"]]  # far below zero at the start, when the heads say nothing
+    values[_CURVES["head"]] = [value if (value.mean or 0.0) > 0 else Value(None) for value in heads]
+    drawn = [
+        replace(each, points=tuple((math.log10(steps[int(at)] + 1), value) for at, value in each.points))
+        for each in lines(values, [f"step {step}" for step in steps], start=1)
+    ]
     return Chart(
         "training",
         f"{head.classes} classes by angle, {head.dimension} dimensions: similarity over training (Figure 2b)",
@@ -227,7 +221,7 @@ def _training(head: Setting) -> Chart:
         "chance. The map from the two heads alone, to which no representations were fitted, is drawn where its R² is "
         "above 0.",
         ("training step", "mean canonical correlation"),
-        lines=tuple(each for each in lines if each.points),
+        lines=tuple(drawn),
         ticks=tuple(
             (math.log10(step + 1), str(step)) for step in (0, 10, 100, 1000, 10_000) if step <= max(steps or [1])
         ),
@@ -235,20 +229,20 @@ def _training(head: Setting) -> Chart:
 
 
 def _clouds(head: Setting) -> list[Chart]:
-    shown = head.found.get("cloud")
+    shown = head.outcome.get("cloud")
     if not shown:
         return []
     labels = shown["labels"]
     caption = "A dot is a test example. Colours repeat every six classes, so that neighbours differ."
     panels = {}
     for name, words in (("first", "one training"), ("second", "another training")):
-        lines = []
+        dots = []
         for hue in range(min(_HUES, head.classes)):
             rows = [row for row, label in enumerate(labels) if label % _HUES == hue]
             classes = ", ".join(str(label + 1) for label in range(hue, head.classes, _HUES))
             named = [f"class {labels[row] + 1}" for row in rows]
-            lines.append(cloud([shown[name][row] for row in rows], f"classes {classes}", hue + 1, named))
-        panels[name] = (f"f(x) of {words}", caption, lines)
+            dots.append(cloud([shown[name][row] for row in rows], f"classes {classes}", hue + 1, named))
+        panels[name] = (f"f(x) of {words}", caption, dots)
     overlaid = {"another training": "second", "one training, mapped": "mapped"}
     panels["mapped"] = (
         "Both after the best linear map (Figure 2c)",
@@ -259,8 +253,8 @@ def _clouds(head: Setting) -> list[Chart]:
         ],
     )
     return [
-        Chart(f"cloud-{name}", title, caption, AXES, lines=tuple(each for each in lines if each.points), square=True)
-        for name, (title, caption, lines) in panels.items()
+        Chart(f"cloud-{name}", title, caption, AXES, lines=tuple(dots), square=True)
+        for name, (title, caption, dots) in panels.items()
     ]
 
 
@@ -284,8 +278,8 @@ def _sweep(every: list[Setting], preset: Preset, task: str, by: str) -> list[Set
     """The settings of a task in which only the number of classes, or of dimensions, varies."""
     fixed, size = ("dimension", preset.fixed_dimension) if by == "classes" else ("classes", preset.fixed_classes)
     wanted = preset.sweep_classes if by == "classes" else preset.sweep_dimensions
-    swept = [each for each in every if not each.published and each.task == task and each.found[fixed] == size]
-    return sorted((each for each in swept if each.found[by] in wanted), key=lambda each: int(each.found[by]))
+    swept = [each for each in every if not each.published and each.task == task and each.outcome[fixed] == size]
+    return sorted((each for each in swept if each.outcome[by] in wanted), key=lambda each: int(each.outcome[by]))
 
 
 def _axis(by: str, preset: Preset) -> tuple[str, str]:

@@ -18,17 +18,17 @@ import numpy as np
 from ..comparison import compare
 from ..comparison.result import Direction
 from ..datasets import Rooms, digits_and_photos, load
-from ..datasets.folder import VARIABLE, find_file
+from ..datasets.labelled import find_cifar10
 from ..errors import InputError
 from ..files import replacing
 from ..representation import Array
+from ..settings import check_choice
 from ..similarity import cca, svcca
-from .experiment import Experiment, Outcome, Plan, Run, Unit
+from .experiment import ROEDER, Experiment, Outcome, Plan, Run, Unit, by_scale, how_to_find, scaled
 from .outcomes import adam_recipe, seeds_from
 
 SOURCES = {"cifar10": "CIFAR-10", "rooms": "rendered rooms"}
 _COMPONENT_ROWS = 5000  # training patches that principal components are fitted to
-_BINARY = ("cifar-10-batches-bin/data_batch_1.bin", "data_batch_1.bin", digits_and_photos.ARCHIVE)
 RUNGS = ("signed_permutation", "rigid", "linear")
 SIDES = ("f", "g")
 _CHECKPOINT_SECONDS = 60.0
@@ -68,69 +68,32 @@ class Preset:
         Where tensors lie.
     """
 
-    source: str
-    pairs: int
-    steps: int
-    checkpoints: tuple[int, ...]
-    width: int
-    widths: tuple[int, ...]
-    sizes: tuple[int, ...]
+    source: str = scaled("rooms", "cifar10", "cifar10")
+    pairs: int = scaled(3, 5, 5)
+    steps: int = scaled(80, 800, 50_000)
+    checkpoints: tuple[int, ...] = scaled(
+        (10, 30), (25, 50, 100, 200, 400), (50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)
+    )
+    width: int = scaled(64, 256, 256)
+    widths: tuple[int, ...] = scaled((8, 64), (64, 256, 1024), (64, 128, 256, 512, 1024, 2048, 4096, 8192))
+    sizes: tuple[int, ...] = scaled((100,), (500, 5000), (500, 1000, 2000, 5000, 10_000, 20_000))
     layers: int = 3
-    outputs: int = 64
-    patch: int = 16
-    scene: int = 32
-    scenes: int = 50_000
-    test_images: int = 5000
-    batch: int = 256
+    outputs: int = scaled(8, 64, 64)
+    patch: int = scaled(8, 16, 16)
+    scene: int = scaled(16, 32, 32)
+    scenes: int = scaled(1500, 50_000, 50_000)
+    test_images: int = scaled(600, 5000, 10_000)
+    batch: int = scaled(128, 256, 256)
     learning_rate: float = 1e-3
     schedule: str = "constant"
     normalise: bool = False
     temperature: float = 1.0
-    null: int = 10
-    draws: int = 200
+    null: int = scaled(5, 10, 50)
+    draws: int = scaled(100, 200, 1000)
     device: str = "cpu"
 
 
-SCALES = {
-    "smoke": Preset(
-        source="rooms",
-        pairs=3,
-        steps=80,
-        checkpoints=(10, 30),
-        width=64,
-        widths=(8, 64),
-        sizes=(100,),
-        outputs=8,
-        patch=8,
-        scene=16,
-        scenes=1500,
-        test_images=600,
-        batch=128,
-        null=5,
-        draws=100,
-    ),
-    "laptop": Preset(
-        source="cifar10",
-        pairs=5,
-        steps=800,
-        checkpoints=(25, 50, 100, 200, 400),
-        width=256,
-        widths=(64, 256, 1024),
-        sizes=(500, 5000),
-    ),
-    "paper": Preset(
-        source="cifar10",
-        pairs=5,
-        steps=50_000,
-        checkpoints=(50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000),
-        width=256,
-        widths=(64, 128, 256, 512, 1024, 2048, 4096, 8192),
-        sizes=(500, 1000, 2000, 5000, 10_000, 20_000),
-        test_images=10_000,
-        null=50,
-        draws=1000,
-    ),
-}
+SCALES = by_scale(Preset)
 
 
 def plan(preset: Preset, data: Path | None) -> Plan:
@@ -159,15 +122,14 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
     preset: Preset = run.preset
     given = material(preset, run.data, run.seed)
     if unit.arguments["sweep"] == "projections":
-        return {
-            "sweep": "projections",
-            "pairs": [_projections(given, preset, run.seed, k) for k in range(preset.pairs)],
-        }
+        pairs = [_projections(given, preset, run.seed, pair) for pair in range(preset.pairs)]
+        return {"sweep": "projections", "pairs": pairs}
     wanted = unit.arguments
     pair = wanted["pair"]
     rows = _rows(given, wanted["images"], run.seed, pair)
-    steps = sorted({0, preset.steps, *(preset.checkpoints if wanted["sweep"] == "base" else ())})
-    steps = [step for step in steps if step <= preset.steps]
+    base = wanted["sweep"] == "base"
+    between = [step for step in preset.checkpoints if base and step < preset.steps]
+    steps = sorted({0, *between, preset.steps})
     seeds = seeds_from(run.seed, 31, pair, count=2)
     models = [_Model(seed, wanted["width"], given, rows, steps, run, place) for place, seed in enumerate(seeds)]
     return {
@@ -179,10 +141,7 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
         "training": [model.training for model in models],
         "steps": [
             {"step": step, "loss": float(np.mean([model.losses[step] for model in models]))}
-            | {
-                name: _compared(place, step, models, given, run, wanted["sweep"] == "base")
-                for place, name in enumerate(SIDES)
-            }
+            | {name: _compared(side, step, models, given, run, base) for side, name in enumerate(SIDES)}
             for step in steps
         ],
     }
@@ -234,9 +193,9 @@ class _Model:
         from ..models import contrastive_loss
 
         views = [torch.from_numpy(part).to(preset.device) for part in given.test]
-        found = np.stack([part.cpu().numpy() for part in module.embed(*views)])
+        embedded = np.stack([part.cpu().numpy() for part in module.embed(*views)])
         with replacing(self._file(step)) as temporary, temporary.open("wb") as file:
-            np.save(file, found)
+            np.save(file, embedded)
         batch = min(preset.batch, len(views[0]))
         starts = range(0, len(views[0]) - batch + 1, batch)
         losses = [contrastive_loss(module, [view[start : start + batch] for view in views]) for start in starts]
@@ -257,13 +216,13 @@ def _compared(side: int, step: int, models: list[_Model], given: Material, run: 
 
 def _projections(given: Material, preset: Preset, seed: int, pair: int) -> dict[str, Any]:
     """Two random linear maps of the pixels to as many numbers as the models have outputs."""
-    found = {}
+    sides = {}
     for side, name in enumerate(SIDES):
         rng = np.random.default_rng([seed, 37, pair, side])
         pixels = given.test[side]
         maps = rng.normal(size=(2, pixels.shape[1], preset.outputs))
-        found[name] = measure(pixels @ maps[0], pixels @ maps[1], preset, seed)
-    return found
+        sides[name] = measure(pixels @ maps[0], pixels @ maps[1], preset, seed)
+    return sides
 
 
 def _rows(given: Material, images: int, seed: int, pair: int) -> Array:
@@ -323,27 +282,19 @@ class Material:
 
 def source_of(preset: Preset, data: Path | None) -> str:
     """The images that are taken: rendered ones where CIFAR-10 is asked for and not there."""
-    if preset.source not in SOURCES:
-        raise InputError(f"source is {preset.source!r}; known are {', '.join(SOURCES)}")
-    return preset.source if preset.source == "rooms" or _file(data) is not None else "rooms"
+    check_choice("source", preset.source, tuple(SOURCES))
+    return preset.source if find_cifar10(data) is not None else "rooms"
 
 
 def files_of(preset: Preset, data: Path | None) -> tuple[tuple[Path, ...], tuple[str, ...]]:
     """The files that decide which images are read, and a sentence for what is missing."""
-    if source_of(preset, data) == preset.source:
-        path = _file(data) if preset.source == "cifar10" else None
-        return ((path,) if path is not None else ()), ()
-    where = f"name a folder with --data or {VARIABLE}" if data is None else f"{data} does not hold its files"
+    source, cifar = source_of(preset, data), find_cifar10(data)
+    if source == preset.source:
+        return ((cifar[1],) if source == "cifar10" and cifar is not None else ()), ()
     return (), (
-        f"CIFAR-10 was left out, and rendered rooms stand for it: {where} "
+        f"CIFAR-10 was left out, and rendered rooms stand for it: {how_to_find(data)} "
         f"({digits_and_photos.ARCHIVE} or what it holds, or {digits_and_photos.JPEGS})",
     )
-
-
-def material(preset: Preset, data: Path | None, seed: int) -> Material:
-    """Read or render everything once."""
-    shape = (source_of(preset, data), data, preset.scene, preset.scenes, preset.test_images)
-    return _material(*shape, preset.patch, preset.outputs, seed)
 
 
 def patches(halves: Any, starts: Any, columns: int) -> Any:
@@ -354,14 +305,13 @@ def patches(halves: Any, starts: Any, columns: int) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _material(
-    source: str, data: Path | None, scene: int, scenes: int, test_images: int, patch: int, outputs: int, seed: int
-) -> Material:
-    train, test, note = _images(source, data, scene, scenes, test_images, seed)
+def material(preset: Preset, data: Path | None, seed: int) -> Material:
+    """Read or render everything once."""
+    train, test, note = _images(preset, data, seed)
     halves, others = _halves(train), _halves(test)
-    columns = patch or halves[0].shape[1]
+    columns = preset.patch or halves[0].shape[1]
     if not 1 <= columns <= halves[0].shape[1]:
-        raise InputError(f"patch is {patch}: halves have {halves[0].shape[1]} columns")
+        raise InputError(f"patch is {preset.patch}: halves have {halves[0].shape[1]} columns")
     centre = [half.mean((0, 1), dtype=np.float64).astype(np.float32) for half in halves]
     spread = [float(((half[:_COMPONENT_ROWS] - mean) ** 2).mean()) for half, mean in zip(halves, centre, strict=True)]
     scale = float(np.sqrt(np.mean(spread))) or 1.0
@@ -373,30 +323,20 @@ def _material(
 
     placed = list(map(flat, others, centre))
     seen = [flat(half[:_COMPONENT_ROWS], mean) for half, mean in zip(halves, centre, strict=True)]
-    components = [_components(part, others, outputs) for part, others in zip(seen, placed, strict=True)]
+    components = [_components(part, others, preset.outputs) for part, others in zip(seen, placed, strict=True)]
     return Material(halves, centre, scale, placed, components, note)
 
 
-def _images(
-    source: str, data: Path | None, scene: int, scenes: int, test_images: int, seed: int
-) -> tuple[Array, Array, str]:
+def _images(preset: Preset, data: Path | None, seed: int) -> tuple[Array, Array, str]:
     """Training images in random order, test images, and a note; bytes (n, height, width, channels)."""
-    if source == "rooms":
-        drawn = Rooms(size=scene, antialias=1).draw(scenes + test_images, seed=seed).images()
-        return drawn[:scenes], drawn[scenes:], ""
-    name = "cifar10" if data is not None and _binary(data) is not None else "cifar10_jpeg"
-    train, test = (load(name, data, part=part) for part in ("train", "test"))
+    cifar = find_cifar10(data) if preset.source == "cifar10" else None
+    if cifar is None:
+        scenes = Rooms(size=preset.scene, antialias=1).draw(preset.scenes + preset.test_images, seed=seed).images()
+        return scenes[: preset.scenes], scenes[preset.scenes :], ""
+    train, test = (load(cifar[0], data, part=part) for part in ("train", "test"))
     rng = np.random.default_rng([seed, 43])
-    order, chosen = rng.permutation(len(train)), rng.permutation(len(test))[:test_images]
+    order, chosen = rng.permutation(len(train)), rng.permutation(len(test))[: preset.test_images]
     return train.images(order), test.images(np.sort(chosen)), train.note
-
-
-def _file(data: Path | None) -> Path | None:
-    return None if data is None else _binary(data) or find_file(data, "cifar10_jpeg", digits_and_photos.JPEGS)
-
-
-def _binary(data: Path) -> Path | None:
-    return next((path for file in _BINARY if (path := find_file(data, "cifar10", file)) is not None), None)
 
 
 def _halves(images: Array) -> list[Array]:
@@ -438,7 +378,7 @@ def measure(first: Array, second: Array, preset: Preset, seed: int, ladder: bool
     )
     radii = (maps.target.rms_radius, maps.source.rms_radius)
     directions = (maps.forward, maps.reverse)
-    found = {
+    measures = {
         "cca": correlated.value,
         "chance": None if correlated.null is None else correlated.null.mean,
         "svcca": leading.value,
@@ -449,16 +389,16 @@ def measure(first: Array, second: Array, preset: Preset, seed: int, ladder: bool
             for rung in RUNGS
         },
     }
-    return found | ({"ladder": {rung: _rung(maps.forward, rung) for rung in RUNGS}} if ladder else {})
+    return measures | ({"ladder": {rung: _rung(maps.forward, rung) for rung in RUNGS}} if ladder else {})
 
 
 def against(values: Array, reference: Array, share: bool = False) -> dict[str, float]:
     """Mean CCA with a fixed reference; and the share of the variance that a linear map of it explains, held out."""
-    found = {"cca": cca(values, reference).value}
+    alike = {"cca": cca(values, reference).value}
     if share:
         maps = compare(values, reference, rungs=("linear",), n_null=0, n_boot=0, diameter="bound", worst_case=False)
-        found["r2"] = _share(maps.reverse, "linear", maps.source.rms_radius)
-    return found
+        alike["r2"] = _share(maps.reverse, "linear", maps.source.rms_radius)
+    return alike
 
 
 def effective_dimension(values: Array) -> float:
@@ -471,28 +411,21 @@ def effective_dimension(values: Array) -> float:
 
 def _share(direction: Direction, rung: str, radius: float) -> float:
     """R², the variance of the target being the square of its radius."""
-    found = direction.rungs[rung]
-    return 1 - (found.held_out.rms * found.unit / radius) ** 2 if radius > 0 else 0.0
+    error = direction.rungs[rung]
+    return 1 - (error.held_out.rms * error.unit / radius) ** 2 if radius > 0 else 0.0
 
 
 def _rung(direction: Direction, name: str) -> dict[str, Any]:
-    found = direction.rungs[name].in_diameters
+    rung = direction.rungs[name].in_diameters
     return {
-        "error": found.held_out.mean,
-        "low": None if found.interval is None else found.interval.low,
-        "high": None if found.interval is None else found.interval.high,
-        "null": None if found.null is None else found.null.mean,
+        "error": rung.held_out.mean,
+        "low": None if rung.interval is None else rung.interval.low,
+        "high": None if rung.interval is None else rung.interval.high,
+        "null": None if rung.null is None else rung.null.mean,
         "below_null": direction.rungs[name].below_null,
     }
 
 
-EXPERIMENT = Experiment(
-    name="contrastive",
-    title="Contrastive: alignment grows with training, data and width",
-    paper="Roeder, Metz and Kingma, On linear identifiability of learned representations, ICML 2021, section 5.2 and "
-    "Figure 3",
-    scales=SCALES,
-    plan=plan,
-    run=run_unit,
-    packages=("torch",),
-)
+TITLE = "Contrastive: alignment grows with training, data and width"
+PAPER = f"{ROEDER}, section 5.2 and Figure 3"
+EXPERIMENT = Experiment("contrastive", TITLE, PAPER, SCALES, plan, run_unit, packages=("torch",))

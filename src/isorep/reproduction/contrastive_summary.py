@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ import numpy as np
 from ..representation import Array
 from ..resampling import Interval, Value
 from .contrastive import SIDES, Preset
-from .experiment import Chart, Claim, Line, Mark, Outcome, Row, Summary, Table
-from .outcomes import Trend, claim, concluded, conjunction, estimate, line, mark, table, taken, trend, with_interval
+from .experiment import Chart, Claim, Mark, Outcome, Summary, Table
+from .outcomes import Trend, claim, conjunction, estimate, lines, mark, spanned, summary, table, taken, ticks, trend
 
 SWEEPS = {
     "training": ("training", "training steps", "3b"),
@@ -61,12 +62,12 @@ def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     trained = sorted((each for each in outcomes.values() if each["sweep"] != "projections"), key=lambda x: x["pair"])
     base = [each for each in trained if each["sweep"] == "base"]
     if not base:
-        return Summary(*concluded(()), ())
-    words = ["untrained" if not each["step"] else f"step {each['step']}" for each in base[0]["steps"]]
+        return summary((), (), ())
+    steps = [each["step"] for each in base[0]["steps"]]
     ends: Sweeps = {
         "training": [
-            Place(base[0]["steps"][at]["step"], name, [each["steps"][at] for each in base])
-            for at, name in enumerate(words)
+            Place(step, f"step {step}" if step else "untrained", [each["steps"][at] for each in base])
+            for at, step in enumerate(steps)
         ]
     }
     untrained: Sweeps = {}
@@ -79,22 +80,20 @@ def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
                     Place(value, form.format(value), [each["steps"][at] for each in chosen if each[name] == value])
                     for value in values
                 ]
-    pairs = [each for found in outcomes.values() if found["sweep"] == "projections" for each in found["pairs"]]
-    projections = Place(0, "two random projections of the pixels", pairs)
-    made = claims(ends, untrained, projections)
-    drawn = charts(ends, untrained, projections)
-    return Summary(*concluded(made), tables(ends, untrained, projections, preset), drawn, claims=made)
+    pairs = [pair for each in outcomes.values() if each["sweep"] == "projections" for pair in each["pairs"]]
+    parts = (ends, untrained, Place(0, "two random projections of the pixels", pairs))
+    return summary(claims(*parts), tables(*parts, preset.outputs), charts(*parts))
 
 
 def claims(ends: Sweeps, untrained: Sweeps, projections: Place) -> tuple[Claim, ...]:
     """The three published trends, together and one by one, and what is there without training."""
     trends = {}
     for name, (word, _, figure) in SWEEPS.items():
-        found = {side: _trend(ends.get(name, []), side, "cca") for side in SIDES}
-        parts = [
-            _above(side if each is None else f"{side} from {each.first:.3f} to {each.last:.3f}, difference", each)
-            for side, each in found.items()
-        ]
+        parts = []
+        for side in SIDES:
+            each = _trend(ends.get(name, []), side, "cca")
+            words = side if each is None else f"{side} from {each.first:.3f} to {each.last:.3f}, difference"
+            parts.append(_above(words, Value(None) if each is None else each.difference))
         trends[name] = conjunction(f"mean CCA of f and g grows with {word}", parts, f"a curve, Figure {figure}")
     seen = sum(each.holds is True for each in trends.values())
     made = [
@@ -125,32 +124,26 @@ def claims(ends: Sweeps, untrained: Sweeps, projections: Place) -> tuple[Claim, 
     return (*made, conjunction("two trainings are more alike by mean CCA than pixels alone are", parts))
 
 
-def tables(ends: Sweeps, untrained: Sweeps, projections: Place, preset: Preset) -> tuple[Table, ...]:
+def tables(ends: Sweeps, untrained: Sweeps, projections: Place, outputs: int) -> tuple[Table, ...]:
     """Whether alignment grows, every sweep, the controls and the ladder."""
-    rows = []
-    for measure, words in MEASURES.items():
-        for name, side in ((name, side) for name in ends for side in SIDES):
-            each = _trend(ends[name], side, measure)
-            if each is not None:
-                between = each.difference.interval
-                values = (
-                    {True: 1.0, False: -1.0, None: 0.0}[each.grows],
-                    each.first,
-                    each.last,
-                    each.difference.mean,
-                    *((None, None) if between is None else (between.low, between.high)),
-                    None if each.correlation is None else each.correlation.mean,
-                )
-                published = (1.0, *(None,) * 6) if measure == "cca" else ()
-                rows.append(Row(f"{words} of {side} with {SWEEPS[name][0]}", values, (), published))
+    rows, published = {}, {}
+    for measure, name, side in product(MEASURES, ends, SIDES):
+        each = _trend(ends[name], side, measure)
+        if each is not None:
+            row = f"{MEASURES[measure]} of {side} with {SWEEPS[name][0]}"
+            grows = {True: 1.0, False: -1.0, None: 0.0}[each.grows]
+            rank = None if each.correlation is None else each.correlation.mean
+            rows[row] = map(Value, (grows, each.first, each.last, *spanned(each.difference), rank))
+            published[row] = (1.0, *(None,) * 6) if measure == "cca" else ()
     made = [
-        Table(
+        table(
             "claims",
             "Does alignment grow? 1: the 95 % interval of last minus first over pairs is above zero, -1: below, 0: "
             "neither",
-            ("grows", "first", "last", "difference", "low", "high", "rank corr."),
-            tuple(rows),
             "published without numbers",
+            rows,
+            ("grows", "first", "last", "difference", "low", "high", "rank corr."),
+            published,
             "section 5.2",
         )
     ]
@@ -188,7 +181,7 @@ def tables(ends: Sweeps, untrained: Sweeps, projections: Place, preset: Preset) 
         *made,
         table(
             "controls",
-            f"Controls: what is alike without training, in {preset.outputs} numbers each, ± s.e. over pairs",
+            f"Controls: what is alike without training, in {outputs} numbers each, ± s.e. over pairs",
             "higher is closer; R² is held out",
             controls,
             ("mean CCA", "R² linear"),
@@ -204,20 +197,23 @@ def tables(ends: Sweeps, untrained: Sweeps, projections: Place, preset: Preset) 
     )
 
 
-def charts(ends: Sweeps, untrained: Sweeps, projections: Place) -> tuple[Chart, ...]:
+def charts(ends: Sweeps, untrained: Sweeps, projections: Place) -> list[Chart]:
     """Two figures for each sweep, and the controls."""
     drawn = []
     for name, places in ends.items():
         _, axis, figure = SWEEPS[name]
-        wanted = [(f"{side}, trained", places, side, "cca") for side in SIDES]
-        if name in untrained:
-            wanted += [(f"{side}, untrained", untrained[name], side, "cca") for side in SIDES]
-        lines = [_line(*each, series) for series, each in enumerate(wanted)]
-        for series, side in enumerate(SIDES, start=4):
-            words = f"{side} with components of the pixels"
-            lines.append(replace(_line(words, places, side, "pixels.cca", series), dotted=True))
-        shares = [(f"{side}, {words}", places, side, f"r2.{rung}") for side in SIDES for rung, words in RUNGS.items()]
-        ticks = tuple((float(at), f"{place.value:,}") for at, place in enumerate(places))
+        before, where = untrained.get(name, []), [place.words for place in places]
+        alike = {f"{side}, trained": [each.mean(side, "cca") for each in places] for side in SIDES}
+        alike |= {f"{side}, untrained": [each.mean(side, "cca") for each in before] for side in SIDES}
+        pixels = {
+            f"{side} with components of the pixels": [each.mean(side, "pixels.cca") for each in places]
+            for side in SIDES
+        }
+        shares = {
+            f"{side}, {words}": [each.mean(side, f"r2.{rung}") for each in places]
+            for side, (rung, words) in product(SIDES, RUNGS.items())
+        }
+        labels = ticks(f"{place.value:,}" for place in places)
         drawn += [
             Chart(
                 f"cca-{name}",
@@ -225,8 +221,8 @@ def charts(ends: Sweeps, untrained: Sweeps, projections: Place) -> tuple[Chart, 
                 "Mean over pairs with its standard error, on images that no model was trained on. Components of the "
                 f"pixels are as many as outputs, and know nothing of the task. Chance is {_chance(places[-1])}.",
                 (axis, "mean CCA"),
-                lines=tuple(lines),
-                ticks=ticks,
+                lines=(*lines(alike, where), *(replace(each, dotted=True) for each in lines(pixels, where, start=4))),
+                ticks=labels,
             ),
             Chart(
                 f"shares-{name}",
@@ -234,27 +230,32 @@ def charts(ends: Sweeps, untrained: Sweeps, projections: Place) -> tuple[Chart, 
                 "Share of the variance of one training that another explains after the best map of the group, mean "
                 "over pairs with its standard error.",
                 (axis, "held-out R²"),
-                lines=tuple(_line(*each, series) for series, each in enumerate(shares)),
-                ticks=ticks,
+                lines=lines(shares, where),
+                ticks=labels,
             ),
         ]
     start, end = ends["training"][0], ends["training"][-1]
+    controls = {
+        "two trained": (end, "cca"),
+        "two untrained": (start, "cca"),
+        "pixel components": (end, "pixels.cca"),
+        "random projections": (projections, "cca"),
+    }
     marks: list[Mark] = []
-    for series, side in enumerate(SIDES):
-        marks += mark(f"{side}, two trained", end.mean(side, "cca"), series)
-        marks += mark(f"{side}, two untrained", start.mean(side, "cca"), series)
-        marks += mark(f"{side}, pixel components", end.mean(side, "pixels.cca"), series)
-        marks += mark(f"{side}, random projections", projections.mean(side, "cca"), series)
-    controls = Chart(
-        "controls",
-        "Mean CCA and its controls",
-        f"Mean over pairs with its standard error; after {end.value} steps where trained. Pixel components: one "
-        f"trained against principal components of its patch; random projections are of the pixels. Chance is "
-        f"{_chance(end)}.",
-        ("mean CCA", ""),
-        marks=tuple(marks),
+    for (series, side), (words, (place, measure)) in product(enumerate(SIDES), controls.items()):
+        marks += mark(f"{side}, {words}", place.mean(side, measure), series)
+    drawn.append(
+        Chart(
+            "controls",
+            "Mean CCA and its controls",
+            f"Mean over pairs with its standard error; after {end.value} steps where trained. Pixel components: one "
+            f"trained against principal components of its patch; random projections are of the pixels. Chance is "
+            f"{_chance(end)}.",
+            ("mean CCA", ""),
+            marks=tuple(marks),
+        )
     )
-    return (*drawn, controls)
+    return drawn
 
 
 def _mean(values: Array) -> Value:
@@ -267,21 +268,10 @@ def _trend(places: list[Place], side: str, measure: str) -> Trend | None:
     return trend(values) if np.isfinite(values).all() else None
 
 
-def _above(words: str, found: Value | Trend | None) -> Claim:
+def _above(words: str, value: Value) -> Claim:
     """A part of a claim, that a difference is above zero; one pair has no error, and decides nothing."""
-    value = found.difference if isinstance(found, Trend) else found or Value(None)
     judged = value if value.error is not None else replace(value, interval=Interval(-np.inf, np.inf))
-    return claim(
-        "", with_interval(words, value, ".3f"), judged, form=".3f±" if value.interval is None else ".3f", above=0.0
-    )
-
-
-def _line(words: str, places: list[Place], side: str, measure: str, series: int) -> Line:
-    values = [place.mean(side, measure) for place in places]
-    made = line(words, values, [place.words for place in places], series)
-    errors = [value.error or 0.0 for value in values if value.mean is not None]
-    labels = [f"{label} ± {error:.3f}" for label, error in zip(made.labels, errors, strict=True)]
-    return replace(made, labels=tuple(labels))
+    return claim("", words, judged, form=".3f±", above=0.0)
 
 
 def _chance(place: Place) -> str:

@@ -14,15 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..datasets import load_bbbc021, load_rxrx3, screens, simulate_batches
-from ..datasets.folder import VARIABLE, find_file
+from ..datasets.folder import find_file
 from ..deconfounding import Deconfounding, deconfound
 from ..representation import Array
-from .experiment import Experiment, Outcome, Plan, Run, Unit
-
-PAPER = (
-    "Nelson, Fumero, Karaletsos and Locatello, Statistical and structural identifiability in representation learning, "
-    "ICLR 2026, section 4.4, Tables 3 and 4 (OpenPhenom embeddings of RxRx3-core, one patch an image)"
-)
+from .experiment import NELSON, Experiment, Outcome, Plan, Run, Unit, by_scale, how_to_find, scaled
 
 CONDITIONS = {"base": "Base", "pca": "PCA", "pca_ica": "PCA + ICA", "pca_rand": "PCA + Rand"}
 
@@ -52,6 +47,15 @@ CONCENTRATION = (0.163, 0.332, 0.386, 0.287)
 GENES = tuple(AUROC)
 
 
+_WELLS = tuple(
+    (batch, features, dimensions, task)
+    for batch in ("week", "plate")
+    for features in ("standardised", "raw")
+    for dimensions in ("tenth", "all")
+    for task in ("all", "each")
+)
+
+
 @dataclass(frozen=True)
 class Preset:
     """The sizes of one scale.
@@ -77,58 +81,23 @@ class Preset:
         Shares k of the concentration.
     """
 
-    screens: int
-    batches: int
-    rows: int
-    wells: tuple[tuple[str, str, str, str], ...]
-    genes: tuple[str, ...]
-    guides: int | None
-    fitted_rows: int | None
-    folds: int = 5
-    seeds: int = 1
-    top: tuple[float, ...] = (0.25,)
+    screens: int = scaled(1, 8, 20)
+    batches: int = scaled(6, 20, 40)
+    rows: int = scaled(60, 200, 500)
+    wells: tuple[tuple[str, str, str, str], ...] = scaled(
+        (("week", "standardised", "tenth", "all"),),
+        tuple(case for case in _WELLS if case[3] == "all" or case[:3] == ("week", "standardised", "tenth")),
+        _WELLS,
+    )
+    genes: tuple[str, ...] = scaled(GENES[-1:], GENES, GENES)
+    guides: int | None = scaled(1, 1, None)
+    fitted_rows: int | None = scaled(2000, 40_000, None)
+    folds: int = scaled(3, 5, 5)
+    seeds: int = scaled(1, 1, 5)
+    top: tuple[float, ...] = scaled((0.25,), (0.25,), (0.1, 0.25, 0.5))
 
 
-_WELLS = tuple(
-    (batch, features, dimensions, task)
-    for batch in ("week", "plate")
-    for features in ("standardised", "raw")
-    for dimensions in ("tenth", "all")
-    for task in ("all", "each")
-)
-
-SCALES = {
-    "smoke": Preset(
-        screens=1,
-        batches=6,
-        rows=60,
-        wells=(("week", "standardised", "tenth", "all"),),
-        genes=GENES[-1:],
-        guides=1,
-        fitted_rows=2000,
-        folds=3,
-    ),
-    "laptop": Preset(
-        screens=8,
-        batches=20,
-        rows=200,
-        wells=tuple(case for case in _WELLS if case[3] == "all" or case[:3] == ("week", "standardised", "tenth")),
-        genes=GENES,
-        guides=1,
-        fitted_rows=40_000,
-    ),
-    "paper": Preset(
-        screens=20,
-        batches=40,
-        rows=500,
-        wells=_WELLS,
-        genes=GENES,
-        guides=None,
-        fitted_rows=None,
-        seeds=5,
-        top=(0.1, 0.25, 0.5),
-    ),
-}
+SCALES = by_scale(Preset)
 
 ORIGINS = {"BBBC021": "bbbc.broadinstitute.org/BBBC021", "RxRx3-core": screens.RXRX3_ORIGIN}
 MEASURES = ("auroc", "hoyer")
@@ -170,8 +139,7 @@ def plan(preset: Preset, data: Path | None) -> Plan:
             files += [path for name in names if (path := find_file(data, folder, name)) is not None]
             units += more
         else:
-            where = f"name a folder with --data or {VARIABLE}" if data is None else f"{data} does not hold its files"
-            skipped.append(f"{part} was left out: {where} ({', '.join(names)}, from {ORIGINS[part]})")
+            skipped.append(f"{part} was left out: {how_to_find(data)} ({', '.join(names)}, from {ORIGINS[part]})")
     return Plan(tuple(units), tuple(files), tuple(skipped))
 
 
@@ -288,11 +256,10 @@ def _record(result: Deconfounding) -> Outcome:
 def _conditions(result: Deconfounding, task: str | None) -> dict[str, dict[str, Any]]:
     shares = [str(share) for share in result.settings["top"]]
     names = [*MEASURES, *(f"{part}@{share}" for share in shares for part in PARTS)]
-    found = {}
-    for condition in result.conditions:
-        means = {name: result.mean(name, condition, task=task) for name in names}
-        found[condition] = {name: asdict(mean) for name, mean in means.items()}
-    return found
+    return {
+        condition: {name: asdict(result.mean(name, condition, task=task)) for name in names}
+        for condition in result.conditions
+    }
 
 
 def _alignment(features: Array, factors: Array) -> float:
@@ -311,14 +278,6 @@ def _sample(rows: Array, most: int | None, rng: np.random.Generator) -> Array:
     return rows if most is None or len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
 
 
-__all__ = ["EXPERIMENT"]
-
-EXPERIMENT = Experiment(
-    name="deconfounding",
-    title="Deconfounding with ICA",
-    paper=PAPER,
-    scales=SCALES,
-    plan=plan,
-    run=run_unit,
-    packages=("lightgbm",),
-)
+TITLE = "Deconfounding with ICA"
+PAPER = f"{NELSON}, section 4.4, Tables 3 and 4 (OpenPhenom embeddings of RxRx3-core, one patch an image)"
+EXPERIMENT = Experiment("deconfounding", TITLE, PAPER, SCALES, plan, run_unit, packages=("lightgbm",))

@@ -12,7 +12,7 @@ import numpy as np
 from ..resampling import Interval, Value
 from .deconfounding import AUROC, CONCENTRATION, CONDITIONS, GENES, SPARSITY, Preset
 from .experiment import Chart, Claim, Line, Mark, Outcome, Summary, Table
-from .outcomes import cloud, concluded, mark, mean_of, over_cases, table
+from .outcomes import cloud, mark, mean_of, over_cases, summary, table
 
 KINDS = {"independent": "independent factors", "gaussian": "Gaussian factors"}
 PRIMARY = ("week", "standardised", "tenth")
@@ -26,8 +26,7 @@ GENES_MEAN = "RxRx3-core, mean of the genes"
 def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     """Everything that is printed and drawn."""
     parts = Parts(preset, outcomes)
-    claims = claims_of(parts)
-    return Summary(*concluded(claims), tables(parts), charts(parts), claims)
+    return summary(claims_of(parts), tables(parts), charts(parts))
 
 
 class Parts:
@@ -36,12 +35,12 @@ class Parts:
     def __init__(self, preset: Preset, outcomes: Mapping[str, Outcome]) -> None:
         self.share = 0.25 if 0.25 in preset.top else preset.top[0]
         self.screens = {
-            kind: [found for key, found in outcomes.items() if key.startswith(f"simulated-{kind}-")] for kind in KINDS
+            kind: [each for key, each in outcomes.items() if key.startswith(f"simulated-{kind}-")] for kind in KINDS
         }
         genes = {gene: outcomes.get(f"rxrx3-{gene}") for gene in GENES}
-        self.genes = {gene: found for gene, found in genes.items() if found is not None and not found.get("absent")}
+        self.genes = {gene: each for gene, each in genes.items() if each is not None and not each.get("absent")}
         wells = {case[:3]: outcomes.get(f"bbbc021-{'-'.join(case)}") for case in preset.wells if case[3] == "all"}
-        self.wells = {case: found for case, found in wells.items() if found is not None}
+        self.wells = {case: outcome for case, outcome in wells.items() if outcome is not None}
         self.mechanisms: dict[str, Any] = outcomes.get(f"bbbc021-{'-'.join(PRIMARY)}-each", {}).get("tasks", {})
 
     def ceiling(self, kind: str) -> float:
@@ -54,47 +53,40 @@ def by_condition(conditions: Mapping[str, Any], measure: str) -> list[Value]:
     return [Value(conditions[name][measure]["value"], conditions[name][measure]["error"]) for name in CONDITIONS]
 
 
-def means_of(found: Iterable[Outcome], measure: str) -> list[Value]:
+def means_of(outcomes: Iterable[Outcome], measure: str) -> list[Value]:
     """Means over screens or genes by condition; nothing where there are none."""
-    rows = [by_condition(each["conditions"], measure) for each in found]
+    rows = [by_condition(each["conditions"], measure) for each in outcomes]
     return [mean_of(value.mean for value in column) for column in zip(*rows, strict=True)]
 
 
-def gain_over(found: Iterable[Outcome], against: str, measure: str = "auroc") -> Value:
+def gain_over(outcomes: Iterable[Outcome], against: str, measure: str = "auroc") -> Value:
     """PCA + ICA less another condition, over screens or genes."""
-    pairs = [[each["conditions"][name][measure]["value"] for name in ("pca_ica", against)] for each in found]
+    pairs = [[each["conditions"][name][measure]["value"] for name in ("pca_ica", against)] for each in outcomes]
     return mean_of(ica - other for ica, other in pairs if ica is not None and other is not None)
 
 
-def claims_of(parts: Parts) -> tuple[Claim, ...]:
+def claims_of(parts: Parts) -> list[Claim]:
     """RxRx3-core first where it was run; sparsity and concentration are judged in the same part."""
     judged = {
         "RxRx3-core, new plates": list(parts.genes.values()),
         "simulated screens, independent factors": parts.screens["independent"],
     }
-    better = {words: {name: gain_over(found, name) for name in RIVALS} for words, found in judged.items() if found}
+    better = {words: {name: gain_over(each, name) for name in RIVALS} for words, each in judged.items() if each}
     if PRIMARY in parts.wells:
         tests = {test["against"]: test for test in parts.wells[PRIMARY]["tests"]}
         better["BBBC021, new weeks"] = {name: _tested(tests.get(name)) for name in RIVALS}
-    made = [
-        over_cases(
+    asked: list[tuple[str, dict[str, Value], dict[str, Any]]] = [
+        (
             f"{words}: ICA carries over better to new batches than raw features and a random rotation",
             {f"AUROC of PCA + ICA less that of {CONDITIONS[name]}": value for name, value in gains.items()},
-            above=0.0,
-            published="0.732 against 0.690 and 0.703 in RxRx3-core (Table 3)",
-            form=".3f±",
+            {"above": 0.0, "published": "0.732 against 0.690 and 0.703 in RxRx3-core (Table 3)"},
         )
         for words, gains in better.items()
     ]
     if parts.screens["gaussian"]:
-        made.append(
-            over_cases(
-                "simulated screens, Gaussian factors: there are no axes to find, and ICA does not help",
-                {"AUROC of PCA + ICA less that of PCA + Rand": gain_over(parts.screens["gaussian"], "pca_rand")},
-                most=0,
-                form=".3f±",
-            )
-        )
+        text = "simulated screens, Gaussian factors: there are no axes to find, and ICA does not help"
+        gain = gain_over(parts.screens["gaussian"], "pca_rand")
+        asked.append((text, {"AUROC of PCA + ICA less that of PCA + Rand": gain}, {"most": 0}))
     compared = {
         "hoyer": ("splits are sparser", "Hoyer sparsity", "0.254 against 0.226 in RxRx3-core (Table 3)"),
         f"share@{parts.share}": (
@@ -103,18 +95,16 @@ def claims_of(parts: Parts) -> tuple[Claim, ...]:
             "0.386 against 0.332 in RxRx3-core, top 25 % (Table 4)",
         ),
     }
-    for words, found in [each for each in judged.items() if each[1]][:1]:
-        made += [
-            over_cases(
+    for words, outcomes in [each for each in judged.items() if each[1]][:1]:
+        asked += [
+            (
                 f"{words}: {what} with independent than with principal components",
-                {f"{name} of PCA + ICA less that of PCA": gain_over(found, "pca", measure)},
-                above=0.0,
-                published=published,
-                form=".3f±",
+                {f"{name} of PCA + ICA less that of PCA": gain_over(outcomes, "pca", measure)},
+                {"above": 0.0, "published": published},
             )
             for measure, (what, name, published) in compared.items()
         ]
-    return tuple(made)
+    return [over_cases(text, cases, form=".3f±", **bounds) for text, cases, bounds in asked]
 
 
 def _tested(test: Mapping[str, Any] | None) -> Value:
@@ -127,47 +117,40 @@ def _tested(test: Mapping[str, Any] | None) -> Value:
 def tables(parts: Parts) -> tuple[Table, ...]:
     """AUROC, sparsity and concentration of all parts, the genes of RxRx3-core beside the published values."""
     title = f"Concentration: share of the signal that the rest lacks, top {parts.share:.0%} of the features"
-    made = {
-        "auroc": ("auroc", "AUROC on held-out batches ± s.e.", HIGHER, "Table 3", AUROC),
-        "hoyer": ("hoyer", "Hoyer sparsity of the splits ± s.e.", "1: a single feature", "Table 3", SPARSITY),
-        f"share@{parts.share}": ("concentration", title, HIGHER, "Table 4", {}),
-    }
-    return tuple(_table(parts, measure, *each) for measure, each in made.items())
+    hoyer = ("hoyer", "Hoyer sparsity of the splits ± s.e.", "1: a single feature", "Table 3")
+    return (
+        _table(parts, "auroc", ("auroc", "AUROC on held-out batches ± s.e.", HIGHER, "Table 3"), AUROC),
+        _table(parts, "hoyer", hoyer, SPARSITY),
+        _table(parts, f"share@{parts.share}", ("concentration", title, HIGHER, "Table 4"), {}),
+    )
 
 
 def _table(
-    parts: Parts,
-    measure: str,
-    name: str,
-    title: str,
-    direction: str,
-    source: str,
-    genes: Mapping[str, tuple[float, ...]],
+    parts: Parts, measure: str, words: tuple[str, str, str, str], genes: Mapping[str, tuple[float, ...]]
 ) -> Table:
     published = {f"RxRx3-core, {gene}": values for gene, values in genes.items()}
     published[GENES_MEAN] = tuple(float(np.mean(each)) for each in zip(*genes.values(), strict=True)) or CONCENTRATION
     rows = {GENES_MEAN: means_of(parts.genes.values(), measure)}
     for gene in genes:
-        found = parts.genes.get(gene)
-        rows[f"RxRx3-core, {gene}"] = by_condition(found["conditions"], measure) if found else []
+        outcome = parts.genes.get(gene)
+        rows[f"RxRx3-core, {gene}"] = by_condition(outcome["conditions"], measure) if outcome else []
     for kind, screens in parts.screens.items():
         if screens:
             ceiling = f", at best {parts.ceiling(kind):.3f}" if measure == "auroc" else ""
             rows[f"simulated, {KINDS[kind]}{ceiling}"] = means_of(screens, measure)
-    for (batch, features, wanted), found in parts.wells.items():
-        dimensions = f"{'all ' if wanted == 'all' else ''}{found['dimensions']['pca_ica']} dimensions"
-        rows[f"BBBC021, new {batch}s, {features}, {dimensions}"] = by_condition(found["conditions"], measure)
+    for (batch, features, wanted), outcome in parts.wells.items():
+        dimensions = f"{'all ' if wanted == 'all' else ''}{outcome['dimensions']['pca_ica']} dimensions"
+        rows[f"BBBC021, new {batch}s, {features}, {dimensions}"] = by_condition(outcome["conditions"], measure)
     for mechanism, conditions in parts.mechanisms.items():
         rows[f"BBBC021 by week, {mechanism}"] = by_condition(conditions, measure)
-    made = table(name, title, direction, rows, tuple(CONDITIONS.values()))
-    beside = tuple(replace(row, published=published.get(row.name, ())) for row in made.rows)
-    return replace(made, rows=beside, source=source)
+    name, title, direction, source = words
+    return table(name, title, direction, rows, tuple(CONDITIONS.values()), published, source)
 
 
 def charts(parts: Parts) -> tuple[Chart, ...]:
     """One figure for each part that was run."""
     mechanisms = ", ".join(f"{number} {name}" for number, name in enumerate(parts.mechanisms, start=1))
-    drawn = (
+    return (
         Chart(
             "simulated",
             "Simulated screens",
@@ -198,11 +181,10 @@ def charts(parts: Parts) -> tuple[Chart, ...]:
             "RxRx3-core: genes against untreated wells, new plates",
             "Lines: obtained from the published embeddings of wells. Dots: published, from one patch an image.",
             ("gene", AXIS),
-            lines=tuple(_lines({gene: found["conditions"] for gene, found in parts.genes.items()}, published=AUROC)),
+            lines=tuple(_lines({gene: each["conditions"] for gene, each in parts.genes.items()}, published=AUROC)),
             ticks=tuple((float(number), gene) for number, gene in enumerate(parts.genes, start=1)),
         ),
     )
-    return tuple(chart for chart in drawn if chart.marks or chart.lines)
 
 
 def _screen_marks(parts: Parts) -> Iterable[Mark]:
@@ -213,24 +195,24 @@ def _screen_marks(parts: Parts) -> Iterable[Mark]:
 
 def _well_marks(parts: Parts) -> Iterable[Mark]:
     for batch, wanted in product(("week", "plate"), ("tenth", "all")):
-        found = parts.wells.get((batch, "standardised", wanted), {})
-        for place, value in enumerate(by_condition(found["conditions"], "auroc") if found else ()):
+        outcome = parts.wells.get((batch, "standardised", wanted), {})
+        for place, value in enumerate(by_condition(outcome["conditions"], "auroc") if outcome else ()):
             condition, name = list(CONDITIONS.items())[place]
             if condition != "base" or wanted != "all":  # raw features have no dimensions to choose
-                yield from mark(f"{name}, {batch}s, {found['dimensions'][condition]}", value, place)
+                yield from mark(f"{name}, {batch}s, {outcome['dimensions'][condition]}", value, place)
 
 
 def _lines(
-    found: Mapping[str, Any], dotted: bool = False, published: Mapping[str, tuple[float, ...]] | None = None
+    by_name: Mapping[str, Any], dotted: bool = False, published: Mapping[str, tuple[float, ...]] | None = None
 ) -> Iterable[Line]:
     """AUROC of mechanisms or genes by condition; published values as dots of the same colour."""
     for place, name in enumerate(CONDITIONS.values()):
-        values = {each: by_condition(conditions, "auroc")[place].mean for each, conditions in found.items()}
+        values = {each: by_condition(conditions, "auroc")[place].mean for each, conditions in by_name.items()}
         known = [(float(at), value, each) for at, (each, value) in enumerate(values.items(), 1) if value is not None]
         if known:
             labels = [f"{each}: {value:.3f}" for _, value, each in known]
             yield replace(cloud([(at, value) for at, value, _ in known], name, place, labels), dotted=dotted)
             if published:
-                told = [(at, published[each][place]) for at, each in enumerate(found, start=1)]
-                words = [f"{each}, published: {published[each][place]:.3f}" for each in found]
+                told = [(at, published[each][place]) for at, each in enumerate(by_name, start=1)]
+                words = [f"{each}, published: {published[each][place]:.3f}" for each in by_name]
                 yield cloud(told, f"{name}, published", place, words)

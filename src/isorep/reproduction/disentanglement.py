@@ -17,7 +17,7 @@ from scipy.stats import spearmanr
 
 from ..datasets.catalogue import published_set
 from ..datasets.factor_splits import RENDERED, FactorSplit, available, factor_split
-from ..datasets.folder import VARIABLE, find_file
+from ..datasets.folder import find_file
 from ..decoder import jacobian
 from ..disentangling import Unmixing, decoder_response, traversal, unmix
 from ..disentangling.traversals import encoded, lost
@@ -25,22 +25,13 @@ from ..disentangling.unmixing import decoder_constants
 from ..errors import InputError
 from ..representation import Array
 from ..rows import blocks
+from ..settings import check_counts, check_names
 from ..structure.columns import as_columns, paired
 from ..structure.infomec import active_latents, measure_infomec, shares
 from ..structure.mutual_information import information
-from .experiment import Experiment, Outcome, Plan, Run, Unit
+from .experiment import NELSON, Experiment, Outcome, Plan, Run, Unit, by_scale, how_to_find, scaled
 
-PAPER = (
-    "Nelson, Fumero, Karaletsos and Locatello, Statistical and structural identifiability in representation learning, "
-    "ICLR 2026, section 4.3, Table 2; protocol of Hsu, Dorrell, Whittington, Wu and Finn, Disentanglement via latent "
-    "quantization, NeurIPS 2023"
-)
-DATA = {
-    "shapes3d": "Shapes3D",
-    "mpi3d_real_complex": "MPI3D",
-    "falcor3d": "Falcor3D",
-    "isaac3d": "Isaac3D",
-}
+DATA = {"shapes3d": "Shapes3D", "mpi3d_real_complex": "MPI3D", "falcor3d": "Falcor3D", "isaac3d": "Isaac3D"}
 """The data sets of the table, by the names that loaders know them by."""
 
 MODELS = ("ae", "beta_vae", "beta_tcvae", "bioae", "vqvae", "vqvae_decay", "qlae")
@@ -91,41 +82,33 @@ class Preset:
         Where networks are trained.
     """
 
-    scenes: tuple[str, ...]
-    models: tuple[str, ...]
-    weight_decays: tuple[float, ...]
-    betas: tuple[float, ...]
-    replicates: int
-    images: int | None
-    held_out: int
-    scored: int
-    size: int
-    network: str
-    steps: int
-    batch: int
-    falls_after: float | None
-    scored_at: tuple[int, ...]
-    jacobians: int = 48
+    scenes: tuple[str, ...] = scaled(("rooms",), RENDERED, (*DATA, "rooms"))
+    models: tuple[str, ...] = scaled(("ae", "beta_vae"), ("ae", "beta_vae"), ("all",))
+    weight_decays: tuple[float, ...] = scaled((0.1, 0.5), (0.03, 0.1, 0.3, 1.0), (1e-4, 1e-3, 1e-2, 1e-1))
+    betas: tuple[float, ...] = scaled((0.3,), (0.1, 0.5), ())
+    replicates: int = scaled(2, 3, 3)
+    images: int | None = scaled(2000, 6000, None)
+    held_out: int = scaled(500, 1500, 10_000)
+    scored: int = scaled(500, 1500, 10_000)
+    size: int = scaled(16, 32, 64)
+    network: str = scaled("dense", "dense", "published")
+    steps: int = scaled(300, 1200, PUBLISHED_STEPS)
+    batch: int = scaled(32, 32, 128)
+    falls_after: float | None = scaled(2 / 3, 2 / 3, None)
+    scored_at: tuple[int, ...] = scaled((), (600,), (0, *range(500, 5000, 500), *range(5000, PUBLISHED_STEPS, 5000)))
+    jacobians: int = scaled(16, 48, 64)
     tolerance: float = 1.5
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        for given, known, noun in (
-            (self.scenes, (*RENDERED, *DATA), "scene"),
-            (self.models, (*MODELS, "all"), "model"),
-        ):
-            for name in given:
-                if name not in known:
-                    raise InputError(f"there is no {noun} {name!r}; there are {', '.join(known)}")
+        check_names("scenes", self.scenes, (*RENDERED, *DATA))
+        check_names("models", self.models, (*MODELS, "all"))
         if "ae" not in self.all_models:
             raise InputError("models must have ae among them: it is what the others are set beside")
-        counts = {"replicates": self.replicates, "steps": self.steps, "batch": self.batch}
-        counts |= {"held_out": self.held_out, "scored": self.scored, "jacobians": self.jacobians}
-        for name, value in counts.items():
-            if value < 1:
-                raise InputError(f"{name} is {value}: it must be at least 1")
-        if not self.scenes or not self.weight_decays or min((*self.weight_decays, *self.betas)) < 0:
-            raise InputError("there must be scenes and weight decays, and none of these or of betas below 0")
+        counts = ("replicates", "steps", "batch", "held_out", "scored", "jacobians")
+        check_counts(**{name: (getattr(self, name), 1) for name in counts})
+        if not self.weight_decays or min((*self.weight_decays, *self.betas)) < 0:
+            raise InputError("there must be weight decays, and none of these or of betas below 0")
 
     @property
     def all_models(self) -> tuple[str, ...]:
@@ -138,58 +121,7 @@ class Preset:
         return tuple(sorted({step for step in self.scored_at if 0 <= step < self.steps} | {self.steps}))
 
 
-SCALES = {
-    "smoke": Preset(
-        scenes=("rooms",),
-        models=("ae", "beta_vae"),
-        weight_decays=(0.1, 0.5),
-        betas=(0.3,),
-        replicates=2,
-        images=2000,
-        held_out=500,
-        scored=500,
-        size=16,
-        network="dense",
-        steps=300,
-        batch=32,
-        falls_after=2 / 3,
-        scored_at=(),
-        jacobians=16,
-    ),
-    "laptop": Preset(
-        scenes=RENDERED,
-        models=("ae", "beta_vae"),
-        weight_decays=(0.03, 0.1, 0.3, 1.0),
-        betas=(0.1, 0.5),
-        replicates=3,
-        images=6000,
-        held_out=1500,
-        scored=1500,
-        size=32,
-        network="dense",
-        steps=1200,
-        batch=32,
-        falls_after=2 / 3,
-        scored_at=(600,),
-    ),
-    "paper": Preset(
-        scenes=(*DATA, "rooms"),
-        models=("all",),
-        weight_decays=(1e-4, 1e-3, 1e-2, 1e-1),
-        betas=(),
-        replicates=3,
-        images=None,
-        held_out=10_000,
-        scored=10_000,
-        size=64,
-        network="published",
-        steps=PUBLISHED_STEPS,
-        batch=128,
-        falls_after=None,
-        scored_at=(0, *range(500, 5000, 500), *range(5000, PUBLISHED_STEPS, 5000)),
-        jacobians=64,
-    ),
-}
+SCALES = by_scale(Preset)
 
 
 @dataclass(frozen=True)
@@ -208,8 +140,7 @@ def plan(preset: Preset, data: Path | None) -> Plan:
     files: list[Path] = []
     for scene in preset.scenes:
         if not available(scene, data):
-            where = f"name a folder with --data or {VARIABLE}" if data is None else f"{data} does not hold its files"
-            skipped.append(f"{scene} was left out: {where} ({published_set(scene).origin()})")
+            skipped.append(f"{scene} was left out: {how_to_find(data)} ({published_set(scene).origin()})")
             continue
         if scene not in RENDERED and data is not None:
             main = find_file(data, scene, published_set(scene).file)
@@ -260,7 +191,7 @@ def _trained(bench: Bench, wanted: Any, run: Run) -> Outcome:
     middle = settings_of("ae", images.scene, preset)[len(preset.weight_decays) // 2].name
     draw = wanted["replicate"] == 0 and method.name == "ae" and setting.name == middle
     steps = preset.all_scored_at
-    found = train(
+    trained = train(
         method.builder(
             images.shape, bench.latents, network=preset.network, rows=len(images.images), **setting.arguments
         ),
@@ -285,9 +216,9 @@ def _trained(bench: Bench, wanted: Any, run: Run) -> Outcome:
         "weight_decay": setting.weight_decay,
         "names": list(images.names),
         "latents": bench.latents,
-        "training": found.history.training[-1],
-        "seconds": found.history.seconds[-1],
-        "steps": [{"step": step, **values} for step, values in found.history.evaluations],
+        "training": trained.history.training[-1],
+        "seconds": trained.history.seconds[-1],
+        "steps": [{"step": step, **values} for step, values in trained.history.evaluations],
     }
 
 
@@ -358,19 +289,19 @@ class Bench:
         """Scores on training images and on held-out ones: as they are, unmixed in each way, and turned at random."""
         maps: dict[str, Unmixing] = {}
         raw = self._both(latents, held_out, discrete=discrete)
-        found = {"raw": self._record(raw, whole)}
+        scores = {"raw": self._record(raw, whole)}
         if rotate:
             turned = _rotation(latents.shape[1], self.seed)
             both = self._both(latents @ turned, held_out @ turned, same=None if discrete else raw)
-            found["rotated"] = self._record(both)
+            scores["rotated"] = self._record(both)
         for kind in kinds:
             maps[kind] = made = unmix(latents[:_ROWS_FITTED], kind, response=response, random_state=self.seed)
             spans = made.components == latents.shape[1] and not discrete
             both = self._both(made.transform(latents), made.transform(held_out), same=raw if spans else None)
-            found[kind] = self._record(both, whole) | {"components": made.components, "converged": made.converged}
+            scores[kind] = self._record(both, whole) | {"components": made.components, "converged": made.converged}
             if kind == "pruned" and made.conditioning is not None and made.components > _FEW:
-                found[kind]["planes"] = planes(made.conditioning, both[0].nmi)
-        return found, maps
+                scores[kind]["planes"] = planes(made.conditioning, both[0].nmi)
+        return scores, maps
 
     def _both(
         self, latents: Array, held_out: Array, *, discrete: bool = False, same: tuple[Scored, Scored] | None = None
@@ -392,25 +323,18 @@ def evaluator(bench: Bench, discrete: bool, has_axes: bool, draw: bool) -> Calla
     preset, unseen = bench.preset, bench.split.held_out
 
     def evaluate(module: Any, step: int) -> Outcome:
-        last = step == preset.steps
         latents, held_out = encoded(module, bench.images), encoded(module, unseen)
         outcome: Outcome = {"lost": lost(module, unseen, held_out)}
         if not has_axes:
-            found, _ = bench.conditions(latents, held_out, kinds=(), discrete=discrete)
-            return outcome | {"conditions": found}
+            return outcome | {"conditions": bench.conditions(latents, held_out, kinds=(), discrete=discrete)[0]}
         sample = latents[: preset.jacobians]
         response = decoder_response(jacobian(module.decode, sample.astype(np.float32)))
-        found, maps = bench.conditions(
-            latents,
-            held_out,
-            kinds=ICA_KINDS,
-            response=response,
-            discrete=discrete,
-            rotate=True,
-            whole=last and draw,
+        drawn = draw and step == preset.steps
+        scores, maps = bench.conditions(
+            latents, held_out, kinds=ICA_KINDS, response=response, discrete=discrete, rotate=True, whole=drawn
         )
-        outcome |= {"conditions": found, "geometry": decoder_constants(module, maps["pruned"], sample)}
-        if last and draw:
+        outcome |= {"conditions": scores, "geometry": decoder_constants(module, maps["pruned"], sample)}
+        if drawn:
             outcome["sheets"] = sheets(module, maps["pruned"], latents)
         return outcome
 
@@ -424,28 +348,22 @@ def planes(conditioning: Array, nmi: Array) -> Outcome:
     """
     total = nmi.sum(0)
     parts = nmi / np.where(total > 0, total, 1.0)
-    firm, overlap = [], []
-    for i in range(len(conditioning)):
-        for j in range(i):
-            firm.append(float(conditioning[i, j]))
-            overlap.append(float(np.minimum(parts[:, i], parts[:, j]).sum()))
+    i, j = np.tril_indices(len(conditioning), -1)
+    firm, overlap = conditioning[i, j], np.minimum(parts[:, i], parts[:, j]).sum(0)
     varies = np.ptp(firm) > 0 and np.ptp(overlap) > 0
-    return {
-        "curvature": firm,
-        "overlap": overlap,
-        "spearman": float(spearmanr(firm, overlap).statistic) if varies else None,
-    }
+    rank = float(spearmanr(firm, overlap).statistic) if varies else None
+    return {"curvature": firm.tolist(), "overlap": overlap.tolist(), "spearman": rank}
 
 
 def sheets(module: Any, pruned: Unmixing, latents: Array) -> Outcome:
     """Traversals of the components, and of the latents as they are."""
     identity = np.eye(latents.shape[1])
     plain = Unmixing("raw", np.zeros(len(identity)), identity, identity, True)
-    found = {}
+    drawn = {}
     for name, made in (("components", pruned), ("latents", plain)):
         sheet, order = traversal(module, made, latents)
-        found[name] = sheet.to_dict() | {"order": list(order)}
-    return found
+        drawn[name] = sheet.to_dict() | {"order": list(order)}
+    return drawn
 
 
 def _rotation(size: int, seed: int) -> Array:
@@ -466,7 +384,7 @@ class Scored:
 
     def to_dict(self, whole: bool = False) -> dict[str, Any]:
         """Plain data; with ``whole`` also the matrix."""
-        found: dict[str, Any] = {
+        scores: dict[str, Any] = {
             "InfoM": self.infom,
             "InfoE": self.infoe,
             "InfoC": self.infoc,
@@ -474,7 +392,7 @@ class Scored:
             "explicitness": self.explicitness,
             "best": dict(zip(self.explicitness, self.nmi.max(1).tolist(), strict=True)),
         }
-        return found | {"nmi": self.nmi.tolist()} if whole else found
+        return scores | {"nmi": self.nmi.tolist()} if whole else scores
 
 
 def score(
@@ -487,24 +405,18 @@ def score(
     """
     columns = as_columns(dict(zip(names, factors.T, strict=True)), "factors", True)
     pair = paired(columns, latents, discrete_latents=discrete)
-    if same is None and discrete:
-        found = measure_infomec(pair, tolerance=_TOLERANCE)
-        return Scored(found.infom, found.infoe, found.infoc, found.nmi, found.active, found.explicitness)
-    told = same or measure_infomec(paired(columns, _white(latents), discrete_latents=False), tolerance=_TOLERANCE)
+    told = same
+    if told is None:
+        regressed = pair if discrete else paired(columns, _white(latents), discrete_latents=False)
+        told = measure_infomec(regressed, tolerance=_TOLERANCE)
     nmi = information(pair.factors, pair.latents).normalised
     active = active_latents(pair.latents)
     varies = np.array([not factor.constant for factor in pair.factors])
     seen = nmi[varies][:, active]
     modular = [value for value in shares(seen.T) if value is not None]
     compact = [value or 0.0 for value in shares(seen)]
-    return Scored(
-        float(np.mean(modular)) if modular else 0.0,
-        told.infoe,
-        float(np.mean(compact)) if compact else 0.0,
-        nmi,
-        active,
-        told.explicitness,
-    )
+    infom, infoc = (float(np.mean(each)) if each else 0.0 for each in (modular, compact))
+    return Scored(infom, told.infoe, infoc, nmi, active, told.explicitness)
 
 
 def _white(latents: Array) -> Array:
@@ -514,14 +426,9 @@ def _white(latents: Array) -> Array:
     return np.asarray(left[:, sizes > sizes[0] * _RANK] * np.sqrt(len(latents))) if sizes[0] > 0 else latents
 
 
-__all__ = ["EXPERIMENT"]
-
-EXPERIMENT = Experiment(
-    name="disentanglement",
-    title="Disentanglement with a plain autoencoder and ICA",
-    paper=PAPER,
-    scales=SCALES,
-    plan=plan,
-    run=run_unit,
-    packages=("torch",),
+TITLE = "Disentanglement with a plain autoencoder and ICA"
+PAPER = (
+    f"{NELSON}, section 4.3, Table 2; protocol of Hsu, Dorrell, Whittington, Wu and Finn, Disentanglement via latent "
+    "quantization, NeurIPS 2023"
 )
+EXPERIMENT = Experiment("disentanglement", TITLE, PAPER, SCALES, plan, run_unit, packages=("torch",))

@@ -12,7 +12,7 @@ import numpy as np
 from ..resampling import Interval, Value
 from .disentanglement import DATA, ICA_KINDS, Preset
 from .experiment import Chart, Claim, Line, Mark, Outcome, Summary, Table
-from .outcomes import claim, concluded, estimate, log_ticks, mean_of, smallest, spearman_within, table, taken
+from .outcomes import claim, cloud, estimate, log_ticks, mark, mean_of, over_cases, spearman, summary, table, taken
 
 SOURCE = "Table 2"
 MEASURES = ("InfoM", "InfoE", "InfoC")
@@ -83,8 +83,7 @@ Choice = tuple[str, int]
 def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     """Everything that is printed and drawn."""
     selection = Selection(preset, outcomes)
-    claims = claims_of(selection)
-    return Summary(*concluded(claims), _tables(selection), _charts(selection), claims=claims)
+    return summary(claims_of(selection), _tables(selection), _charts(selection))
 
 
 class Selection:
@@ -103,19 +102,19 @@ class Selection:
     def ways(self, model: str) -> list[str]:
         """What was done to the latents of a model, or of a control."""
         if model in CONTROLS:
-            found = [control[model] for control in self.controls]
+            conditions_of = [control[model] for control in self.controls]
         else:
-            found = [run["steps"][-1]["conditions"] for run in self.runs if run["model"] == model]
-        return [way for way in WAYS if found and all(way in conditions for conditions in found)]
+            conditions_of = [run["steps"][-1]["conditions"] for run in self.runs if run["model"] == model]
+        return [way for way in WAYS if conditions_of and all(way in conditions for conditions in conditions_of)]
 
     def points(self, scene: str, model: str) -> dict[Choice, dict[int, Outcome]]:
         """Scored steps by setting and step, then by replicate."""
-        found: dict[Choice, dict[int, Outcome]] = {}
+        by_choice: dict[Choice, dict[int, Outcome]] = {}
         for run in self.runs:
             if run["scene"] == scene and run["model"] == model:
                 for point in run["steps"]:
-                    found.setdefault((run["setting"], int(point["step"])), {})[int(run["replicate"])] = point
-        return found
+                    by_choice.setdefault((run["setting"], int(point["step"])), {})[int(run["replicate"])] = point
+        return by_choice
 
     def last_points(self, scene: str) -> dict[str, list[Outcome]]:
         """The autoencoder's last steps by weight decay, a list over replicates."""
@@ -135,7 +134,7 @@ class Selection:
         most = self.tolerance * min((each for each in lost.values() if each is not None), default=0.0)
         points = {key: each for key, each in points.items() if (share := lost[key]) is not None and share <= most}
         replicates = sorted({replicate for each in points.values() for replicate in each})
-        found = {}
+        chosen = {}
         for replicate in replicates:
             apart = replicate if side == "held_out" and len(replicates) > 1 else None
             means = {
@@ -145,8 +144,8 @@ class Selection:
             known = {choice: mean for choice, mean in means.items() if mean is not None}
             best = max(known, key=lambda choice: known[choice]) if known else None
             if best is not None and replicate in points[best]:
-                found[replicate] = points[best][replicate]["conditions"][way][side]
-        return found
+                chosen[replicate] = points[best][replicate]["conditions"][way][side]
+        return chosen
 
     def strongest(self, scene: str, model: str) -> str:
         """The way to unmix a control that has the best mean modularity."""
@@ -169,15 +168,14 @@ def title(model: str, way: str) -> str:
     return TITLES.get(model, model) + WAYS[way]
 
 
-def _tables(selection: Selection) -> tuple[Table, ...]:
+def _tables(selection: Selection) -> list[Table]:
     made = []
     for scene, name in selection.scenes.items():
         for key, (side, words) in SELECTIONS.items():
             scores = {title(*row): selection.scores(scene, *row, side) for row in selection.rows}
             rows = {row: [_mean(each, measure) for measure in MEASURES] for row, each in scores.items()}
-            found = table(f"{scene}-{key}", f"{name}: {words}", HIGHER, rows, MEASURES)
-            found = replace(found, source=_source(scene))
-            made.append(_beside(found, scene) if key == "published" else found)
+            beside = _beside(scene) if key == "published" else None
+            made.append(table(f"{scene}-{key}", f"{name}: {words}", HIGHER, rows, MEASURES, beside, _source(scene)))
     if set(DATA) <= set(selection.scenes):
         rows = {
             title(*row): [
@@ -187,8 +185,7 @@ def _tables(selection: Selection) -> tuple[Table, ...]:
             for row in selection.rows
             if row[0] not in CONTROLS
         }
-        found = table("aggregated", "Mean over the data sets", HIGHER, rows, MEASURES)
-        made.append(_beside(replace(found, source=SOURCE), ""))
+        made.append(table("aggregated", "Mean over the data sets", HIGHER, rows, MEASURES, _beside(""), SOURCE))
     words = (
         "The autoencoder by weight decay: share of the variance that reconstructions lose, directions the decoder "
         "responds to, its bi-Lipschitz constant (up to scale) and median condition number among these, and InfoM"
@@ -198,18 +195,16 @@ def _tables(selection: Selection) -> tuple[Table, ...]:
         for scene, name in selection.scenes.items()
         for setting, points in selection.last_points(scene).items()
     }
-    made.append(table("sweep", words, "held-out images, after the last step", rows, tuple(SWEPT)))
-    return tuple(each for each in made if each.rows)
+    return [*made, table("sweep", words, "held-out images, after the last step", rows, tuple(SWEPT))]
 
 
-def _beside(found: Table, scene: str) -> Table:
-    """The table with the published scores of a scene: means over data sets where it is no published one.
+def _beside(scene: str) -> dict[str, tuple[float, ...]]:
+    """The published scores of a scene: means over data sets where it is no published one.
 
     Beside rooms stand those of Shapes3D, in whose manner they are drawn.
     """
     own = "shapes3d" if scene == "rooms" else scene
-    known = {title(*row): dict(zip(DATA, each, strict=True)).get(own, AGGREGATED[row]) for row, each in TABLE.items()}
-    return replace(found, rows=tuple(replace(row, published=known.get(row.name, ())) for row in found.rows))
+    return {title(*row): dict(zip(DATA, each, strict=True)).get(own, AGGREGATED[row]) for row, each in TABLE.items()}
 
 
 def _source(scene: str) -> str:
@@ -223,16 +218,16 @@ def _over_scenes(values: list[Value]) -> Value:
     return Value(float(np.mean(known)) if len(known) == len(values) else None)
 
 
-def _charts(selection: Selection) -> tuple[Chart, ...]:
+def _charts(selection: Selection) -> list[Chart]:
     """For each scene the scores and the sweep; the constants of all; matrices and traversals of one run a scene."""
     drawn = []
     for scene, name in selection.scenes.items():
         drawn += [_scores_chart(selection, scene, name), _sweep(selection, scene, name)]
     lines = []
     for series, (scene, name) in enumerate(selection.scenes.items()):
-        if dots := sorted(constants(selection, scene)):
-            labels = tuple(f"{setting}: constant {10**x:.1f}, InfoM {y:.3f}" for x, y, setting in dots)
-            lines.append(Line(name, tuple((x, y) for x, y, _ in dots), labels, series, dotted=True))
+        dots = sorted(constants(selection, scene))
+        labels = [f"{setting}: constant {10**x:.1f}, InfoM {y:.3f}" for x, y, setting in dots]
+        lines.append(cloud([dot[:2] for dot in dots], name, series, labels))
     drawn.append(
         Chart(
             "constants",
@@ -244,20 +239,15 @@ def _charts(selection: Selection) -> tuple[Chart, ...]:
             ticks=log_ticks(x for line in lines for x, _ in line.points),
         )
     )
-    drawn += [chart for run in selection.runs for chart in _pictures(run, selection.scenes[run["scene"]])]
-    return tuple(chart for chart in drawn if chart.marks or chart.lines or chart.cells or chart.picture)
+    return drawn + [chart for run in selection.runs for chart in _pictures(run, selection.scenes[run["scene"]])]
 
 
 def _scores_chart(selection: Selection, scene: str, name: str) -> Chart:
-    marks = []
+    marks: list[Mark] = []
     for model, way in selection.rows:
         scores = selection.scores(scene, model, way)
-        value, bound = _mean(scores, "InfoM"), _mean(scores, "InfoE").mean
-        if value.mean is not None:
-            mark = Mark(title(model, way), max(value.mean, 0.0), bound=max(bound or 0.0, 0.0), series=_SERIES[way])
-            if value.error is not None:
-                mark = replace(mark, low=max(value.mean - value.error, 0.0), high=value.mean + value.error)
-            marks.append(mark)
+        bound = max(_mean(scores, "InfoE").mean or 0.0, 0.0)
+        marks += mark(title(model, way), _mean(scores, "InfoM"), _SERIES[way], bound)
     return Chart(
         f"{scene}-infom",
         f"Modularity, {name}",
@@ -283,20 +273,20 @@ def _sweep(selection: Selection, scene: str, name: str) -> Chart:
         f"Weight decay of the autoencoder, {name}",
         "InfoM on held-out images after the last step, mean over replicates.",
         ("weight decay", "InfoM"),
-        lines=tuple(each for each in lines if each.points),
+        lines=tuple(lines),
         ticks=tuple((place, f"{decay:g}") for decay, place in places.items()),
     )
 
 
 def constants(selection: Selection, scene: str) -> list[tuple[float, float, str]]:
     """Logarithm of the decoder's constant and InfoM of AE + ICA, for every autoencoder that has both."""
-    found = []
+    dots = []
     for setting, points in selection.last_points(scene).items():
         for point in points:
             constant, modular = taken(point, SWEPT["constant"]), taken(point, SWEPT["rescaled"])
             if constant is not None and math.isfinite(constant) and modular is not None:
-                found.append((math.log10(constant), float(modular), setting))
-    return found
+                dots.append((math.log10(constant), float(modular), setting))
+    return dots
 
 
 def _pictures(run: Outcome, name: str) -> list[Chart]:
@@ -332,7 +322,7 @@ def _pictures(run: Outcome, name: str) -> list[Chart]:
     return drawn
 
 
-def claims_of(selection: Selection) -> tuple[Claim, ...]:
+def claims_of(selection: Selection) -> list[Claim]:
     """AE + ICA against the AE, the other models and every control, in every scene; and what the theory expects."""
     ours, autoencoder = AGGREGATED["ae", "published"][0], AGGREGATED["ae", "raw"][0]
     rivals = [scores[0] for (model, _), scores in AGGREGATED.items() if model != "ae"]
@@ -350,26 +340,21 @@ def claims_of(selection: Selection) -> tuple[Claim, ...]:
     rule = f"above 0 in every scene, with InfoE lower by at most {COMPARABLE}"
     made = []
     for key, (text, published) in against.items():
-        if found := differences(selection, key):
-            words, value = smallest(found)
-            words = f"difference in held-out InfoM, {words}:"
-            judged = claim(text, words, value, least=_ABOVE, published=published, form=".2f")
-            made.append(replace(judged, rule=rule))
+        if cases := differences(selection, key):
+            made.append(replace(over_cases(text, cases, above=0.0, published=published, form=".2f"), rule=rule))
     dots = [np.array([dot[:2] for dot in constants(selection, scene)]) for scene in selection.scenes]
     if (count := sum(map(len, dots))) >= _FEW:
-        rank = spearman_within([(each[:, 0], each[:, 1]) for each in dots if len(each)])
-        ends = (-1.0, 1.0) if rank.low is None or rank.high is None or count < _ENOUGH else (rank.low, rank.high)
-        words = f"interval {Value(ends[0]):.2f} to {Value(ends[1]):.2f}"
+        rank = spearman([(each[:, 0], each[:, 1]) for each in dots if len(each)])
         judged = claim(
             "the better conditioned the decoder, the more modular is AE + ICA",
-            f"rank correlation of the decoder's constant with InfoM within scenes, {count} runs, {words}:",
-            Value(rank.value, interval=Interval(*ends)),
+            f"rank correlation of the decoder's constant with InfoM within scenes, {count} runs:",
+            rank if rank.interval and count >= _ENOUGH else replace(rank, interval=Interval(-1.0, 1.0)),
             most=-_ABOVE,
             published="none; the theory expects a negative one",
             form=".2f",
         )
         made.append(replace(judged, rule="below 0"))
-    return tuple(made)
+    return made
 
 
 def differences(selection: Selection, against: str) -> dict[str, Value]:
@@ -377,7 +362,7 @@ def differences(selection: Selection, against: str) -> dict[str, Value]:
 
     Where AE + ICA is less explicit, or that is not known, the interval has no lower end: it is then not ahead.
     """
-    found = {}
+    cases = {}
     for scene, name in selection.scenes.items():
         if against in CONTROLS:
             opponents = [(against, selection.strongest(scene, against))] if selection.ways(against) else []
@@ -397,13 +382,13 @@ def differences(selection: Selection, against: str) -> dict[str, Value]:
                 for measure in ("InfoM", "InfoE")
             )
             level = mean_of(explicit)
-            words = f"{title(*opponent)} in {name} (InfoE {level:+.2f})"
+            words = f"held-out InfoM less that of {title(*opponent)} in {name} (InfoE {level:+.2f})"
             if modular:
                 shown = estimate(modular)
                 ends = shown.interval or Interval(float(np.mean(modular)), float(np.mean(modular)))
                 if level.mean is None or level.mean < -COMPARABLE:
                     ends = replace(ends, low=-math.inf)
-                found[words] = Value(shown.mean, interval=ends)
+                cases[words] = Value(shown.mean, interval=ends)
             elif ours:
-                found[words] = Value(None)
-    return found
+                cases[words] = Value(None)
+    return cases

@@ -8,15 +8,24 @@ Settings of a preset that the caller changes, given as text: ``replicates=2``, `
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from ..datasets.folder import VARIABLE
 from ..errors import InputError
 from ..rows import Progress, no_progress
 
 SCALES = ("smoke", "laptop", "paper")
+T = TypeVar("T")
+
+NELSON = (
+    "Nelson, Fumero, Karaletsos and Locatello, Statistical and structural identifiability in representation learning, "
+    "ICLR 2026"
+)
+ROEDER = "Roeder, Metz and Kingma, On linear identifiability of learned representations, ICML 2021"
 
 Outcome = dict[str, Any]
 """What a unit found, as plain data for JSON."""
@@ -144,10 +153,13 @@ class Claim:
     published: str
     holds: bool | None
 
+    @property
+    def told(self) -> str:
+        """What was measured, asked and published."""
+        return f"{self.measure}; asked: {self.rule}" + (f"; published: {self.published}" if self.published else "")
+
     def __str__(self) -> str:
-        word = ANSWERS[self.holds]
-        published = f"; published: {self.published}" if self.published else ""
-        return f"{word}: {self.text} ({self.measure}; asked: {self.rule}{published})"
+        return f"{ANSWERS[self.holds]}: {self.text} ({self.told})"
 
 
 @dataclass(frozen=True)
@@ -201,60 +213,68 @@ class Experiment:
         return summary
 
 
-EXPERIMENTS = {
-    "classes": "classes",
-    "contrastive": "contrastive",
-    "deconfounding": "deconfounding",
-    "disentanglement": "disentanglement",
-    "layers": "layers",
-    "pretrained": "pretrained",
-    "slots": "slots",
-    "warmup": "warmup",
-    "words": "words",
-}
-"""Name of an experiment -> the module of this room whose ``EXPERIMENT`` it is."""
+EXPERIMENTS = (
+    "classes", "contrastive", "deconfounding", "disentanglement", "layers", "pretrained", "slots", "warmup", "words"
+)  # fmt: skip
+"""Names of experiments: modules of this room, each with its ``EXPERIMENT``."""
+
+
+def scaled(smoke: T, laptop: T, paper: T) -> T:
+    """A setting of a preset with its value at each scale; that of the laptop is the default."""
+    return field(default=laptop, metadata=dict(zip(SCALES, (smoke, laptop, paper), strict=True)))
+
+
+def by_scale(preset: Any) -> dict[str, Any]:
+    """The presets of the three scales, from a dataclass whose settings are ``scaled`` or the same at all scales."""
+    varied = [setting for setting in fields(preset) if setting.metadata]
+    return {scale: preset(**{setting.name: setting.metadata[scale] for setting in varied}) for scale in SCALES}
+
+
+def how_to_find(data: Path | None) -> str:
+    """What to do about files that are missing from the folder of data sets."""
+    return f"name a folder with --data or {VARIABLE}" if data is None else f"{data} does not hold its files"
 
 
 def experiment_named(name: str) -> Experiment:
     """The experiment of that name."""
     if name not in EXPERIMENTS:
         raise InputError(f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
-    found: Experiment = import_module(f".{EXPERIMENTS[name]}", __package__).EXPERIMENT
-    return found
+    experiment: Experiment = import_module(f".{name}", __package__).EXPERIMENT
+    return experiment
 
 
 def overridden(preset: Any, changes: Mapping[str, Any]) -> Any:
     """The preset with other values; text is read as the kind of value that it replaces."""
     known = {each.name: getattr(preset, each.name) for each in fields(preset)}
-    found = {}
+    read = {}
     for name, value in changes.items():
         if name not in known:
             raise InputError(f"the preset has no setting {name!r}; it has {', '.join(known)}")
-        found[name] = _read(name, value, known[name]) if isinstance(value, str) else value
-    return replace(preset, **found)
+        read[name] = _read(name, value, known[name]) if isinstance(value, str) else value
+    return replace(preset, **read)
+
+
+_READERS: dict[type, tuple[dict[str, Any], tuple[Callable[[str], Any], ...]]] = {
+    bool: ({"true": True, "false": False}, ()),
+    type(None): ({"none": None}, (int, float)),
+    int: ({}, (int,)),
+    float: ({}, (float,)),
+    str: ({}, (str,)),
+}
+"""Kind of a setting -> words that it can be given as, and what else reads it."""
 
 
 def _read(name: str, text: str, before: Any) -> Any:
     """Text as the kind of value that was there before: a tuple takes parts between commas."""
-    if isinstance(before, tuple):
-        first = before[0] if before else ""
-        if isinstance(first, tuple) or hasattr(first, "__dataclass_fields__"):
-            raise InputError(f"the setting {name} cannot be given as text")
-        return tuple(_read(name, part.strip(), first) for part in text.split(",") if part.strip())
-    kinds = (int, float) if before is None else (type(before),)
-    if isinstance(before, bool):
-        if text.lower() in ("true", "false"):
-            return text.lower() == "true"
-    elif isinstance(before, str):
-        return text
-    elif before is None or isinstance(before, int | float):
-        if text.lower() == "none" and not isinstance(before, int | float):
-            return None
-        for kind in kinds:
-            try:
-                return kind(text)
-            except ValueError:
-                continue
-    else:
+    first = (before[0] if before else "") if isinstance(before, tuple) else before
+    if type(first) not in _READERS:
         raise InputError(f"the setting {name} cannot be given as text")
+    if isinstance(before, tuple):
+        return tuple(_read(name, part.strip(), first) for part in text.split(",") if part.strip())
+    words, readers = _READERS[type(before)]
+    if text.lower() in words:
+        return words[text.lower()]
+    for reader in readers:
+        with suppress(ValueError):
+            return reader(text)
     raise InputError(f"the setting {name} is {before!r} by default, and {text!r} is not of that kind")

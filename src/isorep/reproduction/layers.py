@@ -7,7 +7,6 @@ layer by layer from the end SVCCA, and the ladder held out by document.
 from __future__ import annotations
 
 import json
-import warnings
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from ..comparison import compare
 from ..comparison.fits import RUNGS, checked_rungs
 from ..errors import InputError
 from ..files import finite_json, write_text
@@ -24,12 +22,8 @@ from ..models.states import Network, States, constants, folder_network, folder_w
 from ..models.weight_files import read_arrays, weights_of, write_arrays
 from ..representation import Array
 from ..similarity import svcca
-from .experiment import Experiment, Outcome, Plan, Run, Unit
-from .outcomes import threads
-
-PAPER = (
-    "Roeder, Metz and Kingma, On linear identifiability of learned representations, ICML 2021, section 5.3 and Figure 4"
-)
+from .experiment import ROEDER, Experiment, Outcome, Plan, Run, Unit, by_scale, scaled
+from .outcomes import compared, seeds_from, threads
 
 COMPONENTS = (16, 64, 256, 768)
 """Principal components of SVCCA; the last is the width of the smallest model."""
@@ -93,69 +87,32 @@ class Preset:
     """
 
     models: tuple[str, ...] = ()
-    sizes: tuple[str, ...] = ("64x4", "96x6")
-    seeds: int = 4
-    heads: int = 4
-    context: int = 64
+    sizes: tuple[str, ...] = scaled(("24x2", "32x3"), ("64x4", "96x6"), ("256x6", "384x12"))
+    seeds: int = scaled(2, 4, 3)
+    heads: int = scaled(4, 4, 8)
+    context: int = scaled(32, 64, 256)
     text: str = ""
-    characters: int | None = None
-    vocabulary: int = 512
-    held_out: int = 60
+    characters: int | None = scaled(700_000, None, None)
+    vocabulary: int = scaled(320, 512, 4_096)
+    held_out: int = scaled(16, 60, 60)
     windows: int = 4
-    steps: int = 1_200
-    batch: int = 16
-    learning_rate: float = 2e-3
-    warmup: int = 50
-    rows: int = 4_000
-    components: tuple[int, ...] = (4, 16, 32, 64)
-    places: tuple[int, ...] = ()
+    steps: int = scaled(60, 1_200, 20_000)
+    batch: int = scaled(8, 16, 32)
+    learning_rate: float = scaled(1e-2, 2e-3, 1e-3)
+    warmup: int = scaled(10, 50, 500)
+    rows: int = scaled(900, 4_000, 20_000)
+    components: tuple[int, ...] = scaled((4, 12, 24), (4, 16, 32, 64), COMPONENTS)
+    places: tuple[int, ...] = scaled((), (), PLACES)
     rungs: tuple[str, ...] = RUNGS
-    n_null: int = 5
-    n_boot: int = 200
-    jacobians: int = 32
+    n_null: int = scaled(3, 5, 20)
+    n_boot: int = scaled(50, 200, 1_000)
+    jacobians: int = scaled(6, 32, 16)
     jacobian_context: int = 16
     control: bool = True
-    threads: int = 0
+    threads: int = scaled(0, 2, 2)
 
 
-SCALES = {
-    "smoke": Preset(
-        sizes=("24x2", "32x3"),
-        seeds=2,
-        context=32,
-        characters=700_000,
-        vocabulary=320,
-        held_out=16,
-        steps=60,
-        batch=8,
-        learning_rate=1e-2,
-        warmup=10,
-        rows=900,
-        components=(4, 12, 24),
-        jacobians=6,
-        n_boot=50,
-        n_null=3,
-    ),
-    "laptop": Preset(threads=2),
-    "paper": Preset(
-        sizes=("256x6", "384x12"),
-        seeds=3,
-        heads=8,
-        context=256,
-        vocabulary=4_096,
-        steps=20_000,
-        batch=32,
-        learning_rate=1e-3,
-        warmup=500,
-        rows=20_000,
-        components=COMPONENTS,
-        places=PLACES,
-        n_null=20,
-        n_boot=1_000,
-        jacobians=16,
-        threads=2,
-    ),
-}
+SCALES = by_scale(Preset)
 
 
 def plan(preset: Preset, data: Path | None) -> Plan:
@@ -215,17 +172,15 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
 def _described(unit: Unit, run: Run) -> Outcome:
     preset: Preset = run.preset
     wanted = unit.arguments
-    network, facts = _network(wanted, run, trained=True)
-    found: dict[str, Any] = {**wanted, **facts, "constants": _constants(network, run), "initial_constants": None}
+    network, training = _network(wanted, run, trained=True)
+    facts: dict[str, Any] = {**wanted, **training, "constants": _constants(network, run), "initial_constants": None}
     if preset.control:
-        found["initial_constants"] = _constants(_network(wanted, run, trained=False)[0], run)
+        facts["initial_constants"] = _constants(_network(wanted, run, trained=False)[0], run)
     if not preset.models:
         corpus = corpus_for(preset, run.seed)
-        found |= {
-            "unigram": corpus.unigram,
-            "text": {"digest": corpus.digest, "characters": corpus.characters, "tokens": int(corpus.train.size)},
-        }
-    return found
+        text = {"digest": corpus.digest, "characters": corpus.characters, "tokens": int(corpus.train.size)}
+        facts |= {"unigram": corpus.unigram, "text": text}
+    return facts
 
 
 def _compared(unit: Unit, run: Run) -> Outcome:
@@ -233,14 +188,14 @@ def _compared(unit: Unit, run: Run) -> Outcome:
     wanted = unit.arguments
     tokens, documents = measured_windows(preset, run.seed)
     groups = np.repeat(documents, tokens.shape[1])
-    found: dict[str, Any] = {**wanted, "rows": int(tokens.size), "documents": len(np.unique(documents))}
+    outcome: dict[str, Any] = {**wanted, "rows": int(tokens.size), "documents": len(np.unique(documents))}
     for key, trained in (("layers", True), ("initial", False)):
         if not trained and not preset.control:
             continue
         sides = (_network(each, run, trained=trained)[0] for each in wanted["pair"])
         first, second = (side.states(tokens, preset.places) for side in sides)
-        found[key] = compare_layers(first, second, groups, preset, run.seed, control=not trained)
-    return found
+        outcome[key] = compare_layers(first, second, groups, preset, run.seed, control=not trained)
+    return outcome
 
 
 def _constants(network: Network, run: Run) -> list[dict[str, float]] | None:
@@ -265,26 +220,24 @@ def compare_layers(
     """One entry a layer; a control has the rungs that it is read for."""
     counts = (first.layers, second.layers)
     rungs = tuple(rung for rung in preset.rungs if not control or rung in CONTROL_RUNGS)
-    found = []
-    for place in places_of(preset, counts):
-        x, y = first.at[place], second.at[place]
-        found.append(
-            {
-                "place": place,
-                "labels": [label(place, count) for count in counts],
-                "svcca": {str(count): _svcca(x, y, count, groups, preset, seed) for count in preset.components},
-                "ladder": _ladder(x, y, groups, rungs, preset, seed),
-            }
-        )
-    return found
+    pairs = {place: (first.at[place], second.at[place]) for place in places_of(preset, counts)}
+    return [
+        {
+            "place": place,
+            "labels": [label(place, count) for count in counts],
+            "svcca": {str(count): _svcca(*sides, count, groups, preset, seed) for count in preset.components},
+            "ladder": _ladder(*sides, groups, rungs, preset, seed),
+        }
+        for place, sides in pairs.items()
+    ]
 
 
 def _svcca(x: Array, y: Array, components: int, groups: Array, preset: Preset, seed: int) -> dict[str, Any]:
     """As Roeder et al. compute it, every column at unit variance."""
-    found = svcca(
+    similarity = svcca(
         x, y, components=components, standardise=True, permutations=preset.n_null, groups=groups, random_state=seed
     )
-    return {"value": found.value, "chance": None if found.null is None else found.null.mean}
+    return {"value": similarity.value, "chance": None if similarity.null is None else similarity.null.mean}
 
 
 def _ladder(
@@ -293,30 +246,18 @@ def _ladder(
     """Held-out errors of each rung, in diameters of the target: the mean of both directions."""
     if not rungs:
         return {}
-    with warnings.catch_warnings():  # on how well ICA converged and how many rows there are: it is the same everywhere
-        warnings.simplefilter("ignore")
-        found = compare(
-            x,
-            y,
-            rungs=rungs,
-            groups=groups,
-            n_null=preset.n_null,
-            n_boot=preset.n_boot,
-            diameter="auto",
-            worst_case=False,
-            random_state=seed,
-        )
-    entries = {}
+    both = compared(x, y, rungs, groups, preset, seed)
+    errors = {}
     for rung in rungs:
-        ways = [found.rungs[rung].in_diameters, found.reverse.rungs[rung].in_diameters]
-        entries[rung] = {
+        ways = [both.rungs[rung].in_diameters, both.reverse.rungs[rung].in_diameters]
+        errors[rung] = {
             "error": float(np.mean([each.held_out.mean for each in ways])),
             "ways": [each.held_out.mean for each in ways],
             "interval": [None if each.interval is None else [each.interval.low, each.interval.high] for each in ways],
             "chance": None if ways[0].null is None else float(np.mean([each.null.mean for each in ways if each.null])),
             "below_null": [each.below_null for each in ways],
         }
-    return entries
+    return errors
 
 
 def label(place: int, layers: int) -> str:
@@ -361,9 +302,8 @@ def measured_windows(preset: Preset, seed: int) -> tuple[Array, Array]:
 def trained_model(size: str, place: int, corpus: Corpus, run: Run) -> tuple[Any, dict[str, Any]]:
     """A trained GPT in evaluation mode with the facts of its training: read from the run's folder if it is there."""
     seed, settings = seed_of(run.seed, place), asdict(run.preset)
-    belongs = json.dumps(
-        {"size": size, "seed": seed, "text": corpus.digest} | {key: settings[key] for key in _DECISIVE}
-    )
+    decisive = {key: settings[key] for key in _DECISIVE}
+    belongs = json.dumps({"size": size, "seed": seed, "text": corpus.digest} | decisive)
     path = None if run.folder is None else run.folder / FOLDER / f"{size}-{place}.safetensors"
     kept = None if path is None else read_arrays(path, belongs, "weights of another training")
     if kept is not None:
@@ -388,7 +328,7 @@ def untrained_model(size: str, seed: int, corpus: Corpus, preset: Preset) -> Any
 
 def seed_of(seed: int, place: int) -> int:
     """The seed of a training: the same for all sizes."""
-    return int(np.random.SeedSequence([seed, 41, place]).generate_state(1)[0])
+    return seeds_from(seed, 41, place, count=1)[0]
 
 
 def _built(size: str, corpus: Corpus, preset: Preset) -> Any:
@@ -402,7 +342,7 @@ def _train(size: str, place: int, corpus: Corpus, run: Run) -> tuple[Any, dict[s
     from ..models import Group, Recipe, Schedule, next_token_loss, train
 
     preset: Preset = run.preset
-    found = train(
+    trained = train(
         lambda _: _built(size, corpus, preset),
         corpus.train,
         next_token_loss,
@@ -418,23 +358,15 @@ def _train(size: str, place: int, corpus: Corpus, run: Run) -> tuple[Any, dict[s
         checkpoint=None if run.scratch is None else run.scratch / f"{size}-{place}.safetensors",
         progress=run.progress,
     )
-    history = found.history
-    return found.module, {
+    history = trained.history
+    return trained.module, {
         "loss": history.training[-1],
         "held_out_loss": history.validation[-1],
         "steps": history.steps[-1],
-        "parameters": sum(each.numel() for each in found.module.parameters()),
+        "parameters": sum(each.numel() for each in trained.module.parameters()),
     }
 
 
-__all__ = ["EXPERIMENT"]
-
-EXPERIMENT = Experiment(
-    name="layers",
-    title="Layers of language models: the last is identified, earlier ones need not be",
-    paper=PAPER,
-    scales=SCALES,
-    plan=plan,
-    run=run_unit,
-    packages=("torch", "transformers"),
-)
+TITLE = "Layers of language models: the last is identified, earlier ones need not be"
+PAPER = f"{ROEDER}, section 5.3 and Figure 4"
+EXPERIMENT = Experiment("layers", TITLE, PAPER, SCALES, plan, run_unit, packages=("torch", "transformers"))

@@ -15,7 +15,7 @@ from ..representation import Array
 from ..resampling import Interval, Value
 from .experiment import Chart, Claim, Line, Outcome, Summary, Table
 from .layers import Preset
-from .outcomes import claim, concluded, line, log_ticks, mean_of, smallest, spearman_within, table, taken
+from .outcomes import line, log_ticks, mean_of, over_cases, spearman, summary, table, taken
 
 EMBEDDING = "embedding"
 WHEN = ("layers", "initial")
@@ -30,7 +30,6 @@ ROUNDING = 5e-4  # differences in SVCCA up to this are none
 _DRAWS = 2000
 _LEAST_LAYERS, _LEAST_PAIRS = 4, 3  # below, a rank correlation over layers says nothing, or has no interval
 _MOST_GROUPS = 6  # of one figure
-_ABOVE = 1e-9  # no correlation at all is not above 0
 
 
 def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
@@ -38,8 +37,7 @@ def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     models = [each for each in outcomes.values() if "pair" not in each]
     names = dict.fromkeys(each["group"] for each in outcomes.values() if "pair" in each)
     groups = [Group(name, outcomes, models) for name in names]
-    claims = claims_of(groups, preset)
-    return Summary(*concluded(claims), _tables(groups, models, preset), _charts(groups, preset), claims=claims)
+    return summary(claims_of(groups, preset), _tables(groups, models, preset), _charts(groups, preset))
 
 
 class Group:
@@ -50,10 +48,10 @@ class Group:
     """
 
     def __init__(self, name: str, outcomes: Mapping[str, Outcome], models: Sequence[Outcome]) -> None:
-        found = [each for each in outcomes.values() if each.get("group") == name]
+        own = [each for each in outcomes.values() if each.get("group") == name]
         self.name, self.anchor = name, name.replace(" with ", "-").replace(" ", "-")
-        self.count = f"{len(found)} pairs" if len(found) != 1 else "1 pair"
-        self.pairs = [{when: _by_place(each, when, models) for when in WHEN} for each in found]
+        self.count = f"{len(own)} pairs" if len(own) != 1 else "1 pair"
+        self.pairs = [{when: _by_place(each, when, models) for when in WHEN} for each in own]
         self.places = sorted(set.intersection(*(set(pair["layers"]) for pair in self.pairs)))
         self.blocks = [place for place in self.places if self.label(place) != EMBEDDING]
 
@@ -81,14 +79,25 @@ class Group:
         known = [np.array([dot for dot in each if None not in dot], dtype=float).reshape(-1, 2) for each in series]
         return [(each[:, 0], each[:, 1]) for each in known]
 
-    def gap(self, components: int) -> Value | None:
-        """By how much the last layer is closer than the closest other block; None where there is no other."""
-        means = {at: mean for at in self.blocks if (mean := self.mean(at, f"svcca.{components}").mean) is not None}
+    def gap(self, components: int) -> Value:
+        """By how much the last layer is closer than the closest other block; unknown where there is no other."""
+        path = f"svcca.{components}"
+        means = {at: mean for at in self.blocks if (mean := self.mean(at, path).mean) is not None}
         if 0 not in means or len(means) < 2:
-            return None
+            return Value(None)
         best = max((at for at in means if at), key=lambda at: means[at])
-        both = zip(*(self.values(at, f"svcca.{components}") for at in (0, best)), strict=True)
-        return mean_of(a - b for a, b in both if a is not None and b is not None)
+        return _difference(self.values(0, path), self.values(best, path))
+
+    def gain(self, components: int) -> Value:
+        """What training adds to SVCCA of the last layer, pair by pair."""
+        trained, initial = (self.values(0, f"svcca.{components}", when) for when in WHEN)
+        return _difference(trained, initial)
+
+
+def _difference(first: list[float | None], second: list[float | None]) -> Value:
+    """Mean of differences pair by pair, where both are known; one pair decides nothing."""
+    both = zip(first, second, strict=True)
+    return _judged(mean_of(a - b for a, b in both if a is not None and b is not None))
 
 
 def _by_place(outcome: Outcome, when: str, models: Sequence[Outcome]) -> dict[int, dict[str, Any]]:
@@ -97,19 +106,19 @@ def _by_place(outcome: Outcome, when: str, models: Sequence[Outcome]) -> dict[in
         next((each for each in models if all(each.get(key) == side[key] for key in side)), {})
         for side in outcome["pair"]
     ]
-    found = {}
+    layers = {}
     for layer in outcome.get(when) or ():
         place, ladder = layer["place"], layer["ladder"]
         rest = [side["constants"][-1 - place]["local"] for side in sides if place < len(side.get("constants") or ())]
         shares = {rung: each["error"] / each["chance"] for rung, each in ladder.items() if each["chance"]}
-        found[place] = {
+        layers[place] = {
             "labels": layer["labels"],
             "svcca": {int(count): each["value"] for count, each in layer["svcca"].items()},
             "error": dict.fromkeys(RUNGS) | {rung: each["error"] for rung, each in ladder.items()},
             "share": dict.fromkeys(RUNGS) | shares,
             "constant": float(np.exp(np.mean(np.log(rest)))) if len(rest) == len(sides) else None,
         }
-    return found
+    return layers
 
 
 def mean_correlation(columns: Sequence[tuple[Array, Array]], seed: int = 0) -> Value:
@@ -126,7 +135,7 @@ def mean_correlation(columns: Sequence[tuple[Array, Array]], seed: int = 0) -> V
     return Value(float(values.mean()), (high - low) / 2, Interval(low, high))
 
 
-def _tables(groups: list[Group], models: Sequence[Outcome], preset: Preset) -> tuple[Table, ...]:
+def _tables(groups: list[Group], models: Sequence[Outcome], preset: Preset) -> list[Table]:
     places = sorted({place for group in groups for place in group.places})
     similar = {
         f"{group.name}, {count} components{words}": [group.mean(place, f"svcca.{count}", when) for place in places]
@@ -185,7 +194,7 @@ def _tables(groups: list[Group], models: Sequence[Outcome], preset: Preset) -> t
         rows[f"{size}, {len(own)} trained" if len(own) > 1 else str(size)] = [*losses, count]
     columns = ("training", "held out", "frequency alone", "1000 parameters")
     made.append(table("models", "Networks: cross-entropy of a token in nats, ± s.e.", "lower is better", rows, columns))
-    return tuple(each for each in made if each.rows)
+    return made
 
 
 def _known(rows: Mapping[str, list[Value]]) -> dict[str, list[Value]]:
@@ -196,7 +205,7 @@ def _spaced(rung: str) -> str:
     return rung.replace("_", " ")
 
 
-def _charts(groups: list[Group], preset: Preset) -> tuple[Chart, ...]:
+def _charts(groups: list[Group], preset: Preset) -> list[Chart]:
     """Two figures for each group of pairs, and one of all."""
     drawn = []
     for group in groups:
@@ -214,7 +223,7 @@ def _charts(groups: list[Group], preset: Preset) -> tuple[Chart, ...]:
                 f"SVCCA with k components, mean over {group.count} with its standard error, on held-out documents. "
                 "Dots without a line are the same networks before training: what the input alone makes similar.",
                 (LAYER, "mean canonical correlation"),
-                lines=tuple(each for each in similar if each.points),
+                lines=tuple(similar),
                 ticks=ticks,
             ),
             Chart(
@@ -223,7 +232,7 @@ def _charts(groups: list[Group], preset: Preset) -> tuple[Chart, ...]:
                 f"Held-out error as a share of what shuffled documents give, mean over {group.count} with its "
                 "standard error; lower is closer.",
                 (LAYER, "held-out error / chance"),
-                lines=tuple(each for each in ladder if each.points),
+                lines=tuple(ladder),
                 ticks=ticks,
             ),
         ]
@@ -235,18 +244,18 @@ def _charts(groups: list[Group], preset: Preset) -> tuple[Chart, ...]:
             "A dot is a layer of a pair; across, the local constant after the best scale, on a logarithmic axis. 1 is "
             "an isometry, as at the last layer, where nothing remains. Depth drives both axes.",
             ("local bi-Lipschitz constant of the rest", "held-out rigid error / chance"),
-            lines=tuple(each for each in dots if each.points),
+            lines=tuple(dots),
             ticks=log_ticks(x for each in dots for x, _ in each.points),
         )
     )
-    return tuple(each for each in drawn if each.lines)
+    return drawn
 
 
 def _layer_line(group: Group, name: str, path: str, colour: int, when: str = "layers") -> Line:
     """A measure over layers, the embedding at the left."""
     order = group.places[::-1]
-    found = line(name, [group.mean(at, path, when) for at in order], [group.label(at) for at in order], colour)
-    return replace(found, points=tuple((-float(order[int(x)]), y) for x, y in found.points))
+    drawn = line(name, [group.mean(at, path, when) for at in order], [group.label(at) for at in order], colour)
+    return replace(drawn, points=tuple((-float(order[int(x)]), y) for x, y in drawn.points))
 
 
 def _dots(group: Group, colour: int) -> Line:
@@ -260,79 +269,65 @@ def _dots(group: Group, colour: int) -> Line:
     return Line(group.name, tuple(points), tuple(labels), colour, dotted=True)
 
 
-def claims_of(groups: list[Group], preset: Preset) -> tuple[Claim, ...]:
+def claims_of(groups: list[Group], preset: Preset) -> list[Claim]:
     """The last layer against the others, before and after training, and errors against the constant of what remains."""
-    counts = preset.components
-    cases = {(group.name, count): group.gap(count) for group in groups for count in counts}
-    gaps = {f"{name}, {count} components": _judged(gap) for (name, count), gap in cases.items() if gap is not None}
-    if not gaps:  # without another layer the published effect is unknown
-        gaps = {group.name: Value(None) for group in groups}
-    figure = "Figure 4, of which the text gives no numbers"
+    cases = [(f"{group.name}, {count} components", group, count) for group in groups for count in preset.components]
+    gaps = _measured({name: group.gap(count) for name, group, count in cases})
+    last, figure = "SVCCA of the last layer less that", "Figure 4, of which the text gives no numbers"
     over = {group.name: _judged(mean_correlation(group.columns("error.rigid"))) for group in groups}
-    within = {group.name: _within(group) for group in groups}
-    wanted = (
-        (
-            "the last layer is the most similar one",
-            "SVCCA of the last layer less that of the closest other block",
-            gaps,
+    asked = {
+        "the last layer is the most similar one": (
+            f"{last} of the closest other block",
+            gaps or {group.name: Value(None) for group in groups},  # unknown without another layer
             ROUNDING,
             figure,
         ),
-        (
-            "the last layer is the most similar one between networks of two sizes, as published",
-            "SVCCA of the last layer less that of the closest other block",
+        "the last layer is the most similar one between networks of two sizes, as published": (
+            f"{last} of the closest other block",
             {name: gap for name, gap in gaps.items() if " with " in name},
             ROUNDING,
             figure,
         ),
-        (
-            "training makes last layers more similar (a control)",
-            "SVCCA of the last layer less that before training",
-            {
-                f"{group.name}, {count} components": _judged(gain)
-                for group in groups
-                for count in counts
-                if (gain := _gain(group, count)).mean is not None
-            },
+        "training makes last layers more similar (a control)": (
+            f"{last} before training",
+            _measured({name: group.gain(count) for name, group, count in cases}),
             ROUNDING,
             "",
         ),
-        (
-            "the larger the constant of the network that remains, the larger the rigid error of a layer",
+        "the larger the constant of the network that remains, the larger the rigid error of a layer": (
             "rank correlation over layers, which depth drives as well",
-            {name: each for name, each in over.items() if each.mean is not None},
-            _ABOVE,
+            _measured(over),
+            0.0,
             "none; the theory bounds the error by the constant",
         ),
-        (
-            "the same within a layer, over pairs",
+        "the same within a layer, over pairs": (
             "rank correlation within layers",
-            {name: each for name, each in within.items() if each.mean is not None},
-            _ABOVE,
+            _measured({group.name: _within(group) for group in groups}),
+            0.0,
             "",
         ),
-    )
-    made = []
-    for text, measure, values, least, published in wanted:
-        if values:
-            words, value = smallest(values, ".3f")
-            found = claim(text, f"{measure}, {words}:", value, least=least, published=published, form=".3f")
-            made.append(replace(found, rule=f"above {least if least == ROUNDING else 0:g} in every case"))
-    return tuple(made)
+    }
+    return [
+        over_cases(
+            text,
+            {f"{measure}, {name}": value for name, value in values.items()},
+            above=above,
+            published=published,
+            form=".4f±" if above else ".2f±",
+        )
+        for text, (measure, values, above, published) in asked.items()
+        if values
+    ]
 
 
-def _gain(group: Group, components: int) -> Value:
-    """What training adds to SVCCA of the last layer, pair by pair."""
-    both = zip(*(group.values(0, f"svcca.{components}", when) for when in WHEN), strict=True)
-    return mean_of(after - before for after, before in both if after is not None and before is not None)
+def _measured(values: Mapping[str, Value]) -> dict[str, Value]:
+    return {name: value for name, value in values.items() if value.mean is not None}
 
 
 def _within(group: Group) -> Value:
     """Rank correlation of constant and rigid error within layers before the last: what is left without the depth."""
     columns = [each for place in group.places if place for each in group.columns("error.rigid", place)]
-    found = spearman_within(columns)
-    interval = None if found.low is None or found.high is None else Interval(found.low, found.high)
-    return _judged(Value(found.value, interval=interval))
+    return _judged(spearman(columns))
 
 
 def _judged(value: Value) -> Value:

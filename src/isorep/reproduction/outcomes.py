@@ -4,18 +4,18 @@ Whether a measure grows along a sweep: differences of ends and rank correlations
 
 What experiments on pairs of trained models share: held-out rungs of the ladder, and errors over pairs.
 
-How many threads torch computes with, for as long as an experiment lasts.
-
-Ticks of logarithmic axes.
+Claims, tables, lines and ticks of summaries; how many threads torch computes with while an experiment lasts.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import combinations
+from operator import ge, gt, le
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,10 @@ from scipy.stats import rankdata
 
 from ..alignment import Identity, Linear, Rigid, SignedPermutation
 from ..alignment.base import Aligner
+from ..comparison import Comparison, compare
 from ..representation import Array
-from ..resampling import Interval, Value, t_interval
-from .experiment import Claim, Line, Mark, Row, Table
+from ..resampling import Interval, Value, jackknife_se, t_interval
+from .experiment import Chart, Claim, Line, Mark, Row, Summary, Table
 
 FORMS = ("2L+L2", "L+L2")
 _DRAWS = 2000
@@ -40,16 +41,6 @@ class Curve:
     r2: float | None
 
 
-@dataclass(frozen=True)
-class Correlation:
-    """A rank correlation with its 95 % bootstrap interval, over so many pairs; None where nothing varies."""
-
-    value: float | None
-    low: float | None
-    high: float | None
-    pairs: int
-
-
 def roots(excess: Array, form: str = "2L+L2") -> Array:
     r"""The theorem's :math:`\sqrt{2L+L^2}`, or :math:`\sqrt{L+L^2}`."""
     linear = 2.0 if form == "2L+L2" else 1.0
@@ -58,41 +49,32 @@ def roots(excess: Array, form: str = "2L+L2") -> Array:
 
 def fit_curve(x: Array, errors: Array, intercept: bool = False) -> Curve:
     r"""Least squares in closed form: :math:`a=\sum x_ie_i/\sum x_i^2`, or a line with intercept."""
-    if intercept:
-        centred = x - x.mean()
-        spread = float((centred**2).sum())
-        slope = float((centred * errors).sum()) / spread if spread > 0 else 0.0
-        start = float(errors.mean()) - slope * float(x.mean())
-    else:
-        size = float((x**2).sum())
-        slope, start = (float((x * errors).sum()) / size if size > 0 else 0.0), 0.0
+    centre, level = (float(x.mean()), float(errors.mean())) if intercept else (0.0, 0.0)
+    size = float(((x - centre) ** 2).sum())
+    slope = float(((x - centre) * (errors - level)).sum()) / size if size > 0 else 0.0
+    start = level - slope * centre
     total = float(((errors - errors.mean()) ** 2).sum())
     left = float(((errors - slope * x - start) ** 2).sum())
     return Curve(slope, start, 1 - left / total if total > 0 else None)
 
 
-def spearman(x: Array, y: Array, seed: int = 0) -> Correlation:
-    """Spearman's rank correlation over pairs, resampled."""
-    return _resampled([(x, y)], seed)
+def spearman(groups: Sequence[tuple[Array, Array]], least: int = 3) -> Value:
+    """Spearman's rank correlation with its 95 % bootstrap interval: ranks within each group, put together.
 
-
-def spearman_within(groups: list[tuple[Array, Array]], seed: int = 0) -> Correlation:
-    """The same within groups: ranks within each, their deviations from the group's mean put together."""
-    return _resampled([(x, y) for x, y in groups if len(x) > 2 and np.ptp(x) > 0 and np.ptp(y) > 0], seed)
-
-
-def _resampled(groups: list[tuple[Array, Array]], seed: int) -> Correlation:
-    count = sum(len(x) for x, _ in groups)
-    if not groups:
-        return Correlation(None, None, None, 0)
-    value = _rank_correlations([(x[None], y[None]) for x, y in groups])[0]
-    if not np.isfinite(value) or count < 4:
-        return Correlation(float(value) if np.isfinite(value) else None, None, None, count)
-    rng = np.random.default_rng([seed, 17])
-    chosen = [rng.integers(0, len(x), (_DRAWS, len(x))) for x, _ in groups]
-    draws = _rank_correlations([(x[rows], y[rows]) for (x, y), rows in zip(groups, chosen, strict=True)])
+    Groups of fewer than ``least`` pairs are left out. Unknown where nothing varies, and without an interval for fewer
+    than four pairs.
+    """
+    varied = [(x, y) for x, y in groups if len(x) >= least and np.ptp(x) > 0 and np.ptp(y) > 0]
+    if not varied:
+        return Value(None)
+    value = float(_rank_correlations([(x[None], y[None]) for x, y in varied])[0])
+    if sum(len(x) for x, _ in varied) < 4:
+        return Value(value)
+    rng = np.random.default_rng([0, 17])
+    chosen = [rng.integers(0, len(x), (_DRAWS, len(x))) for x, _ in varied]
+    draws = _rank_correlations([(x[rows], y[rows]) for (x, y), rows in zip(varied, chosen, strict=True)])
     low, high = np.nanquantile(draws, (0.025, 0.975))
-    return Correlation(float(value), float(low), float(high), count)
+    return Value(value, interval=Interval(float(low), float(high)))
 
 
 def _rank_correlations(groups: list[tuple[Array, Array]]) -> Array:
@@ -136,42 +118,26 @@ class Trend:
 def estimate(values: Iterable[float | None]) -> Value:
     """Mean of independent values with its standard error and its 95 % interval (Student's t); none for one value."""
     known = [value for value in values if value is not None]
-    found = mean_of(known)
-    if found.mean is None or found.error is None:
-        return found
-    return replace(found, interval=t_interval(found.mean, found.error, len(known)))
+    mean = mean_of(known)
+    if mean.mean is None or mean.error is None:
+        return mean
+    return replace(mean, interval=t_interval(mean.mean, mean.error, len(known)))
 
 
 def trend(values: Array) -> Trend | None:
     """From a table of pairs x places; None where there is nothing to compare."""
     if values.ndim != 2 or values.shape[0] < 1 or values.shape[1] < 2:
         return None
-    means = values.mean(0)
-    return Trend(
-        float(means[0]),
-        float(means[-1]),
-        estimate(values[:, -1] - values[:, 0]),
-        estimate(np.array([_spearman(row) for row in values])) if values.shape[1] > 2 else None,
-    )
+    first, *_, last = map(float, values.mean(0))
+    places = np.broadcast_to(np.arange(values.shape[1]), values.shape)
+    ranks = estimate(np.nan_to_num(_rank_correlations([(values, places)])))  # 0 where nothing varies
+    return Trend(first, last, estimate(values[:, -1] - values[:, 0]), ranks if values.shape[1] > 2 else None)
 
 
-def _spearman(row: Array) -> float:
-    """Of a row with its places; 0 where nothing varies."""
-    ranks = rankdata(row) - (len(row) + 1) / 2
-    places = np.arange(len(row)) - (len(row) - 1) / 2
-    size = float(np.sqrt((ranks**2).sum() * (places**2).sum()))
-    return float(ranks @ places) / size if size > 0 else 0.0
-
-
-RUNGS = ("identity", "permutation", "rigid", "linear")
+RUNGS: dict[str, Callable[[], Aligner]] = {
+    "identity": Identity, "permutation": SignedPermutation, "rigid": Rigid, "linear": Linear
+}  # fmt: skip
 """From nothing fitted to every linear map; permutation and rigid have a scale."""
-
-
-def aligner(rung: str) -> Aligner:
-    """The map of a rung, not yet fitted."""
-    kinds = {"identity": Identity, "permutation": SignedPermutation, "rigid": Rigid, "linear": Linear}
-    found: Aligner = kinds[rung]()
-    return found
 
 
 def held_out(source: Array, target: Array, folds: Array, rung: str = "linear") -> Array:
@@ -179,7 +145,7 @@ def held_out(source: Array, target: Array, folds: Array, rung: str = "linear") -
     mapped = np.empty_like(target, dtype=np.float64)
     for fold in np.unique(folds):
         out = folds == fold
-        fitted = aligner(rung).fit(source[~out], target[~out])
+        fitted = RUNGS[rung]().fit(source[~out], target[~out])
         mapped[out] = fitted.transform(source[out])[:, : target.shape[1]]
     return mapped
 
@@ -190,10 +156,20 @@ def explained(mapped: Array, target: Array) -> float:
     return 1.0 - float(((target - mapped) ** 2).sum()) / around if around > 0 else float("nan")
 
 
-def ladder(source: Array, target: Array, folds: Array, rungs: Sequence[str] = RUNGS) -> dict[str, float]:
+def ladder(source: Array, target: Array, folds: Array) -> dict[str, float]:
     """Held-out R² of every rung, both sides centred first: what an offset does is no question here."""
     x, y = source - source.mean(0), target - target.mean(0)
-    return {rung: explained(held_out(x, y, folds, rung), y) for rung in rungs}
+    return {rung: explained(held_out(x, y, folds, rung), y) for rung in RUNGS}
+
+
+def compared(
+    source: Any, target: Any, rungs: Sequence[str], groups: Array | None, preset: Any, seed: int
+) -> Comparison:
+    """The ladder of two runs, with the preset's ``n_null`` shuffled pairings and ``n_boot`` draws."""
+    counts = {"n_null": preset.n_null, "n_boot": preset.n_boot}
+    with warnings.catch_warnings():  # on few rows and on ICA: both are among the caveats
+        warnings.simplefilter("ignore")
+        return compare(source, target, rungs=rungs, groups=groups, worst_case=False, random_state=seed, **counts)
 
 
 def folds_of(rows: int, count: int, seed: int) -> Array:
@@ -204,6 +180,11 @@ def folds_of(rows: int, count: int, seed: int) -> Array:
 def all_pairs(count: int) -> list[tuple[int, int]]:
     """Every pair of models once, the earlier as the source."""
     return list(combinations(range(count), 2))
+
+
+def every_pair(sides: Sequence[Any], compare: Callable[[Any, Any], dict[str, Any]]) -> list[dict[str, Any]]:
+    """What ``compare`` gives for every pair of models, with the places of both."""
+    return [{"first": i, "second": j} | compare(sides[i], sides[j]) for i, j in all_pairs(len(sides))]
 
 
 def over_pairs(values: Mapping[tuple[int, int], float]) -> tuple[float | None, float | None]:
@@ -221,8 +202,7 @@ def over_pairs(values: Mapping[tuple[int, int], float]) -> tuple[float | None, f
     mean = float(np.mean(list(known.values())))
     if len(models) < 3 or not all(without):
         return mean, None
-    left = np.array([np.mean(each) for each in without])
-    return mean, float(np.sqrt((len(models) - 1) / len(models) * ((left - left.mean()) ** 2).sum()))
+    return mean, float(jackknife_se(np.array([np.mean(each) for each in without]), mean))
 
 
 @contextmanager
@@ -273,33 +253,33 @@ LOWEST = -1.0
 class Setting:
     """The outcome of one unit: its facts as attributes, and means of measures over its models and their pairs."""
 
-    def __init__(self, found: Mapping[str, Any], lowest: float = LOWEST) -> None:
-        self.found, self._lowest = found, lowest
+    def __init__(self, outcome: Mapping[str, Any], lowest: float = LOWEST) -> None:
+        self.outcome, self._lowest = outcome, lowest
 
     def __getattr__(self, name: str) -> Any:
         try:
-            return self.found[name]
+            return self.outcome[name]
         except KeyError:
             raise AttributeError(name) from None
 
     def mean(self, measure: str | Callable[[Any], float | None]) -> Value:
         """Over pairs of models, jackknifed over models; ``f.linear`` is a path into a pair."""
-        values = {(pair["first"], pair["second"]): taken(pair, measure) for pair in self.found["pairs"]}
+        values = {(pair["first"], pair["second"]): taken(pair, measure) for pair in self.outcome["pairs"]}
         return Value(*over_pairs({key: max(float(x), self._lowest) for key, x in values.items() if x is not None}))
 
     def over_models(self, key: str, merge: Callable[[list[float]], float] | None = None) -> Value:
         """Over models: the mean, or what ``merge`` makes of the values, such as ``max`` or ``sum``."""
-        known = [float(model[key]) for model in self.found["models"] if model[key] is not None]
+        known = [float(model[key]) for model in self.outcome["models"] if model[key] is not None]
         return Value((merge(known) if merge else sum(known) / len(known)) if known else None)
 
 
-def taken(found: Any, measure: str | Callable[[Any], float | None]) -> Any:
+def taken(values: Any, measure: str | Callable[[Any], float | None]) -> Any:
     """A number by its path, or by a function; None where the path ends early."""
     if callable(measure):
-        return measure(found)
+        return measure(values)
     for part in measure.split("."):
-        found = None if found is None else found[int(part) if part.isdigit() else part]
-    return found
+        values = None if values is None else values[int(part) if part.isdigit() else part]
+    return values
 
 
 def claim(
@@ -318,21 +298,42 @@ def claim(
     It does not hold where the whole interval is on the other side, and is undecided otherwise. A value whose error is
     not known is judged by itself.
     """
-    low, high = value.ends
+    tests = (("above", gt, above), ("at least", ge, least), ("at most", le, most))
+    asked = [(word, test, bound) for word, test, bound in tests if bound is not None]
+    ends = [end for end in value.ends if end is not None]
+    within = [[test(end, bound) for end in ends] for _, test, bound in asked]
     holds = None
-    if low is not None and high is not None:
-        inside = [low >= least] if least is not None else []
-        inside += [high <= most] if most is not None else []
-        inside += [low > above] if above is not None else []
-        outside = (least is not None and high < least) or (most is not None and low > most)
-        outside = outside or (above is not None and high <= above)
-        holds = True if all(inside) else False if outside else None
-    rule = " and ".join(
-        f"{word} {format(Value(end), form.rstrip('±'))}"
-        for word, end in (("above", above), ("at least", least), ("at most", most))
-        if end is not None
-    )
-    return Claim(text, f"{measure} {format(value, form)}", rule, published, holds)
+    if ends:
+        holds = True if all(map(all, within)) else None if all(map(any, within)) else False
+    number = form.rstrip("±")
+    rule = " and ".join(f"{word} {Value(bound):{number}}" for word, _, bound in asked)
+    told = f"{measure} {format(value, form)}"
+    span = value.interval
+    if span is not None and -math.inf < span.low < span.high < math.inf:
+        told += f" (95 % interval {Value(span.low):{number}} to {Value(span.high):{number}})"
+    return Claim(text, told, rule, published, holds)
+
+
+def over_cases(text: str, cases: Mapping[str, Value], **asked: Any) -> Claim:
+    """A claim about several values by the words of their measures: the one that speaks most against it, judged alone.
+
+    It holds where all do, and does not where one does not. ``asked`` is what :func:`claim` takes.
+    """
+    ordered = sorted(cases.items(), key=lambda case: math.inf if case[1].mean is None else case[1].mean)
+    shown = weakest([claim(text, f"{measure}:", value, **asked) for measure, value in ordered])
+    return replace(shown, rule=f"{shown.rule} in each of {len(cases)} cases") if len(cases) > 1 else shown
+
+
+def conjunction(text: str, parts: Sequence[Claim], published: str = "") -> Claim:
+    """A claim whose parts have rules of their own: all are told, and it holds where the weakest does."""
+    rules = dict.fromkeys(part.rule for part in parts)
+    measures = ", ".join(part.measure for part in parts)
+    return Claim(text, measures, ", ".join(rules), published, weakest(parts).holds)
+
+
+def weakest(claims: Sequence[Claim]) -> Claim:
+    """The first that does not hold, else the first that is undecided, else the first."""
+    return min(claims, key=lambda each: (False, None, True).index(each.holds))
 
 
 def concluded(claims: Sequence[Claim]) -> tuple[str, bool | None]:
@@ -343,17 +344,34 @@ def concluded(claims: Sequence[Claim]) -> tuple[str, bool | None]:
     words = {True: "is seen", False: "is not seen", None: "is neither seen nor excluded"}[main.holds]
     kept = sum(each.holds is True for each in claims)
     rest = f" {kept} of {len(claims)} claims hold." if len(claims) > 1 else ""
-    return (
-        f"The published effect {words}. Published: {main.text} ({main.measure}; asked: {main.rule}).{rest}",
-        main.holds,
-    )
+    published = f"Published: {main.text} ({main.measure}; asked: {main.rule})."
+    return f"The published effect {words}. {published}{rest}", main.holds
 
 
-def table(name: str, title: str, direction: str, rows: Mapping[str, Iterable[Value]], columns: Sequence[str]) -> Table:
-    """Rows of values with errors, by name."""
-    cells = {row: list(values) for row, values in rows.items()}
-    made = [Row(row, tuple(x.mean for x in each), tuple(x.error for x in each)) for row, each in cells.items()]
-    return Table(name, title, tuple(columns), tuple(made), direction)
+def table(
+    name: str,
+    title: str,
+    direction: str,
+    rows: Mapping[str, Iterable[Value]],
+    columns: Sequence[str],
+    published: Mapping[str, tuple[float | None, ...]] | None = None,
+    source: str = "",
+) -> Table:
+    """Rows of values with errors, by name, beside those that were published."""
+    beside = published or {}
+    made = []
+    for row, values in rows.items():
+        cells = tuple(values)
+        made.append(Row(row, tuple(x.mean for x in cells), tuple(x.error for x in cells), beside.get(row, ())))
+    return Table(name, title, tuple(columns), tuple(made), direction, source)
+
+
+def summary(claims: Sequence[Claim], tables: Iterable[Table], charts: Iterable[Chart]) -> Summary:
+    """The verdict that claims give, tables that have rows, and figures that have something to show."""
+    shown = [replace(chart, lines=tuple(each for each in chart.lines if each.points)) for chart in charts]
+    drawn = [chart for chart in shown if chart.marks or chart.lines or chart.cells or chart.picture]
+    kept = [each for each in tables if each.rows]
+    return Summary(*concluded(claims), tuple(kept), tuple(drawn), tuple(claims))
 
 
 def line(name: str, values: Sequence[Value], where: Sequence[str], series: int) -> Line:
@@ -362,10 +380,20 @@ def line(name: str, values: Sequence[Value], where: Sequence[str], series: int) 
     return Line(
         name,
         tuple((float(at), mean) for at, mean, _ in known),
-        tuple(f"{name}, {where[at]}: {mean:.3f}" for at, mean, _ in known),
+        tuple(f"{name}, {where[at]}: {values[at]:.3f±}" for at, _, _ in known),
         series,
         spans=tuple((mean - error, mean + error) for _, mean, error in known),
     )
+
+
+def lines(values: Mapping[str, Sequence[Value]], where: Sequence[str], start: int = 0) -> tuple[Line, ...]:
+    """A line for each name, in colours of their own."""
+    return tuple(line(name, each, where, series) for series, (name, each) in enumerate(values.items(), start))
+
+
+def ticks(names: Iterable[str]) -> tuple[tuple[float, str], ...]:
+    """Names of places 0, 1, 2 and so on."""
+    return tuple((float(at), name) for at, name in enumerate(names))
 
 
 def cloud(points: Iterable[Sequence[float]], name: str, series: int, labels: Sequence[str] | None = None) -> Line:
@@ -382,12 +410,10 @@ def mean_of(values: Iterable[float | None]) -> Value:
     return Value(float(np.mean(known)), float(np.std(known, ddof=1) / np.sqrt(len(known))) if len(known) > 1 else None)
 
 
-def with_interval(measure: str, value: Value, form: str = ".2f") -> str:
-    """The words of a claim's measure with the interval that it is judged by, where there is one."""
-    if value.interval is None:
-        return measure
-    low, high = (format(Value(end), form) for end in (value.interval.low, value.interval.high))
-    return f"{measure} (95 % interval {low} to {high})"
+def spanned(value: Value) -> tuple[float | None, float | None, float | None]:
+    """The number and the ends of its interval, which are None where it has none."""
+    interval = value.interval
+    return (value.mean, None, None) if interval is None else (value.mean, interval.low, interval.high)
 
 
 def mark(name: str, value: Value, series: int = 0, bound: float | None = None) -> tuple[Mark, ...]:
@@ -397,14 +423,6 @@ def mark(name: str, value: Value, series: int = 0, bound: float | None = None) -
     ends = (None, None) if value.error is None else (value.mean - value.error, value.mean + value.error)
     low, high = (None if end is None else max(end, 0.0) for end in ends)
     return (Mark(name, max(value.mean, 0.0), low, high, bound, series),)
-
-
-def conjunction(text: str, parts: Sequence[Claim], published: str = "") -> Claim:
-    """A claim that holds where all of its parts do, and does not hold where one of them does not."""
-    known = [part.holds for part in parts]
-    holds = False if False in known else None if None in known else True
-    rules = dict.fromkeys(part.rule for part in parts)
-    return Claim(text, ", ".join(part.measure for part in parts), ", ".join(rules), published, holds)
 
 
 def seeds_from(*entropy: int, count: int) -> list[int]:
@@ -429,30 +447,3 @@ def r2_gain(pair: Mapping[str, Any]) -> float | None:
     """Held-out R² of f that a linear map explains above the better of no map and shuffled rows; below −1 is −1."""
     linear, *others = (taken(pair, key) for key in ("f.linear", "f.identity", "f_shuffled"))
     return None if linear is None or None in others else max(linear, LOWEST) - max(*others, LOWEST)
-
-
-def over_cases(text: str, cases: Mapping[str, Value], **asked: Any) -> Claim:
-    """A claim about several values by the words of their measures: the one that speaks most against it, judged alone.
-
-    It holds where all do, and does not where one does not. ``asked`` is what :func:`claim` takes.
-    """
-    form = asked.get("form", ".2f±").rstrip("±")
-    ordered = sorted(cases.items(), key=lambda case: math.inf if case[1].mean is None else case[1].mean)
-    made = [claim(text, f"{with_interval(measure, value, form)}:", value, **asked) for measure, value in ordered]
-    return min(made, key=lambda each: (False, None, True).index(each.holds))
-
-
-def smallest(values: Mapping[str, Value], form: str = ".2f") -> tuple[str, Value]:
-    """The smallest of some numbers in words and as a value, with an interval for the smallest of all.
-
-    That is what a claim about every one of them is judged by. An unknown number leaves the interval open.
-    """
-    name = min(values, key=lambda key: math.inf if (mean := values[key].mean) is None else mean)
-    ends = [each.ends for each in values.values()]
-    low = min(-math.inf if each is None else each for each, _ in ends)
-    high = min(math.inf if each is None else each for _, each in ends)
-    words = f"least for {name}"
-    if math.isfinite(high) and low < high:
-        start = f"{format(Value(low), form)} " if math.isfinite(low) else "up "
-        words += f", interval {start}to {format(Value(high), form)}"
-    return words, Value(values[name].mean, interval=Interval(low, high))

@@ -9,8 +9,8 @@ from ..report.figures import Line as DrawnLine
 from ..report.figures import Lines as DrawnLines
 from ..report.page import page_of
 from ..report.read import compact, count, fixed
-from .experiment import ANSWERS, Chart, Claim, Row, Table
-from .result import Reproduction
+from .experiment import ANSWERS, Chart, Row, Table
+from .runner import Reproduction
 
 COLOURS = 7  # of series
 
@@ -18,6 +18,7 @@ COLOURS = 7  # of series
 def page(result: Reproduction) -> Page:
     """All of it, most important first."""
     summary = result.summary
+    claims = tuple((ANSWERS[each.holds], each.text, f"measured: {each.told}") for each in summary.claims)
     minutes = f"{compact(result.timing.total / 60, 3)} min"
     tables = tuple(page_table(table) for table in summary.tables if table.rows)
     return page_of(
@@ -30,7 +31,7 @@ def page(result: Reproduction) -> Page:
             ("seed", str(result.settings["seed"]), f"{result.scale} scale"),
         ),
         (
-            Section("claims", "Claims", (_claims(summary.claims),)) if summary.claims else None,
+            Section("claims", "Claims", (document.Definitions(claims),)) if claims else None,
             Section("tables", "Obtained beside published", (Prose((f"Published: {result.paper}",)), *tables))
             if tables
             else None,
@@ -38,15 +39,6 @@ def page(result: Reproduction) -> Page:
             Section("units", "Units of work", (_times(result),)) if result.timing.units else None,
         ),
     )
-
-
-def _claims(claims: tuple[Claim, ...]) -> document.Definitions:
-    """Whether each holds, what the paper says, and what was measured, asked and published."""
-    told = []
-    for each in claims:
-        published = f"; published: {each.published}" if each.published else ""
-        told.append((ANSWERS[each.holds], each.text, f"measured: {each.measure}; asked: {each.rule}{published}"))
-    return document.Definitions(tuple(told))
 
 
 def page_table(table: Table) -> document.Table:
@@ -85,10 +77,8 @@ def figure_of(chart: Chart) -> Figure:
         said = fixed(mark.value, 3) + ("" if ends is None else f", {fixed(ends[0], 3)} to {fixed(ends[1], 3)}")
         bound = None if mark.bound is None else (mark.bound,) * 3
         labels = (said, "", "" if bound is None else f"{chart.bound or 'bound'}: {fixed(mark.bound, 3)}")
-        printed = fixed(mark.value, 3)
-        rows.append(
-            IntervalRow(mark.name, _colour(mark.series), mark.value, ends, None, bound, labels=labels, printed=printed)
-        )
+        place = (mark.value, ends, None, bound)
+        rows.append(IntervalRow(mark.name, _colour(mark.series), *place, labels=labels, printed=fixed(mark.value, 3)))
     legend = [Key("dot", "s0", "value"), Key("whisker", "s0", chart.whisker)]
     if any(row.band for row in rows):
         legend.append(Key("tick", "s0", chart.bound or "bound"))
@@ -109,9 +99,8 @@ def _obtained(row: Row, width: int) -> list[Cell]:
 
 def _times(result: Reproduction) -> document.Table:
     columns: Forms = {"unit": str, "seconds": lambda seconds: fixed(seconds, 1)}
-    return document.Table.of(
-        "unit-times", "Seconds of every unit", columns, list(result.timing.units.items()), folded=True
-    )
+    seconds = list(result.timing.units.items())
+    return document.Table.of("unit-times", "Seconds of every unit", columns, seconds, folded=True)
 
 
 def _colour(series: int) -> str:

@@ -7,7 +7,6 @@ Of each pair the rungs of Table 1 are measured, in sample as published, and held
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -16,8 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from ..comparison import compare
-from ..datasets.folder import VARIABLE
 from ..datasets.labelled import CLASSES, find_cifar10, labelled_images
 from ..errors import InputError
 from ..models.corpus import Corpus, corpus_of, document_windows, documents_of, parsed, split
@@ -25,10 +22,10 @@ from ..models.pair_files import NamedPair, layers_of, named_pairs
 from ..models.states import batched_outputs
 from ..models.weight_files import read_arrays, weights_of, write_arrays
 from ..representation import Array
-from .experiment import Experiment, Outcome, Plan, Run, Unit
-from .outcomes import all_pairs, threads
+from ..settings import check_choice, check_names
+from .experiment import NELSON, Experiment, Outcome, Plan, Run, Unit, by_scale, how_to_find, scaled
+from .outcomes import all_pairs, compared, seeds_from, threads
 
-PAPER = "Nelson et al. 2026, section 4.2, Table 1 and appendix A.7.2"
 RUNGS = ("signed_permutation", "rigid", "linear", "ica")
 PUBLISHED = {
     "Pythia-160M": ("gpt", (0.219, 0.150, 0.131, 0.202, 0.25)),
@@ -99,107 +96,53 @@ class Preset:
     pairs: str = ""
     both: bool = False
     kinds: tuple[str, ...] = ("gpt", "mae", "cnn", "ae")
-    seeds: int = 3
-    images: str = "cifar10"
-    scene: int = 32
-    train_images: int = 20_000
-    rows: int = 6_000
+    seeds: int = scaled(2, 3, 4)
+    images: str = scaled("rooms", "cifar10", "cifar10")
+    scene: int = scaled(16, 32, 32)
+    train_images: int = scaled(600, 20_000, 50_000)
+    rows: int = scaled(600, 6_000, 20_000)
     unseen: bool = False
     text: str = ""
-    characters: int | None = 2_000_000
-    vocabulary: int = 512
-    context: int = 64
-    documents: int = 60
+    characters: int | None = scaled(700_000, 2_000_000, None)
+    vocabulary: int = scaled(300, 512, 4_096)
+    context: int = scaled(32, 64, 256)
+    documents: int = scaled(16, 60, 120)
     windows: int = 4
-    gpt: str = "64x4"
-    heads: int = 4
-    mae_width: int = 64
-    mae_depth: int = 4
+    gpt: str = scaled("16x2", "64x4", "384x12")
+    heads: int = scaled(4, 4, 8)
+    mae_width: int = scaled(16, 64, 192)
+    mae_depth: int = scaled(2, 4, 12)
     mae_patch: int = 4
-    cnn_width: int = 16
-    latents: int = 32
-    gpt_steps: int = 1_200
-    mae_steps: int = 1_500
-    cnn_steps: int = 900
-    ae_steps: int = 2_500
-    gpt_batch: int = 16
-    batch: int = 64
-    gpt_rate: float = 3e-3
-    mae_rate: float = 2e-3
-    cnn_rate: float = 3e-3
+    cnn_width: int = scaled(4, 16, 64)
+    latents: int = scaled(8, 32, 128)
+    gpt_steps: int = scaled(30, 1_200, 20_000)
+    mae_steps: int = scaled(30, 1_500, 100_000)
+    cnn_steps: int = scaled(20, 900, 40_000)
+    ae_steps: int = scaled(60, 2_500, 100_000)
+    gpt_batch: int = scaled(8, 16, 32)
+    batch: int = scaled(32, 64, 128)
+    gpt_rate: float = scaled(3e-3, 3e-3, 1e-3)
+    mae_rate: float = scaled(2e-3, 2e-3, 1e-3)
+    cnn_rate: float = scaled(3e-3, 3e-3, 1e-3)
     ae_rate: float = 1e-3
     weight_decay: float = 0.1
-    n_null: int = 10
-    n_boot: int = 500
+    n_null: int = scaled(3, 10, 20)
+    n_boot: int = scaled(100, 500, 1_000)
     control: bool = True
-    threads: int = 0
+    threads: int = scaled(0, 2, 2)
 
     def __post_init__(self) -> None:
-        if unknown := [kind for kind in self.kinds if kind not in KINDS]:
-            raise InputError(f"kinds has {unknown[0]!r}; known are {', '.join(KINDS)}")
+        if self.kinds:
+            check_names("kinds", self.kinds, KINDS)
+        check_choice("images", self.images, SOURCES)
         if len(set(self.kinds)) < len(self.kinds) or self.seeds < 2:
             raise InputError("kinds are named once each, and there are at least 2 seeds")
-        if self.images not in SOURCES:
-            raise InputError(f"images is {self.images!r}; known are {', '.join(SOURCES)}")
         counts = (self.gpt_steps, self.mae_steps, self.cnn_steps, self.ae_steps, self.gpt_batch, self.batch)
         if min(*counts, self.train_images, self.rows, self.scene, self.documents, self.windows) < 1:
             raise InputError("steps, batches, images, rows, documents and windows are from 1 on")
 
 
-SCALES = {
-    "smoke": Preset(
-        seeds=2,
-        images="rooms",
-        scene=16,
-        train_images=600,
-        rows=600,
-        characters=700_000,
-        vocabulary=300,
-        context=32,
-        documents=16,
-        gpt="16x2",
-        mae_width=16,
-        mae_depth=2,
-        cnn_width=4,
-        latents=8,
-        gpt_steps=30,
-        mae_steps=30,
-        cnn_steps=20,
-        ae_steps=60,
-        gpt_batch=8,
-        batch=32,
-        n_null=3,
-        n_boot=100,
-    ),
-    "laptop": Preset(threads=2),
-    "paper": Preset(
-        seeds=4,
-        train_images=50_000,
-        rows=20_000,
-        characters=None,
-        vocabulary=4_096,
-        context=256,
-        documents=120,
-        gpt="384x12",
-        heads=8,
-        mae_width=192,
-        mae_depth=12,
-        cnn_width=64,
-        latents=128,
-        gpt_steps=20_000,
-        mae_steps=100_000,
-        cnn_steps=40_000,
-        ae_steps=100_000,
-        gpt_batch=32,
-        batch=128,
-        gpt_rate=1e-3,
-        mae_rate=1e-3,
-        cnn_rate=1e-3,
-        n_null=20,
-        n_boot=1_000,
-        threads=2,
-    ),
-}
+SCALES = by_scale(Preset)
 
 
 def plan(preset: Preset, data: Path | None) -> Plan:
@@ -220,9 +163,8 @@ def plan(preset: Preset, data: Path | None) -> Plan:
         return Plan(tuple(units))
     if files := _image_files(preset, data):
         return Plan(tuple(units), tuple(files))
-    where = f"no folder of data was named (--data or {VARIABLE})" if data is None else f"{data} does not hold its files"
-    words = f"CIFAR-10 is not there, so images are rendered rooms, with the object's hue as the class: {where}"
-    return Plan(tuple(units), skipped=(words,))
+    words = "CIFAR-10 is not there, so images are rendered rooms, with the object's hue as the class"
+    return Plan(tuple(units), skipped=(f"{words}: {how_to_find(data)}",))
 
 
 def run_unit(unit: Unit, run: Run) -> Outcome:
@@ -240,12 +182,12 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
 
 def _pair(kind: str, places: list[int], run: Run) -> Outcome:
     rows, _ = rows_of(kind, run)
-    found: dict[str, Any] = {}
+    subjects: dict[str, Any] = {}
     for subject in SUBJECTS[kind]:
         for when in ("trained", "untrained") if run.preset.control else ("trained",):
             source, target = (rows[f"{when}/{subject}/{place}"] for place in places)
-            found.setdefault(subject, {})[when] = measure(source, target, rows.get("groups"), run.preset, run.seed)
-    return {"kind": kind, "pair": places, "subjects": found}
+            subjects.setdefault(subject, {})[when] = measure(source, target, rows.get("groups"), run.preset, run.seed)
+    return {"kind": kind, "pair": places, "subjects": subjects}
 
 
 def _named(pair: NamedPair, run: Run) -> Outcome:
@@ -255,8 +197,8 @@ def _named(pair: NamedPair, run: Run) -> Outcome:
             given = layers_of(pair, run.preset.rows, run.seed, run.scratch, run.progress, trained=trained)
             for place, (label, source, target, groups) in enumerate(given):
                 layers += [{"layer": label}] if trained else []
-                found = measure(source, target, groups, run.preset, run.seed)
-                layers[place]["trained" if trained else "untrained"] = found
+                compared_layer = measure(source, target, groups, run.preset, run.seed)
+                layers[place]["trained" if trained else "untrained"] = compared_layer
     except InputError as error:
         raise InputError(f"pair {pair.name!r}: {error}") from error
     return {"name": pair.name, "published": pair.published, "models": pair.models, "layers": layers}
@@ -264,25 +206,14 @@ def _named(pair: NamedPair, run: Run) -> Outcome:
 
 def measure(source: Any, target: Any, groups: Array | None, preset: Preset, seed: int) -> dict[str, Any]:
     """Both directions, errors in diameters of the target."""
-    with warnings.catch_warnings():  # on few rows and on ICA: both are among the caveats
-        warnings.simplefilter("ignore")
-        found = compare(
-            source,
-            target,
-            rungs=RUNGS,
-            groups=groups,
-            n_null=preset.n_null,
-            n_boot=preset.n_boot,
-            worst_case=False,
-            random_state=seed,
-        )
+    both = compared(source, target, RUNGS, groups, preset, seed)
     return {
-        "rows": found.settings["rows_used"],
-        "groups": found.settings["groups"],
-        "columns": [found.source.columns, found.target.columns],
-        "ranks": [found.source.rank, found.target.rank],
-        "ways": [_way(each) for each in (found.forward, found.reverse)],
-        "caveats": list(found.caveats),
+        "rows": both.settings["rows_used"],
+        "groups": both.settings["groups"],
+        "columns": [both.source.columns, both.target.columns],
+        "ranks": [both.source.rank, both.target.rank],
+        "ways": [_way(each) for each in (both.forward, both.reverse)],
+        "caveats": list(both.caveats),
     }
 
 
@@ -320,12 +251,12 @@ def rows_of(kind: str, run: Run) -> tuple[dict[str, Array], dict[str, Any]]:
     decisive = {"kind": kind, "seed": run.seed, "data": task.digest, "files": files} | settings
     belongs = json.dumps(decisive, sort_keys=True)
     path = None if run.folder is None else run.folder / ROWS / f"{kind}.safetensors"
-    found = None if path is None else read_arrays(path, belongs, "rows of other trainings")
-    if found is None:
-        found = _trained(kind, task, run)
+    kept = None if path is None else read_arrays(path, belongs, "rows of other trainings")
+    if kept is None:
+        kept = _trained(kind, task, run)
         if path is not None:
-            write_arrays(path, found[0], belongs, found[1])
-    return found
+            write_arrays(path, kept[0], belongs, kept[1])
+    return kept
 
 
 def _trained(kind: str, task: Task, run: Run) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -333,9 +264,9 @@ def _trained(kind: str, task: Task, run: Run) -> tuple[dict[str, Array], dict[st
     from ..models.batched import seeded
 
     place = list(KINDS).index(kind)  # no two kinds share a seed
-    seeds = [int(seed) for seed in np.random.SeedSequence([run.seed, 59, place]).generate_state(run.preset.seeds)]
+    seeds = seeds_from(run.seed, 59, place, count=run.preset.seeds)
     before = [seeded(task.build, seed).eval() for seed in seeds]
-    found = train_many(
+    trained = train_many(
         task.build,
         task.data,
         task.loss,
@@ -347,18 +278,18 @@ def _trained(kind: str, task: Task, run: Run) -> tuple[dict[str, Array], dict[st
         checkpoint_seconds=_CHECKPOINT_SECONDS,
         progress=run.progress,
     )
-    if any(each.ended == "diverged" for each in found):
+    if any(each.ended == "diverged" for each in trained):
         raise InputError(f"a training of {kind} diverged: lower {kind}_rate")
-    modules = [each.module for each in found]
+    modules = [each.module for each in trained]
     if run.folder is not None:
         for place, module in enumerate(modules):
             write_arrays(run.folder / WEIGHTS / f"{kind}-{place}.safetensors", weights_of(module))
     facts: dict[str, Any] = {
         "kind": kind,
         "seeds": seeds,
-        "together": found[0].together,
-        "steps": [each.history.steps[-1] for each in found],
-        "loss": [each.history.training[-1] for each in found],
+        "together": trained[0].together,
+        "steps": [each.history.steps[-1] for each in trained],
+        "loss": [each.history.training[-1] for each in trained],
         "held_out_loss": [_loss(task, module) for module in modules],
         "loss_before": [_loss(task, module) for module in before],
         "accuracy": [_accuracy(task, module) for module in modules] if kind == "cnn" else None,
@@ -381,8 +312,8 @@ def _loss(task: Task, module: Any) -> float:
     with torch.no_grad():
         if task.prepare is not None:
             batch = task.prepare(batch, torch.Generator().manual_seed(0))
-        found = task.loss(module, batch)
-    return float(found["loss"] if isinstance(found, dict) else found)
+        loss = task.loss(module, batch)
+    return float(loss["loss"] if isinstance(loss, dict) else loss)
 
 
 def _accuracy(task: Task, module: Any) -> float:
@@ -457,8 +388,8 @@ def _gpt(preset: Preset, recipe: Any, seed: int) -> Task:
 
     def states(module: Any, tokens: Any) -> list[Any]:
         # After every block but the last, then after the final norm: numbered as the transformers library does it.
-        found = module.hidden_states(tokens)
-        return [found[-3].flatten(0, 1), found[-1].flatten(0, 1)]
+        hidden = module.hidden_states(tokens)
+        return [hidden[-3].flatten(0, 1), hidden[-1].flatten(0, 1)]
 
     return Task(
         build=lambda _: GPT(corpus.pairs.vocabulary, width, layers, preset.heads, preset.context),
@@ -512,8 +443,8 @@ def _image_task(kind: str, preset: Preset, recipe: Any, data: Path | None, seed:
 
 def _image_files(preset: Preset, data: Path | None) -> list[Path]:
     """The file that decides which images are read; none where they are rendered."""
-    found = find_cifar10(data) if preset.images == "cifar10" else None
-    return [] if found is None else [found[1]]
+    cifar = find_cifar10(data) if preset.images == "cifar10" else None
+    return [] if cifar is None else [cifar[1]]
 
 
 @lru_cache(maxsize=1)
@@ -536,14 +467,6 @@ def text_of(preset: Preset, seed: int) -> tuple[Corpus, Array, Array]:
     return corpus, tokens[chosen], documents[chosen]
 
 
-__all__ = ["EXPERIMENT"]
-
-EXPERIMENT = Experiment(
-    name="pretrained",
-    title="Pairs of trained models: the same up to a linear map, a rigid map, or ICA alone",
-    paper=PAPER,
-    scales=SCALES,
-    plan=plan,
-    run=run_unit,
-    packages=("torch", "transformers"),
-)
+TITLE = "Pairs of trained models: the same up to a linear map, a rigid map, or ICA alone"
+PAPER = f"{NELSON}, section 4.2, Table 1 and appendix A.7.2"
+EXPERIMENT = Experiment("pretrained", TITLE, PAPER, SCALES, plan, run_unit, packages=("torch", "transformers"))

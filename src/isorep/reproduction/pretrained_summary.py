@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from ..resampling import Interval, Value
-from .experiment import Chart, Claim, Mark, Outcome, Row, Summary, Table
-from .outcomes import Setting, claim, concluded, line, smallest, table
+from .experiment import Chart, Claim, Mark, Outcome, Summary, Table
+from .outcomes import Setting, lines, over_cases, spanned, summary, table, ticks
 from .pretrained import KINDS, PUBLISHED, RUNGS, Preset
 
 WHEN = ("trained", "untrained")
@@ -34,6 +35,11 @@ BESIDE = {"gpt": "Pythia-160M", "mae": "MAE", "cnn": "ResNet-18"}
 COLUMNS = (*WORDS.values(), "ICA efficiency")
 SHARE = "linear / mean alone"
 EFFICIENCY = "lower is closer; efficiency is 1 for the rigid map, and left out where that removes less than a tenth"
+EFFICIENCIES = {
+    "held out": "trained.efficiency",
+    "in sample": "trained.efficiency_in_sample",
+    "held out, untrained": "untrained.efficiency",
+}
 SIMILAR = 0.02  # diameters by which a level of error is still a similar one
 _MOST, _LONGEST = 8, 12  # subjects of one figure, and letters of a name there
 
@@ -98,12 +104,7 @@ RULES = (
         constant=SIMILAR,
     ),
     Rule("rigid within 0.01 of linear", "", "", (0, -1, 1, 0), OTHERS, constant=0.01, stated=False),
-    Rule(
-        "ICA below permutation",
-        "ICA removes part of the permutation's error",
-        "permutation − ICA",
-        (1, 0, 0, -1),
-    ),
+    Rule("ICA below permutation", "ICA removes part of the permutation's error", "permutation − ICA", (1, 0, 0, -1)),
     Rule("ICA above rigid", "ICA stays above the rigid map", "ICA − rigid", (0, -1, 0, 1)),
     Rule(
         "ICA at least a fifth of rigid",
@@ -130,9 +131,7 @@ class Case:
     @property
     def cells(self) -> list[Value]:
         """Columns of the table: means over pairs, of ends as of margins."""
-        held_out = _mean(self.margins)
-        ends = (held_out.interval.low, held_out.interval.high) if held_out.interval else (None, None)
-        numbers = (self.published, self.in_sample, held_out.mean, *ends, _mean(self.before).mean)
+        numbers = (self.published, self.in_sample, *spanned(_mean(self.margins)), _mean(self.before).mean)
         return [Value(each) for each in numbers]
 
 
@@ -140,18 +139,17 @@ def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     """Everything that is printed and drawn."""
     subjects = _subjects(outcomes)
     every = cases(subjects)
-    claims = claims_of(every)
     tables = _tables(subjects, every, [each for each in outcomes.values() if "loss_before" in each])
-    return Summary(*concluded(claims), tables, _charts(subjects[:_MOST]), claims=claims)
+    return summary(claims_of(every), tables, _charts(subjects[:_MOST]))
 
 
 def _subjects(outcomes: Mapping[str, Outcome]) -> list[Setting]:
     """What is one row of Table 1 each: a representation of a kind with all its pairs, or a layer of a named pair."""
-    found: dict[str, dict[str, Any]] = {}
+    subjects: dict[str, dict[str, Any]] = {}
     for outcome in outcomes.values():
         for key, pair in (outcome.get("subjects") or {}).items():
             about = {"title": TITLES[key], "short": key.upper().replace("-LAST", " last"), "kind": outcome["kind"]}
-            subject = found.setdefault(key, {**about, "key": key, "published": BESIDE.get(key, ""), "pairs": []})
+            subject = subjects.setdefault(key, {**about, "key": key, "published": BESIDE.get(key, ""), "pairs": []})
             subject["pairs"].append(_pair(outcome["pair"], pair, 2))
     for outcome in outcomes.values():
         for place, layer in enumerate(outcome.get("layers") or ()):
@@ -160,23 +158,22 @@ def _subjects(outcomes: Mapping[str, Outcome]) -> list[Setting]:
             kind = PUBLISHED[outcome["published"]][0] if outcome["published"] else ""
             about = {"title": title, "short": short, "kind": kind, "key": "", "published": outcome["published"]}
             # The source is mapped onto the target, as in Table 1.
-            found[f"named-{outcome['name']}-{place}"] = about | {"pairs": [_pair((0, 1), layer, 1)]}
-    return [Setting(each, lowest=-math.inf) for each in found.values()]
+            subjects[f"named-{outcome['name']}-{place}"] = about | {"pairs": [_pair((0, 1), layer, 1)]}
+    return [Setting(each, lowest=-math.inf) for each in subjects.values()]
 
 
-def _pair(places: Sequence[int], measured: Mapping[str, Any], directions: int) -> dict[str, Any]:
+def _pair(places: Sequence[int], compared: Mapping[str, Any], directions: int) -> dict[str, Any]:
     pair: dict[str, Any] = {"first": places[0], "second": places[1]}
     for when in WHEN:
-        ways = measured[when]["ways"][:directions] if when in measured else []
-        shares = [
-            {name: rung["held_out"] / way["baseline"] for name, rung in way["rungs"].items()}
-            if way["baseline"]
-            else dict.fromkeys(RUNGS)
-            for way in ways
-        ]
-        with_shares = [{**way, "shares": share} for way, share in zip(ways, shares, strict=True)]
-        pair[when] = _averaged(with_shares) if ways else None
+        ways = compared[when]["ways"][:directions] if when in compared else []
+        pair[when] = _averaged([_with_shares(way) for way in ways]) if ways else None
     return pair
+
+
+def _with_shares(way: Mapping[str, Any]) -> dict[str, Any]:
+    """Held-out errors also as shares of what the target's mean alone leaves."""
+    alone = way["baseline"]
+    return {**way, "shares": {name: each["held_out"] / alone if alone else None for name, each in way["rungs"].items()}}
 
 
 def _averaged(values: list[Any]) -> Any:
@@ -195,20 +192,13 @@ def _averaged(values: list[Any]) -> Any:
 
 
 def _tables(subjects: list[Setting], every: list[Case], trainings: list[Outcome]) -> tuple[Table, ...]:
-    held_out = {
-        when: {
-            each.title: [
-                *(each.mean(f"{when}.rungs.{rung}.held_out") for rung in RUNGS),
-                each.mean(f"{when}.efficiency"),
-                each.mean(f"{when}.shares.linear"),
-            ]
-            for each in subjects
-            if any(pair[when] for pair in each.pairs)
-        }
-        for when in WHEN
-    }
+    paths = [*(f"rungs.{rung}.held_out" for rung in RUNGS), "efficiency", "shares.linear"]
+    held_out: dict[str, dict[str, list[Value]]] = {when: {} for when in WHEN}
+    for when, each in product(WHEN, subjects):
+        if any(pair[when] for pair in each.pairs):
+            held_out[when][each.title] = [each.mean(f"{when}.{path}") for path in paths]
     keys = ("loss_before", "loss", "held_out_loss", "accuracy")
-    made = (
+    return (
         _table_1(subjects),
         table(
             "held-out",
@@ -245,29 +235,24 @@ def _tables(subjects: list[Setting], every: list[Case], trainings: list[Outcome]
             ("held out, before", "training", "held out", "accuracy", "parameters"),
         ),
     )
-    return tuple(each for each in made if each.rows)
 
 
 def _table_1(subjects: list[Setting]) -> Table:
     paths = [*(f"trained.rungs.{rung}.in_sample" for rung in RUNGS), "trained.efficiency_in_sample"]
     title = "Table 1: errors in diameters, in sample as published, ± s.e. over pairs"
     rows = {each.title: [each.mean(path) for path in paths] for each in subjects}
-    made = table("table-1", title, EFFICIENCY, rows, COLUMNS)
-    beside = [PUBLISHED[each.published][1] if each.published else () for each in subjects]
-    both: list[Row] = [replace(row, published=own) for row, own in zip(made.rows, beside, strict=True)]
-    return replace(made, rows=tuple(both), source="Table 1, in sample")
+    beside = {each.title: PUBLISHED[each.published][1] for each in subjects if each.published}
+    return table("table-1", title, EFFICIENCY, rows, COLUMNS, beside, "Table 1, in sample")
 
 
-def _charts(subjects: list[Setting]) -> tuple[Chart, ...]:
+def _charts(subjects: list[Setting]) -> list[Chart]:
     marks = []
     for subject in subjects:
         for place, rung in enumerate(RUNGS):
-            error = _span(subject, rung, "trained")
-            if error.mean is not None:
-                ends = (error.interval.low, error.interval.high) if error.interval else (None, None)
+            error, low, high = spanned(_span(subject, rung, "trained"))
+            if error is not None:
                 bound = PUBLISHED[subject.published][1][place] if subject.published else None
-                name = f"{subject.short}: {WORDS[rung]}"
-                marks.append(Mark(name, error.mean, ends[0], ends[1], bound, place))
+                marks.append(Mark(f"{subject.short}: {WORDS[rung]}", error, low, high, bound, place))
     maps, names = [WORDS[rung] for rung in ORDER], [each.short for each in subjects]
     drawn = [
         Chart(
@@ -282,10 +267,7 @@ def _charts(subjects: list[Setting]) -> tuple[Chart, ...]:
         )
     ]
     for when in WHEN:
-        lines = [
-            line(each.title, [each.mean(f"{when}.shares.{rung}") for rung in ORDER], maps, colour)
-            for colour, each in enumerate(subjects)
-        ]
+        shares = {each.title: [each.mean(f"{when}.shares.{rung}") for rung in ORDER] for each in subjects}
         drawn.append(
             Chart(
                 f"ladder-{when}",
@@ -293,21 +275,13 @@ def _charts(subjects: list[Setting]) -> tuple[Chart, ...]:
                 "Held-out error as a share of what the target's mean alone leaves, mean over pairs with its standard "
                 "error; lower is closer. From left to right as the paper expects errors to fall.",
                 ("map", "held-out error / mean alone"),
-                lines=tuple(each for each in lines if each.points),
-                ticks=tuple((float(place), name) for place, name in enumerate(maps)),
+                lines=lines(shares, maps),
+                ticks=ticks(maps),
             )
         )
-    series = {
-        "held out": [each.mean("trained.efficiency") for each in subjects],
-        "in sample": [each.mean("trained.efficiency_in_sample") for each in subjects],
-        "held out, untrained": [each.mean("untrained.efficiency") for each in subjects],
-        "published, in sample": [
-            Value(PUBLISHED[each.published][1][-1] if each.published else None) for each in subjects
-        ],
-    }
-    lines = [
-        replace(line(name, values, names, colour), dotted=True) for colour, (name, values) in enumerate(series.items())
-    ]
+    series = {name: [each.mean(path) for each in subjects] for name, path in EFFICIENCIES.items()}
+    published = [PUBLISHED[each.published][1][-1] if each.published else None for each in subjects]
+    series["published, in sample"] = [Value(efficiency) for efficiency in published]
     drawn.append(
         Chart(
             "efficiency",
@@ -315,31 +289,31 @@ def _charts(subjects: list[Setting]) -> tuple[Chart, ...]:
             "The share of what the rigid map gains over the permutation that ICA gains without any pairs; mean over "
             "pairs with its standard error. Below 0 ICA is worse than the permutation.",
             ("", "efficiency"),
-            lines=tuple(each for each in lines if each.points),
-            ticks=tuple((float(place), name) for place, name in enumerate(names)),
+            lines=tuple(replace(each, dotted=True) for each in lines(series, names)),
+            ticks=ticks(names),
         )
     )
-    return tuple(each for each in drawn if each.marks or each.lines)
+    return drawn
 
 
 def cases(subjects: list[Setting]) -> list[Case]:
     """Every rule for every subject that it is about, rule by rule."""
-    found = []
+    every = []
     for rule in RULES:
         if rule is LEVEL:
-            found += _level({each.key: each for each in subjects})
+            every += _level({each.key: each for each in subjects})
             continue
         for each in subjects:
             if each.kind in rule.kinds:
-                margins = {
-                    when: [rule.margin(pair[when]["rungs"]) for pair in each.pairs if pair[when]] for when in WHEN
-                }
+                after, before = (
+                    [rule.margin(pair[when]["rungs"]) for pair in each.pairs if pair[when]] for when in WHEN
+                )
                 errors = [each.mean(f"trained.rungs.{rung}.in_sample").mean for rung in RUNGS]
                 known = [error for error in errors if error is not None]
                 inside = rule.at(known) if len(known) == len(RUNGS) else None
                 row = rule.at(PUBLISHED[each.published][1][: len(RUNGS)]) if each.published else None
-                found.append(Case(rule, each.title, margins["trained"], margins["untrained"], inside, row))
-    return found
+                every.append(Case(rule, each.title, after, before, inside, row))
+    return every
 
 
 def _level(subjects: Mapping[str, Setting]) -> list[Case]:
@@ -347,35 +321,26 @@ def _level(subjects: Mapping[str, Setting]) -> list[Case]:
     if "gpt" not in subjects or "mae" not in subjects:
         return []
     gpt, mae = subjects["gpt"], subjects["mae"]
-    margins = {
-        when: [summed([(1.0, _span(gpt, "linear", when)), (-1.0, _span(mae, "rigid", when))], SIMILAR)] for when in WHEN
-    }
-    before = [each for each in margins["untrained"] if each.mean is not None]
+    trained, untrained = (
+        summed([(1.0, _span(gpt, "linear", when)), (-1.0, _span(mae, "rigid", when))], SIMILAR) for when in WHEN
+    )
+    before = [untrained] if untrained.mean is not None else []
     inside = gpt.mean("trained.rungs.linear.in_sample") - mae.mean("trained.rungs.rigid.in_sample")
     in_sample = None if inside.mean is None else inside.mean + SIMILAR
-    return [Case(LEVEL, f"{mae.title} and GPT", margins["trained"], before, in_sample, LEVEL.published[0])]
+    return [Case(LEVEL, f"{mae.title} and GPT", [trained], before, in_sample, LEVEL.published[0])]
 
 
-def claims_of(every: list[Case]) -> tuple[Claim, ...]:
+def claims_of(every: list[Case]) -> list[Claim]:
     """A stated rule holds where all pairs of all networks keep it, and not where all pairs of one network break it."""
     made = []
     for rule in RULES:
-        about = {each.title: _range(each.margins) for each in every if each.rule is rule and rule.stated}
-        if not about:
-            continue
-        words, value = smallest(about, ".3f")
-        rows = sorted({min(rule.published), max(rule.published)})
-        made.append(
-            claim(
-                rule.text,
-                f"{rule.formula}, in diameters, {words}:",
-                value,
-                least=0.0,
-                published=f"{' to '.join(f'{each:.3f}' for each in rows)} in Table 1, in sample",
-                form=".3f",
-            )
-        )
-    return tuple(made)
+        about = [each for each in every if each.rule is rule and rule.stated]
+        margins = {f"{rule.formula}, in diameters, {each.title}": _range(each.margins) for each in about}
+        if margins:
+            rows = sorted({min(rule.published), max(rule.published)})
+            published = f"{' to '.join(f'{each:.3f}' for each in rows)} in Table 1, in sample"
+            made.append(over_cases(rule.text, margins, least=0.0, published=published, form=".3f"))
+    return made
 
 
 def summed(parts: Iterable[tuple[float, Value]], constant: float = 0.0) -> Value:

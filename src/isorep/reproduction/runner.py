@@ -1,6 +1,7 @@
 """Run an experiment unit by unit, go on where an earlier run stopped, and write what it found.
 
-The folder of a run: its config, one file for each finished unit, and what is written at the end.
+The result: tables beside the published ones, with seeds, versions and run time. The folder of a run: its config, one
+file for each finished unit, and what is written at the end.
 """
 
 from __future__ import annotations
@@ -9,21 +10,23 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from .._version import __version__
 from ..datasets.folder import data_folder
 from ..errors import InputError
 from ..files import finite_json, write_text
-from ..results import plain, versions
+from ..results import Written, aligned, plain, versions
 from ..rows import Progress, no_progress
-from .experiment import SCALES, Experiment, Plan, Run, Unit, experiment_named, overridden
-from .result import Reproduction, Timing
+from .experiment import SCALES, Experiment, Outcome, Plan, Run, Summary, Table, Unit, experiment_named, overridden
+
+NOTHING = "–"
+CONFIG = "config.json"
 
 
 def reproduce(
@@ -62,7 +65,9 @@ def reproduce(
         ``started(folder, finished, all)``: called when the folder is open, with the number of units.
     """
     experiment = experiment_named(name)
-    preset = overridden(_preset(experiment, scale), settings or {})
+    if scale not in experiment.scales:
+        raise InputError(f"there is no scale {scale!r}; there are {', '.join(SCALES)}")
+    preset = overridden(experiment.scales[scale], settings or {})
     if not isinstance(random_state, int) or not 0 <= random_state < 2**31:
         raise InputError(f"the seed is {random_state}: it must be a whole number from 0 to {2**31 - 1}")
     report = progress or no_progress
@@ -76,8 +81,8 @@ def reproduce(
     if started is not None:
         started(ledger.folder, resumed, len(records))
     began = time.perf_counter()
-    for place, unit in enumerate(plan.units):
-        report("experiment", place, len(plan.units))
+    for index, unit in enumerate(plan.units):
+        report("experiment", index, len(plan.units))
         if records[unit.key] is None:
             with ledger.scratch(unit.key) as scratch:
                 record = _do(experiment, unit, replace(run, scratch=scratch, folder=ledger.folder))
@@ -85,25 +90,142 @@ def reproduce(
             records[unit.key] = record
     report("experiment", len(plan.units), len(plan.units))
     kept = {key: record for key, record in records.items() if record is not None}
+    outcomes = {key: record["outcome"] for key, record in kept.items()}
+    seconds = {key: float(record["seconds"]) for key, record in kept.items()}
     result = Reproduction(
         experiment=experiment.name,
         title=experiment.title,
         paper=experiment.paper,
         scale=scale,
-        summary=experiment.summarise(preset, {key: record["outcome"] for key, record in kept.items()}),
-        outcomes={key: record["outcome"] for key, record in kept.items()},
-        timing=Timing(
-            units={key: float(record["seconds"]) for key, record in kept.items()},
-            this_run=time.perf_counter() - began,
-            resumed=resumed,
-        ),
+        summary=experiment.summarise(preset, outcomes),
+        outcomes=outcomes,
+        timing=Timing(seconds, this_run=time.perf_counter() - began, resumed=resumed),
         settings=config,
-        versions=versions() | _extra_versions(experiment),
+        versions=versions() | {package: _version(package) for package in experiment.packages},
         skipped=plan.skipped,
         folder=ledger.folder,
     )
-    _write(ledger, result)
+    _write(result)
     return result
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of every unit whenever it was done, of this run alone, and how many units were there already."""
+
+    units: dict[str, float]
+    this_run: float
+    resumed: int
+
+    @property
+    def total(self) -> float:
+        """Seconds of all units together."""
+        return sum(self.units.values())
+
+
+@dataclass(frozen=True)
+class Reproduction(Written):
+    """The result of :func:`isorep.reproduction.reproduce`.
+
+    Attributes
+    ----------
+    summary : Summary
+        Verdict, tables beside the published numbers, figures and findings.
+    outcomes : dict of str to dict
+        What each unit found, by its key.
+    timing : Timing
+    settings : dict
+        Scale, seed, preset and data files: what decides the numbers.
+    skipped : tuple of str
+        Parts that could not be run, and what they need.
+    folder : Path
+        Where config, metrics, table, units and figures lie.
+    """
+
+    schema: ClassVar[str] = "isorep.reproduction/1"
+    page_by: ClassVar[str] = "reproduction.page:page"
+    experiment: str
+    title: str
+    paper: str
+    scale: str
+    summary: Summary
+    outcomes: dict[str, Outcome]
+    timing: Timing
+    settings: dict[str, Any]
+    versions: dict[str, str]
+    folder: Path
+    skipped: tuple[str, ...] = ()
+
+    def table(self) -> str:
+        """All tables as text, obtained beside published."""
+        return "\n\n".join(table_text(table) for table in self.summary.tables)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data with a versioned schema."""
+        written: dict[str, Any] = plain(
+            {
+                "schema": self.schema,
+                "isorep": __version__,
+                "versions": self.versions,
+                "experiment": self.experiment,
+                "title": self.title,
+                "paper": self.paper,
+                "scale": self.scale,
+                "verdict": {"sentence": self.summary.verdict, "reached": self.summary.reached},
+                "tables": [asdict(table) for table in self.summary.tables],
+                "charts": [asdict(chart) for chart in self.summary.charts],
+                "findings": list(self.summary.findings),
+                "claims": [asdict(claim) for claim in self.summary.claims],
+                "units": self.outcomes,
+                "seconds": {"total": self.timing.total, "units": self.timing.units},
+                "settings": self.settings,
+                "caveats": list(self.skipped),
+            }
+        )
+        return written
+
+    def __str__(self) -> str:
+        parts = [f"{self.title}, {self.scale} scale", "", self.table(), "", f"verdict: {self.summary.verdict}"]
+        parts += [f"claim: {claim}" for claim in self.summary.claims]
+        parts += [f"note: {words}" for words in self.skipped]
+        packages = ", ".join(f"{package} {version}" for package, version in self.versions.items())
+        parts += [
+            f"seed {self.settings['seed']}; {len(self.outcomes)} units in {spelt_time(self.timing.total)}",
+            f"versions: {packages}",
+            f"published: {self.paper}",
+        ]
+        return "\n".join(parts)
+
+
+def table_text(table: Table) -> str:
+    """Aligned text: obtained columns, then after a bar the published ones where there are any."""
+    beside = any(row.published for row in table.rows)
+    count = len(table.columns)
+    rows = [["", *table.columns, *(("|", *table.columns) if beside else ())]]
+    for row in table.rows:
+        published = ("|", *_numbers(row.published, (), count)) if beside else ()
+        rows.append([row.name, *_numbers(row.values, row.errors, count), *published])
+    title = f"{table.title}; {table.direction}"
+    if beside:
+        title += f" (left of the bar obtained, right of it published in {table.source})"
+    return f"{title}\n{aligned(rows)}"
+
+
+def spelt_time(seconds: float) -> str:
+    """Seconds in words."""
+    if seconds < 90:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _numbers(values: Sequence[float | None], errors: Sequence[float | None], count: int) -> list[str]:
+    """Numbers with their errors, ``count`` of them; nothing at all for an empty row."""
+    if not values:
+        return [""] * count
+    return [
+        NOTHING if value is None else f"{value:.3f}" + ("" if error is None else f" ± {error:.3f}")
+        for value, error in zip(values, errors or (None,) * count, strict=True)
+    ]
 
 
 def _do(experiment: Experiment, unit: Unit, run: Run) -> dict[str, Any]:
@@ -112,12 +234,6 @@ def _do(experiment: Experiment, unit: Unit, run: Run) -> dict[str, Any]:
     outcome = plain(experiment.run(unit, run))
     seconds = time.perf_counter() - began
     return {"experiment": experiment.name, "key": unit.key, "words": unit.words, "seconds": seconds, "outcome": outcome}
-
-
-def _preset(experiment: Experiment, scale: str) -> Any:
-    if scale not in experiment.scales:
-        raise InputError(f"there is no scale {scale!r}; there are {', '.join(SCALES)}")
-    return experiment.scales[scale]
 
 
 def _checked(plan: Plan) -> Plan:
@@ -145,27 +261,21 @@ def _config(experiment: Experiment, scale: str, run: Run, plan: Plan) -> dict[st
     return config
 
 
-def _extra_versions(experiment: Experiment) -> dict[str, str]:
-    found = {}
-    for package in experiment.packages:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
-def _write(ledger: Ledger, result: Reproduction) -> None:
+def _write(result: Reproduction) -> None:
     from ..report.svg_files import svg_file
     from .page import figure_of
 
-    ledger.write("metrics.json", result.to_json())
-    ledger.write("table.txt", f"{result}\n")
+    result.to_json(result.folder / "metrics.json")
+    write_text(result.folder / "table.txt", f"{result}\n")
     for chart in result.summary.charts:
-        ledger.write(f"figures/{chart.name}.svg", svg_file(figure_of(chart)))
-
-
-CONFIG = "config.json"
+        write_text(result.folder / "figures" / f"{chart.name}.svg", svg_file(figure_of(chart)))
 
 
 class Ledger:
@@ -209,12 +319,6 @@ class Ledger:
         if not any(folder.parent.iterdir()):
             folder.parent.rmdir()
 
-    def write(self, name: str, text: str) -> Path:
-        """Write one of the files that a run ends with."""
-        path = self.folder / name
-        write_text(path, text)
-        return path
-
     def _path(self, key: str) -> Path:
         return self.folder / "units" / f"{file_name(key)}.json"
 
@@ -231,12 +335,12 @@ def _known_config(folder: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        config = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        config = None
+    if not isinstance(config, dict):
         raise InputError(f"{path} is not the config of a run: name another folder with --out")
-    return found
+    return config
 
 
 def _difference(known: dict[str, Any], wanted: dict[str, Any]) -> str:

@@ -21,8 +21,8 @@ from ..errors import InputError
 from ..ica import ICA
 from ..representation import Array
 from ..structure import slot_identifiability
-from .experiment import Experiment, Outcome, Plan, Run, Unit
-from .outcomes import threads
+from .experiment import Experiment, Outcome, Plan, Run, Unit, by_scale, scaled
+from .outcomes import adam_recipe, seeds_from, threads
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def examples(generator: SlotGenerator, law: str, rows: int, test_rows: int, seed
 def measure(trained: Any, generator: SlotGenerator, given: Examples) -> dict[str, Any]:
     """SIS, reconstruction and derivatives of one training."""
     history = trained.history
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "seed": trained.seed,
         "ended": trained.ended,
         "loss": history.training[-1],
@@ -159,11 +159,11 @@ def measure(trained: Any, generator: SlotGenerator, given: Examples) -> dict[str
         "sis": None,
     }
     if trained.ended == "diverged":
-        return found
+        return facts
     latents = encoded(trained.module, given.test_outputs)
     lost = decoded(trained.module, latents) - given.test_outputs
     score = slot_identifiability(given.test_latents, latents, slots=list(generator.dimensions))
-    return found | {
+    return facts | {
         "sis": score.value,
         "on": float(score.on.mean()),
         "off": float(score.off.mean()),
@@ -245,6 +245,13 @@ def decoded(module: Any, latents: Array) -> Array:
         return np.asarray(module.decoder(torch.from_numpy(latents.astype(np.float32))).numpy())
 
 
+LAWS = {"normal": "normal latents", "dependent": "dependent latents", "uniform": "uniform latents"}
+BEYOND = (
+    "warm@1", "cooled@1", "unit_warm@0.003", "scaled@0.001", "sparsity@0.001", "orthogonal@0.001",
+    "additive_contrast@0.01", "restarts@0.003",
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Preset:
     """The sizes of one scale.
@@ -293,90 +300,37 @@ class Preset:
         Of torch while training; 0 leaves them as they are.
     """
 
-    slots: tuple[int, ...]
-    overlaps: tuple[int, ...]
-    failing: tuple[int, ...] = ()
-    strengths: tuple[float, ...] = (0.01, 1.0)
+    slots: tuple[int, ...] = scaled((2,), (2, 3), (2, 3, 5))
+    overlaps: tuple[int, ...] = scaled((0, 8), (0, 4, 8), (0, 2, 4, 6, 8, 10))
+    failing: tuple[int, ...] = scaled((), (), (12, 14, 16, 17, 18, 19))
+    strengths: tuple[float, ...] = scaled((1.0,), (0.01, 1.0), (0.01, 1.0))
     unit_strengths: tuple[float, ...] = (0.003,)
-    laws: tuple[str, ...] = ("normal", "dependent", "uniform")
-    law_slots: tuple[int, ...] = (2,)
-    law_overlaps: tuple[int, ...] = (0, 4)
-    law_strengths: tuple[float, ...] = (1.0,)
-    additive_overlaps: tuple[int, ...] = (0, 4, 8)
-    beyond: tuple[str, ...] = ()
-    beyond_slots: tuple[int, ...] = (2,)
-    beyond_overlaps: tuple[int, ...] = ()
-    seeds: int = 5
-    restarts: int = 5
-    restart_seeds: int = 15
+    laws: tuple[str, ...] = scaled(("normal", "dependent"), tuple(LAWS), tuple(LAWS))
+    law_slots: tuple[int, ...] = scaled((2,), (2,), (2, 3, 5))
+    law_overlaps: tuple[int, ...] = scaled((0,), (0, 4), (0, 2, 4, 6, 8, 10))
+    law_strengths: tuple[float, ...] = scaled((1.0,), (1.0,), (0.01, 1.0))
+    additive_overlaps: tuple[int, ...] = scaled((8,), (0, 4, 8), (0, 2, 4, 6, 8, 10))
+    beyond: tuple[str, ...] = scaled(("warm@1", "restarts@0.003"), BEYOND, (*BEYOND, "hessian@0.01"))
+    beyond_slots: tuple[int, ...] = scaled((2,), (2,), (2, 3, 5))
+    beyond_overlaps: tuple[int, ...] = scaled((8,), (8,), (8, 14))
+    seeds: int = scaled(2, 5, 5)
+    restarts: int = scaled(2, 5, 5)
+    restart_seeds: int = scaled(4, 15, 15)
     dimension: int = 3
     window: int = 20
-    rows: int = 20_000
-    test_rows: int = 2_000
-    steps: int = 2_400
+    rows: int = scaled(3_000, 20_000, 72_000)
+    test_rows: int = scaled(600, 2_000, 8_000)
+    steps: int = scaled(45, 2_400, 200_000)
     batch: int = 64
-    learning_rate: float = 3e-3
-    schedule: str = "cosine"
+    learning_rate: float = scaled(3e-3, 3e-3, 1e-3)
+    schedule: str = scaled("cosine", "cosine", "step")
     high: float = 0.8
-    threads: int = 0
+    threads: int = scaled(0, 2, 2)
 
 
-BEYOND = (
-    "warm@1", "cooled@1", "unit_warm@0.003", "scaled@0.001", "sparsity@0.001", "orthogonal@0.001",
-    "additive_contrast@0.01", "restarts@0.003",
-)  # fmt: skip
-
-SCALES = {
-    "smoke": Preset(
-        slots=(2,),
-        overlaps=(0, 8),
-        strengths=(1.0,),
-        laws=("normal", "dependent"),
-        law_overlaps=(0,),
-        additive_overlaps=(8,),
-        beyond=("warm@1", "restarts@0.003"),
-        beyond_overlaps=(8,),
-        seeds=2,
-        restarts=2,
-        restart_seeds=4,
-        rows=3_000,
-        test_rows=600,
-        steps=45,
-    ),
-    "laptop": Preset(
-        slots=(2, 3),
-        overlaps=(0, 4, 8),
-        beyond=BEYOND,
-        beyond_overlaps=(8,),
-        threads=2,
-    ),
-    "paper": Preset(
-        slots=(2, 3, 5),
-        overlaps=(0, 2, 4, 6, 8, 10),
-        failing=(12, 14, 16, 17, 18, 19),
-        law_slots=(2, 3, 5),
-        law_overlaps=(0, 2, 4, 6, 8, 10),
-        law_strengths=(0.01, 1.0),
-        additive_overlaps=(0, 2, 4, 6, 8, 10),
-        beyond=(*BEYOND, "hessian@0.01"),
-        beyond_slots=(2, 3, 5),
-        beyond_overlaps=(8, 14),
-        rows=72_000,
-        test_rows=8_000,
-        steps=200_000,
-        learning_rate=1e-3,
-        schedule="step",
-        threads=2,
-    ),
-}
-
-PAPER = (
-    "Mechanistic Independence: A Principle for Identifiable Disentangled Representations, ICLR 2026, experiments, in "
-    "the set-up of Brady et al., Provably learning object-centric representations, ICML 2023"
-)
+SCALES = by_scale(Preset)
 
 UNIT = ("unit", "regrouped")
-LAWS = {"normal": "normal latents", "dependent": "dependent latents", "uniform": "uniform latents"}
 
 
 def plan(preset: Preset, data: Path | None) -> Plan:
@@ -414,13 +368,13 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
     generator = slot_generator(slots, preset.dimension, preset.window, overlap, random_state=run.seed)
     given = examples(generator, wanted["law"], preset.rows, preset.test_rows, run.seed)
     count = preset.restart_seeds if name == "restarts" else preset.seeds
-    seeds = [int(seed) for seed in np.random.SeedSequence([run.seed, 23]).generate_state(count)]
+    seeds = seeds_from(run.seed, 23, count=count)
     with threads(preset.threads):
         trained, exchanges = _trained(name, strength, generator, given, seeds, run)
     runs = [measure(each, generator, given) | {"exchanges": exchanges[each.seed]} for each in trained]
     if name == "plain":
-        for found, each in zip(runs, trained, strict=True):
-            found |= unmixed(each, generator, given, run.seed)
+        for record, each in zip(runs, trained, strict=True):
+            record |= unmixed(each, generator, given, run.seed)
     return {
         **wanted,
         "share": overlap / preset.window,
@@ -437,47 +391,40 @@ def _trained(
     name: str, strength: float, generator: Any, given: Examples, seeds: list[int], run: Run
 ) -> tuple[list[Any], dict[int, int]]:
     """One stage after the other, each from the weights where the one before ended; and how often slots exchanged."""
-    from ..models import Group, Recipe, Schedule, SlotAutoencoder, regroup_slots, train_many
+    from ..models import Schedule, SlotAutoencoder, regroup_slots, train_many
 
     preset: Preset = run.preset
     condition = CONDITIONS[name]
     activation = "smooth" if condition.smooth else "leaky_relu"
-    found: list[Any] = []
+    trained: list[Any] = []
     exchanges = dict.fromkeys(seeds, 0)
 
     def build(seed: int) -> Any:
-        if found:
-            return copy.deepcopy(next(each.module for each in found if each.seed == seed)).train()
+        if trained:
+            return copy.deepcopy(next(each.module for each in trained if each.seed == seed)).train()
         return SlotAutoencoder(
             generator.outputs, generator.dimensions, additive=condition.additive, activation=activation
         )
 
     for place, (share, factor) in enumerate(condition.stages):
         last = place == len(condition.stages) - 1
-        steps = max(round(share * preset.steps), 1)
-        done = train_many(
+        recipe = adam_recipe(preset, max(round(share * preset.steps), 1))
+        trained[:] = train_many(
             build,
             given.outputs,
             loss_of(condition.loss, factor * strength, generator.blocks),
-            Recipe(
-                steps=steps,
-                batch=preset.batch,
-                groups=Group("adam", preset.learning_rate),
-                schedule=Schedule(preset.schedule) if last else Schedule(),
-                record_every=max(steps // 20, 1),
-            ),
+            recipe if last else replace(recipe, schedule=Schedule()),
             seeds=seeds,
             batched=True,
             checkpoint=None if run.scratch is None else run.scratch / f"stage-{place}.safetensors",
             progress=run.progress,
         )
-        found[:] = done
-        for seat, each in enumerate(found if condition.regroup else ()):
+        for seat, each in enumerate(trained if condition.regroup else ()):
             if each.ended != "diverged":
                 module, count = regroup_slots(each.module, given.outputs)
-                found[seat] = replace(each, module=module.eval())
+                trained[seat] = replace(each, module=module.eval())
                 exchanges[each.seed] += count
-    return found, exchanges
+    return trained, exchanges
 
 
 def _unit(slots: int, overlap: int, law: str, condition: str, strength: float) -> Unit:
@@ -490,14 +437,9 @@ def _unit(slots: int, overlap: int, law: str, condition: str, strength: float) -
     return Unit(key, words, arguments)
 
 
-__all__ = ["EXPERIMENT"]
-
-EXPERIMENT = Experiment(
-    name="slots",
-    title="Slots: mechanisms identify where independence cannot",
-    paper=PAPER,
-    scales=SCALES,
-    plan=plan,
-    run=run_unit,
-    packages=("torch",),
+TITLE = "Slots: mechanisms identify where independence cannot"
+PAPER = (
+    "Mechanistic Independence: A Principle for Identifiable Disentangled Representations, ICLR 2026, experiments, in "
+    "the set-up of Brady et al., Provably learning object-centric representations, ICML 2023"
 )
+EXPERIMENT = Experiment("slots", TITLE, PAPER, SCALES, plan, run_unit, packages=("torch",))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..resampling import Value
-from .experiment import Chart, Claim, Line, Outcome, Summary, Table
-from .outcomes import concluded, mark, mean_of, over_cases, table
+from .experiment import Chart, Claim, Outcome, Summary, Table
+from .outcomes import cloud, line, mark, mean_of, over_cases, summary, table
 from .slots import CONDITIONS, LAWS, Preset
 
 LEAST = 0.05
@@ -35,19 +36,18 @@ AXIS = "slot identifiability score (SIS)"
 def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     """Everything that is printed and drawn."""
     every = list(outcomes.values())
-    claims = claims_of(preset, every)
-    made = (*_by_overlap(every), _truth(every), _laws(preset, every), _beyond(preset, every))
-    return Summary(*concluded(claims), tuple(each for each in made if each.rows), charts(preset, every), claims)
+    tables = (*_by_overlap(every), _truth(every), _laws(preset, every), _beyond(preset, every))
+    return summary(claims_of(preset, every), tables, charts(preset, every))
 
 
-def over_seeds(found: Outcome | None, measure: str = "sis") -> Value:
+def over_seeds(setting: Outcome | None, measure: str = "sis") -> Value:
     """Mean over the seeds of a setting whose training stayed finite."""
-    return Value(None) if found is None else mean_of(run.get(measure) for run in found["runs"])
+    return Value(None) if setting is None else mean_of(run.get(measure) for run in setting["runs"])
 
 
-def least_loss(found: Outcome | None, restarts: int) -> Value:
+def least_loss(setting: Outcome | None, restarts: int) -> Value:
     """SIS of the training with the lowest loss among each group of so many in turn: chosen without the truth."""
-    runs = [run for run in found["runs"] if run["sis"] is not None] if found else []
+    runs = [run for run in setting["runs"] if run["sis"] is not None] if setting else []
     groups = [runs[start : start + restarts] for start in range(0, len(runs) - restarts + 1, restarts)]
     return mean_of(min(group, key=lambda run: run["loss"])["sis"] for group in groups)
 
@@ -59,12 +59,12 @@ def matching(every: list[Outcome], **wanted: Any) -> list[Outcome]:
 
 def curves_of(every: list[Outcome], slots: int) -> dict[str, list[Outcome]]:
     """Settings of a number of slots over the overlap: by condition, and by λ where there are several."""
-    found: dict[str, list[Outcome]] = {}
+    curves: dict[str, list[Outcome]] = {}
     for condition, words in CURVES.items():
         curve = matching(every, slots=slots, condition=condition, law="normal")
         for each in sorted(curve, key=lambda each: (each["strength"], each["overlap"])):
-            found.setdefault(_with_strength(words, each), []).append(each)
-    return found
+            curves.setdefault(_with_strength(words, each), []).append(each)
+    return curves
 
 
 def claims_of(preset: Preset, every: list[Outcome]) -> tuple[Claim, ...]:
@@ -144,8 +144,8 @@ def _by_overlap(every: list[Outcome]) -> list[Table]:
 def _truth(every: list[Outcome]) -> Table:
     rows = {}
     for each in sorted(matching(every, condition="plain", law="normal"), key=_place):
-        found = [*(each["truth"][key] for key in (*CRITERIA, "margin", "gap")), each["ceiling"]]
-        rows[_where(each)] = [Value(None if value is None else float(value)) for value in found]
+        numbers = [*(each["truth"][key] for key in (*CRITERIA, "margin", "gap")), each["ceiling"]]
+        rows[_where(each)] = [Value(None if value is None else float(value)) for value in numbers]
     return table(
         "truth",
         "The generator: which criteria hold (1) or fail (0), with Type M's margin and Type S's gap in outputs",
@@ -184,13 +184,8 @@ def _beyond(preset: Preset, every: list[Outcome]) -> Table:
         for each in settings:
             words = _with_strength(CONDITIONS[each["condition"]].words, each)
             own, error, size = (over_seeds(each, key) for key in ("own", "error", "size"))
-            rows[f"{slots} slots, {_percent(each['share'])}: {words}"] = [
-                over_seeds(each),
-                least_loss(each, preset.restarts),
-                own,
-                error,
-                size,
-            ]
+            scores = (over_seeds(each), least_loss(each, preset.restarts))
+            rows[f"{slots} slots, {_percent(each['share'])}: {words}"] = [*scores, own, error, size]
     return table(
         "beyond",
         f"Past the paper: losses, schedules and restarts, ± s.e.; chosen: least loss of {preset.restarts}",
@@ -200,7 +195,7 @@ def _beyond(preset: Preset, every: list[Outcome]) -> Table:
     )
 
 
-def charts(preset: Preset, every: list[Outcome]) -> tuple[Chart, ...]:
+def charts(preset: Preset, every: list[Outcome]) -> list[Chart]:
     """All figures that there are settings for."""
     drawn = [_sweep(every, slots) for slots in _slots(every)]
     laws: dict[tuple[int, int], list[Any]] = {}
@@ -233,7 +228,7 @@ def charts(preset: Preset, every: list[Outcome]) -> tuple[Chart, ...]:
             beyond,
         ),
     }
-    drawn += [
+    return drawn + [
         Chart(
             f"{name}-{slots}-{overlap}",
             f"{title}: {slots} slots, overlap {_percent(overlap / preset.window)}",
@@ -244,23 +239,18 @@ def charts(preset: Preset, every: list[Outcome]) -> tuple[Chart, ...]:
         )
         for name, (title, caption, places) in captions.items()
         for (slots, overlap), marks in places.items()
-        if marks
     ]
-    return tuple(drawn)
 
 
 def _sweep(every: list[Outcome], slots: int) -> Chart:
     lines = []
     curves = curves_of(every, slots)
-    for place, (name, curve) in enumerate(list(curves.items())[:7]):
-        found = [(100 * each["share"], over_seeds(each)) for each in curve]
-        known = [(at, value.mean, value.error or 0.0) for at, value in found if value.mean is not None]
-        labels = tuple(f"{name}, {at:g} %: {mean:.3f} ± {error:.3f}" for at, mean, error in known)
-        spans = tuple((mean - error, mean + error) for _, mean, error in known)
-        lines.append(Line(name, tuple((at, mean) for at, mean, _ in known), labels, place, spans=spans))
+    for series, (name, curve) in enumerate(list(curves.items())[:7]):
+        drawn = line(name, [over_seeds(each) for each in curve], [_percent(each["share"]) for each in curve], series)
+        lines.append(replace(drawn, points=tuple((100 * curve[int(at)]["share"], sis) for at, sis in drawn.points)))
     truth = curves[CURVES["plain"]]
-    best = tuple((100 * each["share"], float(each["ceiling"])) for each in truth)
-    lines.append(Line("true latents", best, tuple(f"true latents: {y:.3f}" for _, y in best), 6, dotted=True))
+    best = [(100 * each["share"], float(each["ceiling"])) for each in truth]
+    lines.append(cloud(best, "true latents", 6, [f"true latents: {y:.3f}" for _, y in best]))
     said = []
     for key, name in CRITERIA.items():
         holds = [f"{100 * each['share']:g}" for each in truth if each["truth"][key]]
@@ -272,7 +262,7 @@ def _sweep(every: list[Outcome], slots: int) -> Chart:
         f"Mean over seeds with its standard error; normal latents. The generator is of Type {'; '.join(said)}. SIS of "
         "the true latents is what can be reached.",
         ("outputs shared with the next slot, % of a slot's", AXIS),
-        lines=tuple(line for line in lines if line.points),
+        lines=tuple(lines),
     )
 
 
@@ -280,23 +270,23 @@ def _by_law(every: list[Outcome]) -> list[tuple[Outcome, dict[str, Outcome | Non
     """Reconstruction alone under each law, and the largest λ of each penalty beside it, where laws were compared."""
     places = {_place(each) for each in every if each["law"] != "normal"}
     plains = sorted(matching(every, condition="plain"), key=lambda each: (_place(each), list(LAWS).index(each["law"])))
-    found = []
+    by_law = []
     for plain in (each for each in plains if _place(each) in places):
         here = sorted(_here(every, plain), key=lambda each: -each["strength"])
-        found.append((plain, {name: _first(matching(here, condition=name)) for name in LEARNT}))
-    return found
+        by_law.append((plain, {name: _first(matching(here, condition=name)) for name in LEARNT}))
+    return by_law
 
 
 def _compared(every: list[Outcome]) -> dict[tuple[int, int], list[Outcome]]:
     """By place where more was tried than in the sweep: what was, after the conditions of the sweep."""
     beyond = sorted((each for each in every if each["condition"] not in CURVES), key=_place)
-    found: dict[tuple[int, int], list[Outcome]] = {}
+    tried: dict[tuple[int, int], list[Outcome]] = {}
     for each in beyond:
-        if _place(each) not in found:
+        if _place(each) not in tried:
             here = sorted(_here(every, each), key=lambda each: each["strength"])
-            found[_place(each)] = [known for name in CURVES for known in matching(here, condition=name)]
-        found[_place(each)].append(each)
-    return found
+            tried[_place(each)] = [known for name in CURVES for known in matching(here, condition=name)]
+        tried[_place(each)].append(each)
+    return tried
 
 
 def _here(every: list[Outcome], one: Outcome) -> list[Outcome]:
@@ -307,24 +297,24 @@ def _plain(every: list[Outcome], one: Outcome) -> Outcome | None:
     return _first(matching(_here(every, one), condition="plain"))
 
 
-def _first(found: list[Outcome]) -> Outcome | None:
-    return found[0] if found else None
+def _first(settings: list[Outcome]) -> Outcome | None:
+    return settings[0] if settings else None
 
 
 def _slots(every: list[Outcome]) -> list[int]:
     return sorted({each["slots"] for each in matching(every, condition="plain", law="normal")})
 
 
-def _place(found: Outcome) -> tuple[int, int]:
-    return found["slots"], found["overlap"]
+def _place(setting: Outcome) -> tuple[int, int]:
+    return setting["slots"], setting["overlap"]
 
 
-def _where(found: Outcome) -> str:
-    return _with_strength(f"{found['slots']} slots, {_percent(found['share'])}", found)
+def _where(setting: Outcome) -> str:
+    return _with_strength(f"{setting['slots']} slots, {_percent(setting['share'])}", setting)
 
 
-def _with_strength(words: str, found: Outcome) -> str:
-    return f"{words}, λ = {found['strength']:g}" if found["strength"] else words
+def _with_strength(words: str, setting: Outcome) -> str:
+    return f"{words}, λ = {setting['strength']:g}" if setting["strength"] else words
 
 
 def _percent(share: float) -> str:

@@ -17,11 +17,11 @@ from sklearn.datasets import load_digits
 from ..alignment import Rigid
 from ..comparison import diameter
 from ..datasets import digits_and_photos as mnist_files
-from ..datasets.folder import VARIABLE, find_file
+from ..datasets.folder import find_file
 from ..decoder import bilipschitz, bounds
 from ..representation import Array
-from .experiment import Experiment, Outcome, Plan, Run, Unit
-from .outcomes import FORMS, roots
+from .experiment import NELSON, Experiment, Outcome, Plan, Run, Unit, by_scale, how_to_find, scaled
+from .outcomes import FORMS, roots, seeds_from
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
@@ -84,8 +84,8 @@ class _Side:
         }
 
 
-def _constants(found: Any) -> dict[str, Any]:
-    local = np.maximum(found.local, 1.0)  # below 1 by rounding
+def _constants(constants: Any) -> dict[str, Any]:
+    local = np.maximum(constants.local, 1.0)  # below 1 by rounding
     return {
         "max": float(local.max()),
         "mean": float(local.mean()),
@@ -105,25 +105,21 @@ def _bound(source: _Side, target: _Side, unit: float, apart: Array, rms: float) 
     sizes: dict[str, Any] = {
         "diameter": diameter(source.latents, search="exact").value,
         "target_diameter": unit,
-        "radii": tuple(_radius(side.latents) for side in (source, target)),
+        "radii": tuple(float(np.sqrt(side.latents.var(0).sum())) for side in (source, target)),
     }
     mean = float(np.sqrt((apart**2).mean()))
-    found = bounds(source.exact, target.exact, mismatch=float(apart.max()), mismatch_rms=mean, **sizes)["rms"]
+    bound = bounds(source.exact, target.exact, mismatch=float(apart.max()), mismatch_rms=mean, **sizes)["rms"]
     equal = bounds(source.exact, target.exact, **sizes)["rms"]
     return {
         "rms": rms,
-        "value": found.value / unit,
-        "vacuous": found.vacuous,
-        "violated": rms > found.value / unit,
+        "value": bound.value / unit,
+        "vacuous": bound.vacuous,
+        "violated": rms > bound.value / unit,
         "equal_outputs": equal.value / unit,
         "equal_outputs_vacuous": equal.vacuous,
         "equal_outputs_violated": rms > equal.value / unit,
-        "chance": found.chance / unit,
+        "chance": bound.chance / unit,
     }
-
-
-def _radius(latents: Array) -> float:
-    return float(np.sqrt(((latents - latents.mean(0)) ** 2).sum(1).mean()))
 
 
 @dataclass(frozen=True)
@@ -136,11 +132,13 @@ class Training:
         From the image to the latents; the decoder is the mirror.
     pairs : int
         Pairs of autoencoders for each leak (and each class).
+    epochs : int
+        Passes over the images.
     images : int or None
         Training images at most.
     batch : int or None
         Images of a step; all at once if None.
-    epochs, learning_rate, clip_norm
+    learning_rate, clip_norm
         Of Adam within the orthogonal matrices; the gradient of each model is clipped to this norm.
     schedule : {"cosine", "constant"}
         A constant rate keeps the last steps noisy: errors at leak 1 then end at that noise, not at zero.
@@ -150,14 +148,21 @@ class Training:
 
     widths: tuple[int, ...]
     pairs: int
-    images: int | None
-    batch: int | None
     epochs: int
+    images: int | None = None
+    batch: int | None = None
     learning_rate: float = 1e-2
     clip_norm: float = 1.0
     schedule: str = "cosine"
     patience: int | None = None
     min_delta: float = 1e-6
+
+
+_LEAKS = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+_DIGITS = Training((64, 32, 16, 5), pairs=5, epochs=600, learning_rate=3e-2)
+_PAPER = Training(
+    (784, 256, 64, 10), pairs=10, epochs=2000, batch=1000, learning_rate=1e-3, schedule="constant", patience=50
+)
 
 
 @dataclass(frozen=True)
@@ -188,64 +193,29 @@ class Preset:
         Images at most that the held-out errors are measured on.
     """
 
-    leaks: tuple[float, ...]
-    digits: Training | None
-    mnist: Training | None
-    digits_class: Training | None = None
-    mnist_class: Training | None = None
-    classes: tuple[int, ...] = ()
-    samples: int = 1000
+    leaks: tuple[float, ...] = scaled((0.2, 0.6, 1.0), _LEAKS, _LEAKS)
+    digits: Training | None = scaled(  # noqa: RUF009
+        replace(_DIGITS, pairs=3, images=600, epochs=200), _DIGITS, replace(_DIGITS, pairs=10, epochs=2000)
+    )
+    mnist: Training | None = scaled(  # noqa: RUF009
+        None, Training((784, 64, 32, 5), pairs=5, images=10_000, batch=200, epochs=30), _PAPER
+    )
+    digits_class: Training | None = scaled(  # noqa: RUF009
+        replace(_DIGITS, pairs=1), None, replace(_DIGITS, pairs=3, epochs=2000)
+    )
+    mnist_class: Training | None = scaled(None, None, replace(_PAPER, pairs=3))  # noqa: RUF009
+    classes: tuple[int, ...] = scaled((0, 1), (), tuple(range(10)))
+    samples: int = scaled(100, 1000, 1000)
     directions: int = 10
     reference_leak: float = 1.0
     percentile: float = 95.0
     form: str = "2L+L2"
     statistic: str = "mean of roots"
     intercept: bool = False
-    test_images: int = 10_000
+    test_images: int = scaled(300, 10_000, 10_000)
 
 
-_LEAKS = (0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
-_DIGITS = Training((64, 32, 16, 5), pairs=5, images=None, batch=None, epochs=600, learning_rate=3e-2)
-_PAPER = Training(
-    (784, 256, 64, 10),
-    pairs=10,
-    images=None,
-    batch=1000,
-    epochs=2000,
-    learning_rate=1e-3,
-    schedule="constant",
-    patience=50,
-)
-
-SCALES = {
-    "smoke": Preset(
-        leaks=(0.2, 0.6, 1.0),
-        digits=replace(_DIGITS, pairs=3, images=600, epochs=200),
-        mnist=None,
-        digits_class=replace(_DIGITS, pairs=1, images=None, epochs=600),
-        classes=(0, 1),
-        samples=100,
-        test_images=300,
-    ),
-    "laptop": Preset(
-        leaks=_LEAKS,
-        digits=_DIGITS,
-        mnist=Training((784, 64, 32, 5), pairs=5, images=10_000, batch=200, epochs=30),
-    ),
-    "paper": Preset(
-        leaks=_LEAKS,
-        digits=replace(_DIGITS, pairs=10, epochs=2000),
-        mnist=_PAPER,
-        digits_class=replace(_DIGITS, pairs=3, epochs=2000),
-        mnist_class=replace(_PAPER, pairs=3),
-        classes=tuple(range(10)),
-    ),
-}
-
-PAPER = (
-    "Nelson, Fumero, Karaletsos and Locatello, Statistical and structural identifiability in representation learning, "
-    "ICLR 2026, section 4.1 and appendix A.7.1, Figures 2 and A.3 to A.6"
-)
+SCALES = by_scale(Preset)
 
 DROPPED = {"MNIST": (11.0, 60.0), "MNIST, a model for each digit": (5.0, 180.0)}
 """Runs that the filter on reconstruction removed, of all (A.7.1)."""
@@ -270,8 +240,7 @@ def plan(preset: Preset, data: Path | None) -> Plan:
     ]
     wanted = preset.mnist is not None or preset.mnist_class is not None
     files = (path,) if wanted and path is not None else ()
-    where = f"name a folder with --data or {VARIABLE}" if data is None else f"{data} does not hold its file"
-    missing = f"MNIST was left out: {where} ({mnist_files.FILE}, from {mnist_files.ORIGIN})"
+    missing = f"MNIST was left out: {how_to_find(data)} ({mnist_files.FILE}, from {mnist_files.ORIGIN})"
     return Plan(tuple(units), files, (missing,) if wanted and not files else ())
 
 
@@ -282,12 +251,10 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
     preset: Preset = run.preset
     wanted = unit.arguments
     leak, label = wanted["leak"], wanted["label"]
-    training = training_of(preset, wanted["set"], label is not None)
-    if training is None:
-        raise ValueError(f"{unit.key} has no settings")
+    training: Training = training_of(preset, wanted["set"], label is not None)
     images, unseen = _images(wanted["set"], run.data, label, training.images, preset.test_images, run.seed)
     place = preset.leaks.index(leak) * 100 + (0 if label is None else label + 1)
-    seeds = [int(seed) for seed in np.random.SeedSequence([run.seed, place]).generate_state(2 * training.pairs)]
+    seeds = seeds_from(run.seed, place, count=2 * training.pairs)
     recipe = Recipe(
         epochs=training.epochs,
         batch=training.batch,
@@ -309,9 +276,7 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
         for place in range(0, len(trained), 2)
     ]
     return {
-        "set": wanted["set"],
-        "leak": leak,
-        "label": label,
+        **wanted,
         "images": len(images),
         "test_images": len(unseen),
         "widths": list(training.widths),
@@ -323,10 +288,9 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
     }
 
 
-def training_of(preset: Preset, name: str, by_class: bool) -> Training | None:
-    """The settings of a part."""
-    found: Training | None = getattr(preset, f"{name}_class" if by_class else name)
-    return found
+def training_of(preset: Preset, name: str, by_class: bool) -> Any:
+    """The settings of a part; None where it is not run."""
+    return getattr(preset, f"{name}_class" if by_class else name)
 
 
 def _images(
@@ -344,8 +308,8 @@ def _images(
 @lru_cache(maxsize=2)
 def _loaded(name: str, data: Path | None) -> tuple[Array, Array, Array, Array]:
     if name == "mnist":
-        found = mnist_files.load_mnist(data)
-        return _flat(found.train, 255), found.train_labels, _flat(found.test, 255), found.test_labels
+        mnist = mnist_files.load_mnist(data)
+        return _flat(mnist.train, 255), mnist.train_labels, _flat(mnist.test, 255), mnist.test_labels
     bunch: Any = load_digits()
     order = np.random.default_rng(0).permutation(len(bunch.data))
     train, test = order[:1400], order[1400:]
@@ -356,14 +320,6 @@ def _flat(images: Array, most: int) -> Array:
     return np.asarray(images.reshape(len(images), -1) / np.float32(most), dtype=np.float32)
 
 
-__all__ = ["EXPERIMENT"]
-
-EXPERIMENT = Experiment(
-    name="warmup",
-    title="Warm-up: the leak controls identifiability",
-    paper=PAPER,
-    scales=SCALES,
-    plan=plan,
-    run=run_unit,
-    packages=("torch",),
-)
+TITLE = "Warm-up: the leak controls identifiability"
+PAPER = f"{NELSON}, section 4.1 and appendix A.7.1, Figures 2 and A.3 to A.6"
+EXPERIMENT = Experiment("warmup", TITLE, PAPER, SCALES, plan, run_unit, packages=("torch",))

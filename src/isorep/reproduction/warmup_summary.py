@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from ..representation import Array
-from ..resampling import Interval, Value
-from .experiment import Chart, Claim, Line, Mark, Outcome, Row, Summary, Table
-from .outcomes import (
-    Correlation,
-    claim,
-    cloud,
-    concluded,
-    fit_curve,
-    mean_of,
-    over_cases,
-    roots,
-    spearman,
-    spearman_within,
-    table,
-)
+from ..resampling import Value
+from .experiment import Chart, Claim, Line, Mark, Outcome, Summary, Table
+from .outcomes import claim, cloud, fit_curve, mean_of, roots, spanned, spearman, summary, table
 from .warmup import DROPPED, NAMES, QUANTILES, Preset, training_of
 
 Measure = Callable[[Mapping[str, Any]], float]
@@ -77,9 +66,8 @@ def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
         if training_of(preset, name, by_class) is not None
     ]
     parts = [part for part in every if part.pairs]
-    claims = claims_of(parts)
     by_leak = [made for part in parts for made in (*_by_leak(part), _bounds(part))]
-    return Summary(*concluded(claims), (*by_leak, *_fits(parts, preset), _dropped(parts)), charts(parts), claims)
+    return summary(claims_of(parts), (*by_leak, *_fits(parts, preset), _dropped(parts)), charts(parts))
 
 
 class Part:
@@ -122,12 +110,10 @@ class Part:
         terms = [self.x(pair, estimator, statistic, form) for pair in pairs]
         return np.array(terms), np.array([pair["error"]["mean"] for pair in pairs])
 
-    def ranks(self, estimator: str = "paper", statistic: str = "mean") -> tuple[Correlation, Correlation]:
+    def ranks(self, estimator: str = "paper", statistic: str = "mean") -> tuple[Value, Value]:
         """Rank correlations of error and term: over all kept pairs, and within leaks."""
-        if not self.kept:
-            return (Correlation(None, None, None, 0),) * 2
-        within = spearman_within([self.columns(estimator, statistic, leak=leak) for leak in self.leaks])
-        return spearman(*self.columns(estimator, statistic)), within
+        by_leak = [self.columns(estimator, statistic, leak=leak) for leak in self.leaks]
+        return spearman([self.columns(estimator, statistic)], least=2), spearman(by_leak)
 
     def _limit(self) -> float:
         """The percentile of the reconstruction errors of all autoencoders at the reference leak."""
@@ -162,9 +148,10 @@ def claims_of(parts: list[Part]) -> tuple[Claim, ...]:
         (f"the error grows with {term}", "rank correlation over all kept pairs", "in MNIST (Figure 2), no number"),
         (f"{term} also tells pairs of one leak apart", "rank correlation within a leak", "not reported"),
     )
+    ranks = [rank if rank.interval else Value(None) for rank in head.ranks()]  # only an interval judges them
     grows, tells = (
-        over_cases(f"{head.title}: {text}", {measure: _ranked(rank)}, above=0.0, published=published)
-        for (text, measure, published), rank in zip(ranked, head.ranks(), strict=True)
+        claim(f"{head.title}: {text}", f"{measure}:", rank, above=0.0, published=published)
+        for (text, measure, published), rank in zip(ranked, ranks, strict=True)
     )
     ended = [pair for part in parts for pair in part.pairs if _converged(pair)]
     above = [side["exact"]["max"] / pair["bound_activations"] > ROUNDING for pair in ended for side in pair["sides"]]
@@ -175,8 +162,8 @@ def claims_of(parts: list[Part]) -> tuple[Claim, ...]:
     }
     within = []
     for text, (measure, cases, published) in counted.items():
-        value = {f"{measure}, of {len(cases)}": Value(sum(cases) if cases else None)}
-        within.append(over_cases(text, value, most=0, published=published, form=".0f"))
+        count = Value(sum(cases) if cases else None)
+        within.append(claim(text, f"{measure}, of {len(cases)}:", count, most=0, published=published, form=".0f"))
     return (_falls(head), grows, *[_falls(part) for part in parts[1:] if part.by_class][:1], *within, tells)
 
 
@@ -193,20 +180,13 @@ def _falls(part: Part) -> Claim:
     return claim(text, measure, share, most=HALF, published=f"to zero in MNIST (Figure {figure}), no number")
 
 
-def _ranked(found: Correlation) -> Value:
-    """A correlation that its interval judges: unknown without one."""
-    if found.low is None or found.high is None:
-        return Value(None)
-    return Value(found.value, interval=Interval(found.low, found.high))
-
-
 def _by_leak(part: Part) -> list[Table]:
     made = []
     for name, (title, direction, measures) in BY_LEAK.items():
         rows = {}
         for leak in part.leaks:
-            found = {column: part.mean(leak, measure) for column, measure in measures.items()}
-            cells = [Value(value.mean) if column.startswith("α") else value for column, value in found.items()]
+            means = {column: part.mean(leak, measure) for column, measure in measures.items()}
+            cells = [Value(value.mean) if column.startswith("α") else value for column, value in means.items()]
             rows[f"leak {leak:g}"] = cells
         made.append(table(f"{name}-{part.anchor}", f"{part.title}: {title}", direction, rows, tuple(measures)))
     return made
@@ -238,8 +218,7 @@ def _fits(parts: list[Part], preset: Preset) -> tuple[Table, Table]:
             curve, line = fit_curve(x, errors, preset.intercept), fit_curve(x, errors, True)
             bent = fit_curve(*part.columns(*taken, other), preset.intercept)
             curves[f"{part.title}: {words}"] = map(Value, (100 * curve.slope, curve.r2, bent.r2, line.r2))
-            ends = [end for rank in part.ranks(*taken) for end in (rank.value, rank.low, rank.high)]
-            correlations[f"{part.title}: {words}"] = map(Value, ends)
+            correlations[f"{part.title}: {words}"] = map(Value, chain(*map(spanned, part.ranks(*taken))))
     return (
         table(
             "curves",
@@ -259,11 +238,12 @@ def _fits(parts: list[Part], preset: Preset) -> tuple[Table, Table]:
 
 
 def _dropped(parts: list[Part]) -> Table:
-    counts = {part.title: (float(len(part.pairs) - len(part.kept)), float(len(part.pairs))) for part in parts}
-    rows = [Row(title, values, (), DROPPED.get(title, ())) for title, values in counts.items()]
-    rows += [Row(title, (), (), published) for title, published in DROPPED.items() if title not in counts]
-    title, columns = "Pairs dropped by the filter on reconstruction", ("dropped", "pairs")
-    return Table("dropped", title, columns, tuple(rows), "fewer is better convergence", "appendix A.7.1")
+    rows: dict[str, list[Value]] = {}
+    for part in parts:
+        rows[part.title] = [Value(float(len(part.pairs) - len(part.kept))), Value(float(len(part.pairs)))]
+    rows |= {title: [] for title in DROPPED if title not in rows}
+    title, direction = "Pairs dropped by the filter on reconstruction", "fewer is better convergence"
+    return table("dropped", title, direction, rows, ("dropped", "pairs"), DROPPED, "appendix A.7.1")
 
 
 def charts(parts: list[Part]) -> tuple[Chart, ...]:
@@ -334,7 +314,7 @@ def _clouds(part: Part, x: Measure) -> tuple[Line, ...]:
         points = [(x(pair), 100 * pair["error"]["mean"]) for pair in part.at(leak)]
         labels = [f"leak {leak:g}: {across:.3g}, {up:.3g} %" for across, up in points]
         lines.append(cloud(points, f"leak {leak:g}", _colour(place), labels))
-    return tuple(each for each in lines if each.points)
+    return tuple(lines)
 
 
 def _colour(place: int) -> int:

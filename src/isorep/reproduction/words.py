@@ -23,8 +23,8 @@ from ..errors import InputError, MissingFileError
 from ..heads import diversity, head_map
 from ..representation import Array
 from ..similarity import cca
-from .experiment import Experiment, Outcome, Plan, Run, Unit
-from .outcomes import adam_recipe, all_pairs, explained, folds_of, held_out, ladder, seeds_from, threads
+from .experiment import ROEDER, Experiment, Outcome, Plan, Run, Unit, by_scale, scaled
+from .outcomes import adam_recipe, every_pair, explained, folds_of, held_out, ladder, seeds_from, threads
 
 ESTIMATORS = {"softmax": "full softmax", "nce": "noise-contrastive"}
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
@@ -73,51 +73,25 @@ class Preset:
     """
 
     text: str = ""
-    characters: int | None = None
-    vocabulary: int = 1000
-    context: int = 3
-    dimensions: tuple[int, ...] = (2, 8, 32)
-    estimators: tuple[str, ...] = ("softmax", "nce")
+    characters: int | None = scaled(450_000, None, None)
+    vocabulary: int = scaled(300, 1000, 5000)
+    context: int = scaled(3, 3, 5)
+    dimensions: tuple[int, ...] = scaled((2, 8), (2, 8, 32), (2, 8, 32, 128))
+    estimators: tuple[str, ...] = scaled(("softmax",), ("softmax", "nce"), ("nce", "softmax"))
     noise: int = 25
-    seeds: int = 4
-    steps: int = 2000
-    batch: int = 512
-    learning_rate: float = 3e-2
+    seeds: int = scaled(3, 4, 6)
+    steps: int = scaled(400, 2000, 60_000)
+    batch: int = scaled(256, 512, 512)
+    learning_rate: float = scaled(2e-2, 3e-2, 1e-2)
     schedule: str = "cosine"
-    contexts: int = 4000
-    bands: tuple[int, ...] = (50, 150, 400, 1000)
+    contexts: int = scaled(1500, 4000, 10_000)
+    bands: tuple[int, ...] = scaled((50, 150, 300), (50, 150, 400, 1000), (100, 300, 1000, 2500, 5000))
     labelled: int = 16
-    high: float = 0.9
+    high: float = scaled(0.8, 0.9, 0.9)
     threads: int = 0
 
 
-SCALES = {
-    "smoke": Preset(
-        characters=450_000,
-        vocabulary=300,
-        dimensions=(2, 8),
-        estimators=("softmax",),
-        seeds=3,
-        steps=400,
-        batch=256,
-        learning_rate=2e-2,
-        contexts=1500,
-        bands=(50, 150, 300),
-        high=0.8,
-    ),
-    "laptop": Preset(),
-    "paper": Preset(
-        vocabulary=5000,
-        context=5,
-        dimensions=(2, 8, 32, 128),
-        estimators=("nce", "softmax"),
-        seeds=6,
-        steps=60_000,
-        learning_rate=1e-2,
-        contexts=10_000,
-        bands=(100, 300, 1000, 2500, 5000),
-    ),
-}
+SCALES = by_scale(Preset)
 
 
 def plan(preset: Preset, data: Path | None) -> Plan:
@@ -145,11 +119,11 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
     seeds = seeds_from(run.seed, 59, count=preset.seeds)
     with threads(preset.threads):
         trained = _trained(wanted["estimator"], wanted["dimension"], given, seeds, run)
-        found: Outcome = {**wanted, "corpus": given.facts, "unigram": given.unigram, "together": trained[0].together}
-        found |= measure(trained, given, preset, run.seed)
+        outcome: Outcome = {**wanted, "corpus": given.facts, "unigram": given.unigram, "together": trained[0].together}
+        outcome |= measure(trained, given, preset, run.seed)
     if wanted["dimension"] == 2:
-        found["picture"] = picture(trained, given, preset, run.seed)
-    return found
+        outcome["picture"] = picture(trained, given, preset, run.seed)
+    return outcome
 
 
 def _trained(estimator: str, dimension: int, given: Corpus, seeds: list[int], run: Run) -> list[Any]:
@@ -300,10 +274,7 @@ def measure(trained: list[Any], given: Corpus, preset: Preset, seed: int) -> dic
         "contexts": len(rows),
         "bands": [list(band) for band in bands(preset)],
         "models": [_model(side, given) for side in sides],
-        "pairs": [
-            {"first": i, "second": j} | _pair(sides[i], sides[j], blocks, preset, seed)
-            for i, j in all_pairs(len(sides))
-        ],
+        "pairs": every_pair(sides, lambda source, target: _pair(source, target, blocks, preset, seed)),
     }
 
 
@@ -411,12 +382,6 @@ def _spread(points: Array, count: int) -> list[int]:
     return chosen
 
 
-EXPERIMENT = Experiment(
-    name="words",
-    title="Words: embeddings from two trainings",
-    paper="Roeder, Metz and Kingma, On linear identifiability of learned representations, ICML 2021, Figure 1",
-    scales=SCALES,
-    plan=plan,
-    run=run_unit,
-    packages=("torch",),
-)
+TITLE = "Words: embeddings from two trainings"
+PAPER = f"{ROEDER}, Figure 1"
+EXPERIMENT = Experiment("words", TITLE, PAPER, SCALES, plan, run_unit, packages=("torch",))

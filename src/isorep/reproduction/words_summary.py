@@ -7,8 +7,8 @@ from typing import Any
 
 from ..errors import InputError
 from ..resampling import Value
-from .experiment import Chart, Claim, Line, Outcome, Summary, Table
-from .outcomes import RUNGS, Setting, claim, cloud, concluded, conjunction, line, r2_gain, table
+from .experiment import Chart, Claim, Outcome, Summary, Table
+from .outcomes import RUNGS, Setting, claim, cloud, conjunction, lines, mean_of, r2_gain, summary, table, ticks
 from .words import ESTIMATORS, Preset
 
 DIFFERENT = 0.5
@@ -25,17 +25,16 @@ AXES = ("first dimension", "second dimension")
 
 def summarise(preset: Preset, outcomes: Mapping[str, Outcome]) -> Summary:
     """Claims, tables and figures; the first setting is the headline."""
-    every = [Setting(found) for found in outcomes.values()]
+    every = [Setting(outcome) for outcome in outcomes.values()]
     if len({each.corpus["digest"] for each in every}) > 1:
         raise InputError("the text has changed since a part of this run was done: name another folder with --out")
     if not every:
-        return Summary(*concluded(()), ())
+        return summary((), (), ())
     sweep = [each for each in every if each.estimator == preset.estimators[0]]
-    made = claims(every, sweep, preset)
-    return Summary(*concluded(made), tables(every), charts(every[0], sweep), claims=made)
+    return summary(claims(every, sweep, preset), tables(every), charts(every[0], sweep))
 
 
-def claims(every: list[Setting], sweep: list[Setting], preset: Preset) -> tuple[Claim, ...]:
+def claims(every: list[Setting], sweep: list[Setting], preset: Preset) -> list[Claim]:
     """Whether two trainings differ before and nearly coincide after a linear map, and how far that reaches."""
     head, where = every[0], f"in {every[0].dimension} dimensions, held-out R² of"
     others = [each for each in every if each.estimator != head.estimator]
@@ -70,16 +69,9 @@ def claims(every: list[Setting], sweep: list[Setting], preset: Preset) -> tuple[
         if group
     ]
     diverse = [float(model["diverse"]) for each in every for model in each.models]
-    made.append(
-        claim(
-            "differences of the words' vectors span the space, as the theorem assumes",
-            f"share of {len(diverse)} trained heads that are diverse",
-            Value(sum(diverse) / len(diverse) if diverse else None),
-            least=1.0,
-            published="section 3, the condition on diversity",
-        )
-    )
-    return tuple(made)
+    text = "differences of the words' vectors span the space, as the theorem assumes"
+    measure, share = f"share of {len(diverse)} trained heads that are diverse", Value(mean_of(diverse).mean)
+    return [*made, claim(text, measure, share, least=1.0, published="section 3, the condition on diversity")]
 
 
 def tables(every: list[Setting]) -> tuple[Table, ...]:
@@ -138,9 +130,9 @@ def tables(every: list[Setting]) -> tuple[Table, ...]:
     )
 
 
-def charts(head: Setting, sweep: list[Setting]) -> tuple[Chart, ...]:
+def charts(head: Setting, sweep: list[Setting]) -> list[Chart]:
     """Figure 1 where the headline has two dimensions, the rungs by dimension, and words by frequency."""
-    drawn = _figure_1(head.found["picture"]) if head.found.get("picture") else []
+    drawn = _figure_1(head.outcome["picture"]) if head.outcome.get("picture") else []
     where = [f"{each.dimension} dimensions" for each in sweep]
     for side, (words, _, _) in SIDES.items():
         wanted = {RUNG_NAMES[rung]: f"{side}.{rung}" for rung in RUNGS} | {"linear, shuffled": f"{side}_shuffled"}
@@ -150,8 +142,8 @@ def charts(head: Setting, sweep: list[Setting]) -> tuple[Chart, ...]:
                 f"{words} of two trainings by rung and dimension",
                 "Held-out R², mean over pairs ± standard error.",
                 ("dimensions", "R²"),
-                lines=_lines({name: [each.mean(key) for each in sweep] for name, key in wanted.items()}, where),
-                ticks=tuple((float(place), str(each.dimension)) for place, each in enumerate(sweep)),
+                lines=lines({name: [each.mean(key) for each in sweep] for name, key in wanted.items()}, where, start=1),
+                ticks=ticks(str(each.dimension) for each in sweep),
             )
         )
     bands = _bands(head)
@@ -162,29 +154,18 @@ def charts(head: Setting, sweep: list[Setting]) -> tuple[Chart, ...]:
             "Words g by frequency: the linear map within bands of ranks",
             "Held-out R² within the band, mean over pairs ± standard error; the most frequent words at the left.",
             ("ranks of words by frequency", "R²"),
-            lines=_lines(dict(zip(where, by_band, strict=True)), bands),
-            ticks=tuple((float(place), name.removeprefix("ranks ")) for place, name in enumerate(bands)),
+            lines=lines(dict(zip(where, by_band, strict=True)), bands, start=1),
+            ticks=ticks(name.removeprefix("ranks ") for name in bands),
         )
     )
-    return tuple(chart for chart in drawn if chart.lines)
+    return drawn
 
 
 def _figure_1(shown: Mapping[str, Any]) -> list[Chart]:
     dots = shown["contexts"]
-    clouds = {
-        "before": (
-            "first",
-            "one training",
-            "before the map (Figure 1, left and middle)",
-            "Both trainings as they are.",
-        ),
-        "after": (
-            "mapped",
-            "one training, mapped",
-            "after the linear map (Figure 1, right)",
-            "The map was fitted to other blocks of text.",
-        ),
-    }
+    before = ("first", "one training", "before the map (Figure 1, left and middle)", "Both trainings as they are.")
+    title, caption = "after the linear map (Figure 1, right)", "The map was fitted to other blocks of text."
+    clouds = {"before": before, "after": ("mapped", "one training, mapped", title, caption)}
     drawn = [
         Chart(
             f"contexts-{key}",
@@ -202,17 +183,12 @@ def _figure_1(shown: Mapping[str, Any]) -> list[Chart]:
         "mapped": ("Words g of the first after the linear map", "Each word by a map that was fitted without it.", 1),
     }
     for key, (title, caption, series) in panels.items():
-        lines = [cloud(shown[key], title, series, shown["words"])]
+        dots = [cloud(shown[key], title, series, shown["words"])]
         if key == "mapped":
-            lines.append(cloud(shown["second"], "the other training", 2, shown["words"]))
-        notes = tuple((*lines[0].points[row], str(shown["words"][row])) for row in shown["labelled"])
-        drawn.append(Chart(f"words-{key}", title, caption, AXES, lines=tuple(lines), square=True, notes=notes))
+            dots.append(cloud(shown["second"], "the other training", 2, shown["words"]))
+        notes = tuple((*dots[0].points[row], str(shown["words"][row])) for row in shown["labelled"])
+        drawn.append(Chart(f"words-{key}", title, caption, AXES, lines=tuple(dots), square=True, notes=notes))
     return drawn
-
-
-def _lines(values: Mapping[str, list[Value]], where: Sequence[str]) -> tuple[Line, ...]:
-    made = [line(name, each, where, series) for series, (name, each) in enumerate(values.items(), start=1)]
-    return tuple(each for each in made if each.points)
 
 
 def _name(setting: Setting) -> str:
