@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.stats import spearmanr
 
+from ..alignment.base import Error
 from ..errors import InputError
+from ..models.evaluation import evaluating
 from ..representation import Array
+from ..resampling import Null
+from ..results import Record, Written
 from ..rows import Progress, no_progress
 from ..settings import check_counts, check_seed
+from .bound import Bound
 from .distances import ladder, relative_sizes, rigid_errors, rms_radius
-from .layers_result import Layer, LayerGeometry, Rest, Seen
 from .near_isometry import bounds
-from .prepare import evaluating
 from .split import (
     Split,
     as_inputs,
@@ -100,14 +104,15 @@ def layers(
     given = (require_network(first, "the first network"), require_network(second, "the second network"))
     networks = (in_single(given[0]), in_single(given[1]))
     report, end = progress or no_progress, None if to == OUTPUT else to
-    with evaluating(networks):
+    settings: dict[str, Any] = {"folds": int(folds), "n_null": int(n_null), "random_state": int(random_state)}
+    with evaluating(*networks):
         rows = [as_inputs(inputs, network) for network in networks]
         chosen, left_out = _chosen(networks, rows, layers, end, names)
         wanted = chosen if end is None else [*chosen, end]
         caught = [layer_outputs(network, each, wanted) for network, each in zip(networks, rows, strict=True)]
-        picked = np.random.default_rng(random_state).choice(len(rows[0]), min(len(rows[0]), samples), replace=False)
-        picked = np.sort(picked)
-        measured = []
+        n = len(rows[0])
+        picked = np.sort(np.random.default_rng(random_state).choice(n, min(n, samples), replace=False))
+        found = []
         for index, name in enumerate(chosen):
             report("layers", index, len(chosen))
             rests, spaces = zip(
@@ -119,26 +124,19 @@ def layers(
             )
             values = [_flat(outputs[name]) for outputs, _ in caught]
             kind = type(networks[0].get_submodule(name)).__name__
-            measured.append(measure_layer(name, kind, values, rests, spaces, folds, n_null, random_state))
+            found.append(measure_layer(name, kind, values, rests, spaces, settings))
         report("layers", len(chosen), len(chosen))
         ends = [_flat(last if end is None else outputs[end]) for outputs, last in caught]
     return LayerGeometry(
-        layers=tuple(measured),
+        layers=tuple(found),
         to=to,
         names=names,
-        rows=len(ends[0]),
+        rows=n,
         samples=len(picked),
         mismatch=_mismatch(*ends),
-        spearman=_spearman(measured),
-        caveats=_caveats(measured, left_out, to, len(ends[0]), networks != given),
-        settings={
-            "layers": None if layers is None else list(layers),
-            "to": to,
-            "samples": int(samples),
-            "folds": int(folds),
-            "n_null": int(n_null),
-            "random_state": int(random_state),
-        },
+        spearman=_spearman(found),
+        caveats=_caveats(found, left_out, to, n, networks != given),
+        settings={"layers": None if layers is None else list(layers), "to": to, "samples": int(samples), **settings},
     )
 
 
@@ -186,8 +184,8 @@ def _mismatch(first: Array, second: Array) -> float | None:
     """The root mean square difference of the outputs in units of their spread; None where widths differ."""
     if first.shape != second.shape:
         return None
-    spread = np.sqrt((rms_radius(first) ** 2 + rms_radius(second) ** 2) / 2)
-    return float(np.sqrt(((first - second) ** 2).sum(axis=1).mean()) / spread) if spread > 0 else 0.0
+    spread = math.hypot(rms_radius(first), rms_radius(second)) / math.sqrt(2)
+    return float(np.sqrt(((first - second) ** 2).sum(axis=1).mean())) / spread if spread > 0 else 0.0
 
 
 def _spearman(layers: list[Layer]) -> float | None:
@@ -205,22 +203,17 @@ def _caveats(layers: list[Layer], left_out: list[str], to: str, rows: int, half:
     past = [layer.name for layer in layers if any(rest.depends_on_input for rest in layer.rests)]
     if past:
         said.append(
-            f"paths lead past {', '.join(past)}: the rest there also depends on the input, each example was split with "
-            "its own input held fixed, and Theorem 1, which wants one decoder for all examples, does not cover these "
-            "layers"
+            f"paths lead past {', '.join(past)}: the rest there also depends on the input, which is held fixed, and "
+            "Theorem 1 does not cover these layers"
         )
     narrow = [layer.name for layer in layers if any(rest.lost for rest in layer.rests)]
     if narrow:
-        said.append(
-            f"the rest loses directions of {', '.join(narrow)}: the constant is infinite there, and only what the rest "
-            "sees can be identified"
-        )
+        said.append(f"the rest loses directions of {', '.join(narrow)}: the constant is infinite there")
     wide = max(max(layer.widths) for layer in layers)
     if rows < 5 * wide:
         said.append(f"there are {rows} rows for layers of up to {wide} units: held-out linear errors overstate")
     where = "the output" if to == OUTPUT else to
-    said.append(f"constants are the largest over a sample of examples; the rest ends at {where}")
-    return tuple(said)
+    return (*said, f"constants are the largest over a sample of examples; the rest ends at {where}")
 
 
 _ROUNDING = 1e-6  # singular values below this share of the largest are lost: networks work in float32
@@ -268,58 +261,48 @@ def measure_layer(
     values: list[Array],
     rests: tuple[Rest, ...],
     spaces: tuple[Array, ...],
-    folds: int,
-    n_null: int,
-    seed: int,
+    settings: dict[str, Any],
 ) -> Layer:
-    """The errors between two layers beside what their rests allow."""
-    x, y = (_rotated(side) for side in values)
-    if _constant(x, y):
+    """The errors between two layers beside what their rests allow; ``spaces`` hold the directions that these see."""
+    sides = [_rotated(side) for side in values]
+    if _constant(sides):
         raise InputError(f"the layer {name!r} puts out the same for all inputs")
-    compared = ladder(x, y, folds=folds, n_null=n_null, worst_case=False, random_state=seed)
-    errors = rigid_errors(x, y, compared.diameter.value, folds, seed)
-    rigid, linear = (compared.rungs[rung].in_diameters for rung in ("rigid", "linear"))
     widths = (values[0].shape[1], values[1].shape[1])
+    seen = None
+    if any(rest.lost for rest in rests) and all(rest.union for rest in rests):
+        parts = [side @ space.T for side, space in zip(values, spaces, strict=True)]
+        narrowed = [replace(rest, smallest=rest.seen_smallest) for rest in rests]
+        if not _constant(parts):
+            shapes = (parts[0].shape[1], parts[1].shape[1])
+            known = _compared(parts, shapes, narrowed, {**settings, "n_null": 0})
+            seen = Seen(**{each.name: known[each.name] for each in fields(Seen)})
+    return Layer(name, kind, rests=(rests[0], rests[1]), seen=seen, **_compared(sides, widths, rests, settings))
+
+
+def _compared(
+    sides: Sequence[Array], widths: tuple[int, int], rests: Sequence[Rest], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """The errors between two clouds, and the bound on them."""
+    x, y = sides
+    compared = ladder(x, y, worst_case=False, **settings)
+    errors = rigid_errors(x, y, compared.diameter.value, settings["folds"], settings["random_state"])
+    rigid, linear = (compared.rungs[rung].in_diameters for rung in ("rigid", "linear"))
     allowed = bounds(*rests, **relative_sizes(x, y, compared) | {"dimension": widths})
-    narrow = any(rest.lost for rest in rests) and all(rest.union for rest in rests)
-    return Layer(
-        name=name,
-        kind=kind,
-        widths=widths,
-        rests=(rests[0], rests[1]),
-        held_out=errors.held_out,
-        in_sample=errors.in_sample,
-        scaled=rigid.held_out,
-        linear=linear.held_out,
-        null=rigid.null,
-        bound=allowed.rms,
-        needed=allowed.needed,
-        seen=_seen(values, rests, spaces, folds, seed) if narrow else None,
-    )
+    return {
+        "widths": widths,
+        "held_out": errors.held_out,
+        "in_sample": errors.in_sample,
+        "scaled": rigid.held_out,
+        "linear": linear.held_out,
+        "null": rigid.null,
+        "bound": allowed.rms,
+        "needed": allowed.needed,
+    }
 
 
-def _seen(
-    values: list[Array], rests: tuple[Rest, ...], spaces: tuple[Array, ...], folds: int, seed: int
-) -> Seen | None:
-    """The parts of both layers in the directions that the rest sees: their error, and the bound on it."""
-    x, y = (side @ space.T for side, space in zip(values, spaces, strict=True))
-    if _constant(x, y):
-        return None
-    compared = ladder(x, y, folds=folds, n_null=0, worst_case=False, random_state=seed)
-    sizes = relative_sizes(x, y, compared)
-    allowed = bounds(*(replace(rest, smallest=rest.seen_smallest) for rest in rests), **sizes)
-    return Seen(
-        widths=sizes["dimension"],
-        held_out=rigid_errors(x, y, compared.diameter.value, folds, seed).held_out,
-        scaled=compared.rungs["rigid"].in_diameters.held_out,
-        linear=compared.rungs["linear"].in_diameters.held_out,
-        bound=allowed.rms,
-    )
-
-
-def _constant(x: Array, y: Array) -> bool:
+def _constant(sides: Sequence[Array]) -> bool:
     """Whether one of the sides does not vary."""
-    return not min(np.ptp(x, axis=0).max(), np.ptp(y, axis=0).max())
+    return not all(np.ptp(side, axis=0).any() for side in sides)
 
 
 def _rotated(values: Array) -> Array:
@@ -330,3 +313,177 @@ def _rotated(values: Array) -> Array:
     centred = values - values.mean(axis=0)
     axes = np.linalg.svd(centred, full_matrices=False)[2]
     return np.asarray(centred @ axes.T)
+
+
+@dataclass(frozen=True)
+class Rest(Record):
+    """The rest of one network after a layer: singular values of its Jacobians over a sample of examples.
+
+    ``smallest`` is zero where directions are lost, and ``seen_smallest`` the smallest over the directions that are
+    not. ``rank`` is the least number of directions seen at an example, ``union`` the number seen at any.
+    ``depends_on_input`` says that a path leads past the layer.
+    """
+
+    derived: ClassVar[tuple[str, ...]] = ("lost", "constant", "seen_constant", "similarity_constant", "shared")
+    outputs: int
+    width: int
+    rank: int
+    median_rank: float
+    union: int
+    largest: float
+    smallest: float
+    seen_smallest: float
+    depends_on_input: bool
+
+    @property
+    def lost(self) -> int:
+        """Directions of the layer that leave no trace in the output, at some example."""
+        return self.width - self.rank
+
+    @property
+    def constant(self) -> float:
+        """The bi-Lipschitz constant; infinite where directions are lost."""
+        return max(self.largest, _inverse(self.smallest))
+
+    @property
+    def seen_constant(self) -> float:
+        """The constant over the directions that the rest sees."""
+        return max(self.largest, _inverse(self.seen_smallest))
+
+    @property
+    def similarity_constant(self) -> float:
+        """The same after the best global scale."""
+        return math.sqrt(self.largest * _inverse(self.seen_smallest)) if self.largest > 0 else math.inf
+
+    @property
+    def shared(self) -> bool:
+        """Whether the rest sees the same directions at all examples."""
+        return self.union == self.rank
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The parts of two layers in the directions that some example's rest sees: their error and its bound."""
+
+    widths: tuple[int, int]
+    held_out: Error
+    scaled: Error
+    linear: Error
+    bound: Bound
+
+
+@dataclass(frozen=True)
+class Layer(Record):
+    """One layer of two networks; errors in diameters of the second's layer, held out unless said otherwise.
+
+    ``held_out`` and ``in_sample`` are for rigid motions without a scale, ``scaled`` with one, ``linear`` for linear
+    maps, ``null`` for rigid ones with shuffled rows. ``bound`` is the smallest bound on the root mean square, for
+    equal outputs, and ``needed`` the stitching constant below which it would say something. ``seen`` is about the
+    directions that the rest sees, where some are lost.
+    """
+
+    derived: ClassVar[tuple[str, ...]] = ("constant", "infinite", "similarity_constant", "reading")
+    name: str
+    kind: str
+    widths: tuple[int, int]
+    rests: tuple[Rest, Rest]
+    held_out: Error
+    in_sample: Error
+    scaled: Error
+    linear: Error
+    null: Null | None
+    bound: Bound
+    needed: float
+    seen: Seen | None
+
+    @property
+    def constant(self) -> float:
+        """The larger of the two constants."""
+        return max(rest.constant for rest in self.rests)
+
+    @property
+    def infinite(self) -> bool:
+        """Whether the constant is infinite; JSON has no infinity, so it says where one is meant."""
+        return math.isinf(self.constant)
+
+    @property
+    def similarity_constant(self) -> float:
+        """The larger of the two constants up to scale, over the directions seen."""
+        return max(rest.similarity_constant for rest in self.rests)
+
+    @property
+    def reading(self) -> str:
+        """What Theorem 1 says about this layer."""
+        if any(rest.depends_on_input for rest in self.rests):
+            return "not covered: paths lead past the layer"
+        if not any(rest.lost for rest in self.rests):
+            return "covers the layer"
+        if all(rest.shared for rest in self.rests):
+            return f"covers the {self.rests[0].union} directions that the rest sees, the same at all examples"
+        return "covers no fixed part: the rest sees other directions at other examples"
+
+
+@dataclass(frozen=True)
+class LayerGeometry(Written):
+    """The result of :func:`isorep.decoder.layers`.
+
+    Attributes
+    ----------
+    layers : tuple of Layer
+        In the order of execution.
+    to : str
+        Where the rest ends.
+    mismatch : float or None
+        The root mean square difference of the two outputs in units of their spread; Theorem 1 assumes none.
+    spearman : float or None
+        Rank correlation over the layers of the rest's constant, up to scale and over the directions seen, with the
+        rigid error, scale fitted.
+    """
+
+    schema: ClassVar[str] = "isorep.decoder_layers/1"
+    page_by: ClassVar[str] = "decoder.layers_page:page"
+    derived: ClassVar[tuple[str, ...]] = ("sentence",)
+    layers: tuple[Layer, ...]
+    to: str
+    names: tuple[str, str]
+    rows: int
+    samples: int
+    mismatch: float | None
+    spearman: float | None
+    caveats: tuple[str, ...]
+    settings: dict[str, Any]
+
+    @property
+    def sentence(self) -> str:
+        """What the layers show, in short."""
+        best = min(self.layers, key=lambda layer: layer.scaled.mean)
+        worst = max(self.layers, key=lambda layer: layer.scaled.mean)
+        said = (
+            f"Up to a rigid motion with one scale the closest layer is {best.name} ({best.scaled.mean:.4f} diameters "
+            f"held out) and the farthest {worst.name} ({worst.scaled.mean:.4f})."
+        )
+        if self.spearman is not None:
+            said += f" Over the layers the rest's constant and that error correlate by {self.spearman:.2f} in rank."
+        telling = [layer.name for layer in self.layers if not layer.bound.vacuous]
+        if telling:
+            return f"{said} The bound says something at {', '.join(telling)}."
+        most = max(layer.needed for layer in self.layers)
+        return f"{said} No bound says anything here: the stitching constant would have to be below {most:.3g}."
+
+    def table(self) -> str:
+        """The layers under each other."""
+        from .layers_page import layer_table
+        from .page import as_text
+
+        return as_text(layer_table(self), "Theorem 1")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain data with a versioned schema."""
+        return super().to_dict() | {"unit": "diameters of the second network's layer, lower is closer"}
+
+    def __str__(self) -> str:
+        return "\n".join([self.table(), "", self.sentence, *(f"note: {caveat}" for caveat in self.caveats)])
+
+
+def _inverse(value: float) -> float:
+    return 1 / value if value > 0 else math.inf

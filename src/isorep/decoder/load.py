@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, MissingFileError
-from ..models.load import first_line, imported, made, names_code, with_weights
+from ..models.evaluation import first_line
+from ..models.load import imported, made, names_code, with_weights
 from .prepare import import_torch
 
 _MOST_MEMBERS = 100_000
