@@ -15,6 +15,7 @@ from scipy.spatial.distance import pdist, squareform
 
 from ...representation import Array
 from ..convexity import convexity
+from ..distances import chords
 from .result import Check
 from .views import View
 
@@ -47,17 +48,17 @@ def lifting_checks(
     rows = latents[rng.permutation(len(latents))[:_ROWS]].astype(np.float64)
     spread = rows.std(0)
     scaled = rows / np.where(spread > 0, spread, 1.0)
-    return (
-        _domain(latents, scaled, domain, random_state),
-        _slices(scaled, blocks, domain, rng),
-        _immersion(smallest[0], deficient),
-        _injective(rows, smallest[1], view),
-        Check(
-            "covering map",
-            NOT_TESTED,
-            "Whether another decoder is a covering map cannot be seen on a sample; an injective one is.",
-        ),
-    )
+    least = f"The least singular value of the Jacobian is {smallest[0].min():.3g} on the samples."
+    lost = f"The Jacobian loses rank at {100 * deficient:.3g} % of the samples, within its error."
+    covering = "Whether another decoder is a covering map cannot be seen on a sample; an injective one is."
+    checks = {
+        "simply connected latents": _domain(latents, scaled, domain, random_state),
+        "connected slices": _slices(scaled, blocks, domain, rng),
+        "local injectivity": (FALSIFIED, lost) if deficient > 0 else (NOT_FALSIFIED, least),
+        "no collisions": _injective(rows, smallest[1], view),
+        "covering map": (NOT_TESTED, covering),
+    }
+    return tuple(Check(name, *found) for name, found in checks.items())
 
 
 def gap_between(points: Array) -> float | None:
@@ -77,36 +78,27 @@ def gap_between(points: Array) -> float | None:
     return largest
 
 
-def _domain(latents: Array, scaled: Array, domain: str | None, random_state: int) -> Check:
-    name = "simply connected latents"
+def _domain(latents: Array, scaled: Array, domain: str | None, random_state: int) -> tuple[str, str]:
     if domain == "convex":
-        return Check(
-            name, NOT_FALSIFIED, "The latents' support was given as convex, and convex sets are simply connected."
-        )
+        return NOT_FALSIFIED, "The latents' support was given as convex, and convex sets are simply connected."
     gap = gap_between(scaled)
     if gap is not None and gap > _limit(scaled.shape[1]):
-        return Check(name, FALSIFIED, f"The latents fall into parts that lie {gap:.1f} typical distances apart.")
+        return FALSIFIED, f"The latents fall into parts that lie {gap:.1f} typical distances apart."
     probe = convexity(np.asarray(latents), random_state=random_state)
     if probe is None:
-        return Check(name, NOT_TESTED, "There are too few latents to tell whether their support is in one piece.")
+        return NOT_TESTED, "There are too few latents to tell whether their support is in one piece."
     if probe.answer == "holes":
-        return Check(
-            name,
-            NOT_TESTED,
-            "Midpoints of latents lie where no latents are, so the support is not convex; whether its holes can be "
-            "filled by a disc was not computed.",
-        )
-    said = "no holes were seen between latents" if probe.answer == "none seen" else "no gap was seen between latents"
-    return Check(name, NOT_FALSIFIED, f"The latents are in one piece, and {said}.")
+        return NOT_TESTED, "The support is not convex; whether its holes can be filled by a disc was not computed."
+    seen = "cannot be told" if probe.answer == "blind" else probe.answer
+    return NOT_FALSIFIED, f"The latents are in one piece; holes between them: {seen}."
 
 
-def _slices(scaled: Array, blocks: Sequence[Array], domain: str | None, rng: np.random.Generator) -> Check:
-    name = "connected slices"
+def _slices(scaled: Array, blocks: Sequence[Array], domain: str | None, rng: np.random.Generator) -> tuple[str, str]:
     if domain == "convex":
-        return Check(name, NOT_FALSIFIED, "Slices of a convex set are convex.")
+        return NOT_FALSIFIED, "Slices of a convex set are convex."
     near = max(_LEAST, len(scaled) // 8)
     if len(blocks) < 2 or len(scaled) < 2 * near:
-        return Check(name, NOT_TESTED, "Slices need two blocks, and more latents than there are.")
+        return NOT_TESTED, "Slices need two blocks, and more latents than there are."
     worst = 0.0
     for block in blocks:
         gaps = []
@@ -118,42 +110,21 @@ def _slices(scaled: Array, blocks: Sequence[Array], domain: str | None, rng: np.
         if seen > _limit(len(block)):
             worst = max(worst, seen)
     if worst:
-        return Check(name, FALSIFIED, f"A slice falls into parts that lie {worst:.1f} typical distances apart.")
-    return Check(name, NOT_FALSIFIED, f"{_ANCHORS * len(blocks)} slices of near latents each are in one piece.")
+        return FALSIFIED, f"A slice falls into parts that lie {worst:.1f} typical distances apart."
+    return NOT_FALSIFIED, f"{_ANCHORS * len(blocks)} slices of near latents each are in one piece."
 
 
 def _limit(dimension: int) -> float:
     return _GAP_ON_A_LINE if dimension == 1 else _GAP
 
 
-def _immersion(smallest: Array, deficient: float) -> Check:
-    name = "local injectivity"
-    if deficient > 0:
-        return Check(
-            name, FALSIFIED, f"The Jacobian loses rank at {100 * deficient:.3g} % of the samples, within its error."
-        )
-    return Check(
-        name, NOT_FALSIFIED, f"The least singular value of the Jacobian is {smallest.min():.3g} on the samples."
-    )
-
-
-def _injective(rows: Array, smallest: Array, view: View | None) -> Check:
-    name = "no collisions"
+def _injective(rows: Array, smallest: Array, view: View | None) -> tuple[str, str]:
     if view is None:
-        return Check(name, NOT_TESTED, "Collisions need the decoder itself.")
-    rows = rows[: max(2, min(len(rows), _CELLS // view.width))]
+        return NOT_TESTED, "Collisions need the decoder itself."
+    rows = rows[: max(2, _CELLS // view.width)]
     if len(rows) < 2:
-        return Check(name, NOT_TESTED, "Collisions need two latents.")
-    apart, there = pdist(rows), pdist(view.outputs(rows))
-    moved = apart > 0
-    stretch = there[moved] / apart[moved]
-    limit = _COLLISION * float(np.median(smallest))
-    found = int((stretch <= limit).sum())
-    if found:
-        return Check(
-            name,
-            FALSIFIED,
-            f"{found} pairs of distant latents have nearly the same output, so the decoder is not injective; the "
-            "theorem allows that only where it is still a covering map.",
-        )
-    return Check(name, NOT_FALSIFIED, f"No two of {len(rows)} latents share an output.")
+        return NOT_TESTED, "Collisions need two latents."
+    seen = chords(rows, view.outputs(rows))
+    if seen.pairs and seen.smallest <= _COLLISION * float(np.median(smallest)):
+        return FALSIFIED, f"Distant latents have nearly the same output: their distances shrink to {seen.smallest:.3g}."
+    return NOT_FALSIFIED, f"No two of {len(rows)} latents share an output."

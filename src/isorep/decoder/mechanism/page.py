@@ -9,8 +9,7 @@ from ...report.figures import Heatmap
 from ...report.page import page_of
 from ...report.read import MISSING, compact, count, percent
 from ..page import short
-from .factors import FOUND
-from .result import HOLDS, FactorLevel, Mechanisms
+from .result import HOLDS, Mechanisms
 
 MOST_LATENTS, MOST_FACTORS = 60, 40  # in the figure of the factors
 NAMES = {"D": "Type D", "M": "Type M", "S": "Type S", "H2": "Type H₂", "H3": "Type H₃"}
@@ -78,7 +77,9 @@ def page(result: Mechanisms) -> Page:
         (
             Section("criteria", "Criteria", _criteria(result)),
             Section("theorems", "Do the theorems apply?", _theorems(result)),
-            Section("factors", "Factors without knowing them", _factors(result)),
+            Section(
+                "factors", "Factors without knowing them", (Prose((FACTORS,)), *_makeup(result), factor_table(result))
+            ),
             Section("hierarchy", "Stronger types imply weaker ones", _hierarchy(result)),
             Section("lifting", "From local to global", _lifting(result)),
         ),
@@ -99,7 +100,7 @@ def _criteria(result: Mechanisms) -> tuple[Part, ...]:
     if not result.criteria:
         return ()
     meaning = Definitions(tuple((NAMES[name], MEANING[name], "") for name in result.criteria))
-    return Prose((CRITERIA,)), meaning, _share_figure(result), _level_table(result), _block_table(result)
+    return Prose((CRITERIA,)), meaning, _share_figure(result), level_table(result), _block_table(result)
 
 
 def _share_figure(result: Mechanisms) -> Figure:
@@ -119,7 +120,8 @@ def _share_figure(result: Mechanisms) -> Figure:
     )
 
 
-def _level_table(result: Mechanisms) -> Table:
+def level_table(result: Mechanisms) -> Table:
+    """Every criterion by every way at every tolerance."""
     rows = [
         (
             NAMES[name],
@@ -133,8 +135,7 @@ def _level_table(result: Mechanisms) -> Table:
             criterion.measure + (f"; {level.note}" if level.note else ""),
         )
         for name, criterion in result.criteria.items()
-        for way in criterion.evidence
-        for level in way.levels
+        for level in criterion.levels
     ]
     return Table.of("criteria", "All criteria at every tolerance", LEVELS, rows)
 
@@ -160,7 +161,8 @@ def _theorems(result: Mechanisms) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _factors(result: Mechanisms) -> tuple[Part, ...]:
+def factor_table(result: Mechanisms) -> Table:
+    """The factors at every tolerance; components and nonzeros in the best basis and in that of the latents."""
     rows = [
         (
             level.tolerance,
@@ -177,25 +179,24 @@ def _factors(result: Mechanisms) -> tuple[Part, ...]:
         )
         for level in result.factors.levels
     ]
-    table = Table.of("factors", "Factors at every tolerance", FACTOR_LEVELS, rows)
-    figure = _makeup(result.factors.best)
-    return (Prose((FACTORS,)), *(() if figure is None else (figure,)), table)
+    return Table.of("factors", "Factors at every tolerance", FACTOR_LEVELS, rows)
 
 
-def _makeup(level: FactorLevel) -> Figure | None:
-    """How much of every latent lies in each factor."""
-    subspaces = level.subspaces[:MOST_FACTORS]
-    if level.state != FOUND or len(subspaces) < 2:
-        return None
+def _makeup(result: Mechanisms) -> tuple[Figure, ...]:
+    """How much of every latent lies in each factor, where there are several."""
+    subspaces = result.factors.subspaces[:MOST_FACTORS]
+    if len(subspaces) < 2:
+        return ()
     grid = np.clip([np.linalg.norm(basis[:MOST_LATENTS], axis=1) for basis in subspaces], 0.0, 1.0).T
     latents, factors = (tuple(map(str, range(size))) for size in grid.shape)
-    return Figure(
+    figure = Figure(
         "factors-figure",
         "What the factors are made of",
         "Length of every latent's axis within each factor, at the reference sample: 1 lies inside, 0 is orthogonal.",
         f"Heat map of {len(latents)} latents by {len(factors)} factors.",
         Heatmap(tuple(map(tuple, grid.tolist())), latents, factors, ("factor", "latent")),
     )
+    return (figure,)
 
 
 def _hierarchy(result: Mechanisms) -> tuple[Part, ...]:
