@@ -392,8 +392,8 @@ def test_dead_and_infinite_decoders_are_a_normal_case():
         ({"constant": "large", "dimension": 3}, "two of them"),
         ({"constant": math.nan, "dimension": 3}, "two of them"),
         ({"constant": 1.1}, "dimension is missing"),
-        ({"constant": 1.1, "dimension": 0}, "from 1 on"),
-        ({"constant": 1.1, "dimension": 2.5}, "from 1 on"),
+        ({"constant": 1.1, "dimension": 0}, "of at least 1"),
+        ({"constant": 1.1, "dimension": 2.5}, "of at least 1"),
         ({"dimension": 3}, "none was given"),
         ({"constant": 1.1, "excess": 0.1, "dimension": 3}, "constant and excess were given"),
         ({"constant": 1.1, "dimension": 3, "diameter": 0.0}, "positive"),
@@ -433,7 +433,7 @@ def test_sizes_that_are_none_are_refused(wrong):
 
 @pytest.mark.parametrize("dimension", [0, -1, 2.5, True])
 def test_the_constant_wants_a_dimension(dimension):
-    with pytest.raises(isorep.InputError, match="whole number from 1 on"):
+    with pytest.raises(isorep.InputError, match="whole number of at least 1"):
         isometric_constant(dimension)
 
 

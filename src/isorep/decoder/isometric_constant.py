@@ -21,11 +21,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
-import numpy as np
-
-from ..errors import InputError
+from ..settings import check_counts
 
 MOST_DIMENSIONS = 64
 """Up to here a finite constant is certified."""
@@ -55,8 +52,7 @@ def isometric_constant(dimension: int) -> float:
     >>> round(isometric_constant(2), 2)
     9.59
     """
-    if not is_dimension(dimension):
-        raise InputError(f"dimension is {dimension!r} and must be a whole number from 1 on")
+    check_counts(dimension=(dimension, 1))
     if dimension in _CHOSEN:
         threshold, *thicknesses = _CHOSEN[dimension]
         return certified_constant(dimension, threshold, thicknesses)
@@ -90,11 +86,6 @@ def certified_constant(dimension: int, threshold: float, thicknesses: Sequence[f
         rho += 2 * kappa + kappa**2 * q
     trivial = jung_radius(dimension) * (2 + threshold) / math.sqrt(threshold)
     return max(worst, math.sqrt(squares), trivial)
-
-
-def is_dimension(value: Any) -> bool:
-    """Whether this is a whole number from 1 on."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
 
 
 def jung_radius(dimension: int) -> float:

@@ -37,12 +37,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import InputError
+from ..settings import check_counts
 from .bound import GIVEN, MEASURED, NOT_TESTED, VIOLATED, Assumption, Bound, Bounds
-from .isometric_constant import is_dimension, isometric_constant, jung_radius
+from .isometric_constant import isometric_constant, jung_radius
 from .stitching import Stitching, positive, stitched
 
 CONVEX = "both supports are convex, so that what holds locally holds for all pairs"
@@ -255,21 +256,11 @@ def rms_bounds(tie: Stitching, sizes: Sizes, rests: tuple[Assumption, ...]) -> l
     values = {"rms": math.sqrt(math.sqrt(rank) * half)}
     if square is not None:
         values["rms_diameter_free"] = math.sqrt(math.sqrt(rank) * square / 2)
-    if sizes.radii is not None:
-        values["rms_trivial"] = math.hypot(*sizes.radii)
-    else:
-        values["rms_trivial"] = jung_radius(sizes.dimension) * math.hypot(sizes.diameter, other)
+    values["rms_trivial"] = replace(sizes, target=other).chance_rms()
     sized = sizes.radii is not None or sizes.target is not None
+    chance, numbers = sizes.chance_rms(), {"half": half, "rank": rank}
     return [
-        _bound(
-            name,
-            "rms",
-            value,
-            sizes.chance_rms(),
-            () if name == "rms_trivial" and sized else rests,
-            "ours",
-            {"half": half, "rank": rank},
-        )
+        _bound(name, "rms", value, chance, () if name == "rms_trivial" and sized else rests, "ours", numbers)
         for name, value in values.items()
     ]
 
@@ -327,8 +318,10 @@ def _widths(dimension: int | tuple[int, int] | None, first: Any, second: Any) ->
             raise InputError("dimension is missing: name the number of latents")
         return named[0], named[1]
     pair = tuple(dimension) if isinstance(dimension, Sequence) else (dimension, dimension)
-    if len(pair) != 2 or not all(is_dimension(width) for width in pair):
-        raise InputError(f"dimension is {dimension!r} and must be a whole number from 1 on, or two of them")
+    if len(pair) != 2:
+        raise InputError(f"dimension is {dimension!r} and must be one number, or one of each side")
+    for width in pair:
+        check_counts(dimension=(width, 1))
     return int(pair[0]), int(pair[1])
 
 

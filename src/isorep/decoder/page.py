@@ -88,11 +88,9 @@ def short(value: float | None) -> str:
 def as_text(table: Table, *left_out: str) -> str:
     """A table of a page as text, without the columns that are left out."""
     kept = [index for index, column in enumerate(table.columns) if column.title not in left_out]
-    rows = [
-        [table.columns[index].title for index in kept],
-        *([row[index].text for index in kept] for row in table.rows),
-    ]
-    return aligned(rows, left=[at for at, index in enumerate(kept) if not table.columns[index].numeric])
+    titles = [table.columns[index].title for index in kept]
+    left = [at for at, index in enumerate(kept) if not table.columns[index].numeric]
+    return aligned([titles, *([row[index].text for index in kept] for row in table.rows)], left).replace("−", "-")
 
 
 def dot(name: str, colour: str, value: float, text: str, how: str = "", *, strong: bool = False) -> IntervalRow:

@@ -20,14 +20,12 @@ from ..ica import ICA
 from ..ica.curvature import curvature, weak_planes
 from ..representation import Array
 from ..results import Record
-from ..settings import check_choice
+from ..settings import check_choice, check_counts
 from .bound import MEASURED, NOT_TESTED, Assumption, Bound, Bounds
-from .isometric_constant import is_dimension
 from .near_isometry import EQUAL, bounds
 from .stitching import not_negative, positive
 
 GROUPS = {"rigid": 1.0, "signed_permutation": 1.0, "linear": math.inf}
-CONTRASTS = {"logcosh": (1.0, 1.0), "exp": (math.exp(-0.5), 1.0)}
 
 
 def whitening_constant(radius: float, eigenvalue: float, *, singular_values: tuple[float, float] = (1.0, 1.0)) -> float:
@@ -71,12 +69,10 @@ def ica_constant(gamma: float, radius: float, dimension: int, *, contrast: str =
     12.0
     """
     steepest, bend = _slopes(contrast, positive("radius", radius))
-    if not is_dimension(dimension):
-        raise InputError(f"dimension is {dimension!r} and must be a whole number from 1 on")
-    number = float(gamma)
-    if math.isnan(number):
+    check_counts(dimension=(dimension, 1))
+    if math.isnan(gamma):
         raise InputError("gamma is not a number")
-    return (bend * radius + math.sqrt(dimension) * steepest) / number if number > 0 else math.inf
+    return (bend * radius + math.sqrt(dimension) * steepest) / float(gamma) if gamma > 0 else math.inf
 
 
 @dataclass(frozen=True)
@@ -215,10 +211,9 @@ def structural_to_statistical(error: float, *, group: str = "rigid", norm: float
     epsilon = not_negative("error", error)
     largest = GROUPS[group] if norm is None else positive("norm", norm)
     value = 2 * largest * epsilon if epsilon > 0 else 0.0
+    said = f"The factor is 2C with C = {largest:g}."
     if math.isinf(largest) and epsilon > 0:
         said = "Linear maps have no largest operator norm: nothing follows."
-    else:
-        said = f"The factor is 2C with C = {largest:g}."
     rests = (Assumption("both models are within the error of the same factors", NOT_TESTED),)
     return Bound("structural_to_statistical", "sup", value, math.inf, "2 C ε", said, rests)
 
@@ -280,10 +275,9 @@ def _reduced(radius: float, eigenvalue: float, singular_values: tuple[float, flo
 
 def _slopes(contrast: str, radius: float) -> tuple[float, float]:
     """The constants of a contrast on projections of rows of this norm."""
-    if contrast == "cube":
-        return radius**3, 3 * radius**2
-    check_choice("contrast", contrast, [*CONTRASTS, "cube"])
-    return CONTRASTS[contrast]
+    slopes = {"logcosh": (1.0, 1.0), "exp": (math.exp(-0.5), 1.0), "cube": (radius**3, 3 * radius**2)}
+    check_choice("contrast", contrast, list(slopes))
+    return slopes[contrast]
 
 
 def _one(name: str, constant: float | None, excess: float | None) -> float:
@@ -291,10 +285,9 @@ def _one(name: str, constant: float | None, excess: float | None) -> float:
         raise InputError(f"either {name}= or {name}_excess= is needed, and only one")
     if constant is None:
         return 1 + not_negative(f"{name}_excess", excess)
-    number = float(constant)
-    if not number >= 1:
+    if not constant >= 1:
         raise InputError(f"{name} is {constant!r} and a constant is at least 1: its excess goes in {name}_excess=")
-    return number
+    return float(constant)
 
 
 MOST_COMPONENTS = 128
