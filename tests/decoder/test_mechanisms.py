@@ -11,10 +11,9 @@ import pytest
 import isorep
 from isorep.datasets import slot_generator
 from isorep.decoder import jacobian, mechanisms, mechanisms_of
-from isorep.decoder.mechanism.criteria import checked_hierarchy
 from isorep.decoder.mechanism.factors import row_components
-from isorep.decoder.mechanism.lifting import _slices
 from isorep.decoder.mechanism.result import Criterion, Evidence, Level
+from isorep.decoder.mechanism.theorems import _slices, checked_hierarchy
 
 torch = pytest.importorskip("torch")
 SMALL = {"samples": 8, "higher_samples": 4}

@@ -89,7 +89,9 @@ def bilipschitz(
     if not 0 <= inactive_below < 1:
         raise InputError(f"inactive_below is {inactive_below!r} where a share between 0 and 1 is needed")
     given = as_latents(latents)
-    labels = _labels(_columns(latents, given.d) if names is None else names, given.d)
+    labels = _columns(latents, given.d) if names is None else [str(name) for name in names]
+    if len(labels) != given.d:
+        raise InputError(f"there are {len(labels)} names for {given.d} latents")
     rng = np.random.default_rng(random_state)
     rows = np.arange(given.n)
     if samples is not None and samples < given.n:
@@ -133,18 +135,11 @@ def bilipschitz(
     )
 
 
-def _labels(names: Sequence[str] | None, d: int) -> list[str]:
-    if names is None:
-        return [f"z{index}" for index in range(d)]
-    if len(names) != d:
-        raise InputError(f"there are {len(names)} names for {d} latents")
-    return [str(name) for name in names]
-
-
-def _columns(latents: Any, d: int) -> list[str] | None:
-    """The names that a data frame gives its columns, where they are texts."""
+def _columns(latents: Any, d: int) -> list[str]:
+    """The names that a data frame gives its columns, where they are texts; z0, z1 and so on otherwise."""
     columns = list(getattr(latents, "columns", ()))
-    return columns if len(columns) == d and all(isinstance(name, str) for name in columns) else None
+    texts = len(columns) == d and all(isinstance(name, str) for name in columns)
+    return columns if texts else [f"z{index}" for index in range(d)]
 
 
 _CHECKED = 64  # rows at which random directions are set beside the exact constant
@@ -177,8 +172,7 @@ def measure(jacobians: Jacobians, search: Search, progress: Progress | None) -> 
     if search.n_directions and jacobians.ways.forward is not None:
         estimates = _directional(jacobians, search, no_progress)
         beside = _directions(search.n_directions, estimates["local"], ends["local"])
-    longest = norms.max()
-    activity = norms.max(0) / longest if longest > 0 else np.zeros(norms.shape[1])
+    activity = norms.max(0) / (norms.max() or 1.0)
     return {
         **ends,
         "isometry": isometry_of(ends, _mean_square(values, jacobians.ready.d)),
@@ -231,18 +225,13 @@ def _directional(jacobians: Jacobians, search: Search, report: Progress) -> dict
         report("random directions", rows.stop, n)
     if not np.isfinite(norms).all():
         raise not_finite(int(np.argmin(np.isfinite(norms).all(1))), jacobians.latents)
-    return _with_constants(norms.max(1), norms.min(1))
+    largest, smallest = norms.max(1), norms.min(1)
+    return {"largest": largest, "smallest": smallest, "local": local_constants(largest, smallest)}
 
 
 def _directions(count: int, estimates: Array, exact: Array | None) -> Directions:
-    return Directions(
-        count,
-        len(estimates),
-        float(estimates.max()),
-        float(estimates.mean()),
-        None if exact is None else float(exact.max()),
-        None if exact is None else float(exact.mean()),
-    )
+    known = (None, None) if exact is None else (float(exact.max()), float(exact.mean()))
+    return Directions(count, len(estimates), float(estimates.max()), float(estimates.mean()), *known)
 
 
 def _spectral_ends(jacobians: Jacobians, values: Array, width: int) -> dict[str, Any]:
@@ -253,10 +242,7 @@ def _spectral_ends(jacobians: Jacobians, values: Array, width: int) -> dict[str,
 
 def _ends(jacobians: Jacobians, largest: Array, smallest: Array) -> dict[str, Any]:
     """Extremes, the smallest 0 where it is below rounding, and the constants they give."""
-    return _with_constants(largest, np.where(smallest > rounding(jacobians) * largest, smallest, 0.0))
-
-
-def _with_constants(largest: Array, smallest: Array) -> dict[str, Any]:
+    smallest = np.where(smallest > rounding(jacobians) * largest, smallest, 0.0)
     return {"largest": largest, "smallest": smallest, "local": local_constants(largest, smallest)}
 
 

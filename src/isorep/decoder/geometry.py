@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..representation import Array
-from ..results import Record, Written, aligned, plain
+from ..results import Record, Written, plain
 from .bound import shown
 from .convexity import Convexity
 from .prepare import import_torch
@@ -215,13 +215,9 @@ class Geometry(Written):
 
     def table(self) -> str:
         """The constants as text."""
-        rows: list[tuple[str, ...]] = [("", "constant 1 + L", "mean", "up to scale", "condition")]
-        name = "all latents" if self.certain else "all latents, at least"
-        for title, known in ((name, self.constants), ("active latents", self.active)):
-            if known is not None:
-                numbers = (known.constant, known.mean_constant, known.similarity_constant, known.condition)
-                rows.append((title, *map(shown, numbers)))
-        return aligned(rows)
+        from .page import as_text, constants_table
+
+        return as_text(constants_table(self), "L", "best scale")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but what thousands of rows and singular values repeat, as plain data with a versioned schema."""

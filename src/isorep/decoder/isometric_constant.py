@@ -59,12 +59,6 @@ def isometric_constant(dimension: int) -> float:
     return _GROWTH * 2.0**dimension if dimension <= MOST_DIMENSIONS else math.inf
 
 
-def closed_form_constant(dimension: int) -> float:
-    """The recursion at the closed-form thresholds that certify the growth law."""
-    thickness = 1.151 * 2.0**dimension
-    return certified_constant(dimension, (1.42 / (2.72 * 2.0**dimension)) ** 2, [thickness] * (dimension - 1))
-
-
 def certified_constant(dimension: int, threshold: float, thicknesses: Sequence[float]) -> float:
     r"""The constant that a choice of :math:`\varepsilon^*` and :math:`\tau_2,\dots,\tau_n` certifies; infinite if none.
 

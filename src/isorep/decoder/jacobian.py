@@ -11,7 +11,7 @@ transform. A forward product by plain autograd is the derivative of the reverse 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -255,21 +255,18 @@ def _require_gradient(ready: Ready, z: Tensor) -> None:
 
 def _first(ready: Ready, z: Tensor, directions: Tensor, ways: tuple[Way, ...]) -> Way | None:
     for way in ways:
-        try:
+        with suppress(Exception):  # what torch raises for what it cannot transform differs from case to case
             way(ready, z)(directions)
-        except Exception:  # what torch raises for what it cannot transform differs from case to case
-            continue
-        return way
+            return way
     return None
 
 
 def _maps_over_rows(ready: Ready, z: Tensor) -> bool:
     torch = import_torch()
-    try:
+    with suppress(Exception):  # as above
         torch.func.vmap(lambda row: ready.function(row[None])[0])(z)
-    except Exception:  # as above
-        return False
-    return True
+        return True
+    return False
 
 
 def _push(ready: Ready, z: Tensor) -> Product:

@@ -18,21 +18,10 @@ from ..resampling import Null
 from ..results import Record, Written
 from ..rows import Progress, no_progress
 from ..settings import check_counts, check_seed
+from . import split
 from .bound import Bound
 from .distances import ladder, relative_sizes, rigid_errors, rms_radius
 from .near_isometry import bounds
-from .split import (
-    Split,
-    as_inputs,
-    default_layers,
-    in_single,
-    layer_outputs,
-    passes_by,
-    require_layers,
-    require_network,
-    require_rows,
-    rest_jacobians,
-)
 
 if TYPE_CHECKING:
     import torch
@@ -101,30 +90,27 @@ def layers(
     """
     check_counts(samples=(samples, 2), folds=(folds, 2), n_null=(n_null, 0))
     check_seed(random_state)
-    given = (require_network(first, "the first network"), require_network(second, "the second network"))
-    networks = (in_single(given[0]), in_single(given[1]))
+    given = (split.require_network(first, "the first network"), split.require_network(second, "the second network"))
+    networks = (split.in_single(given[0]), split.in_single(given[1]))
     report, end = progress or no_progress, None if to == OUTPUT else to
     settings: dict[str, Any] = {"folds": int(folds), "n_null": int(n_null), "random_state": int(random_state)}
     with evaluating(*networks):
-        rows = [as_inputs(inputs, network) for network in networks]
+        rows = [split.as_inputs(inputs, network) for network in networks]
         chosen, left_out = _chosen(networks, rows, layers, end, names)
         wanted = chosen if end is None else [*chosen, end]
-        caught = [layer_outputs(network, each, wanted) for network, each in zip(networks, rows, strict=True)]
+        caught = [split.layer_outputs(network, each, wanted) for network, each in zip(networks, rows, strict=True)]
         n = len(rows[0])
         picked = np.sort(np.random.default_rng(random_state).choice(n, min(n, samples), replace=False))
         found = []
         for index, name in enumerate(chosen):
             report("layers", index, len(chosen))
-            rests, spaces = zip(
-                *(
-                    measure_rest(Split(network, name, end), outputs[name][picked], each[picked])
-                    for network, each, (outputs, _) in zip(networks, rows, caught, strict=True)
-                ),
-                strict=True,
-            )
+            rests = [
+                measure_rest(split.Split(network, name, end), outputs[name][picked], each[picked])
+                for network, each, (outputs, _) in zip(networks, rows, caught, strict=True)
+            ]
             values = [_flat(outputs[name]) for outputs, _ in caught]
             kind = type(networks[0].get_submodule(name)).__name__
-            found.append(measure_layer(name, kind, values, rests, spaces, settings))
+            found.append(measure_layer(name, kind, values, rests, settings))
         report("layers", len(chosen), len(chosen))
         ends = [_flat(last if end is None else outputs[end]) for outputs, last in caught]
     return LayerGeometry(
@@ -150,7 +136,7 @@ def _chosen(
     """The layers to split at, and those that were left out with the reason."""
     left_out: list[str] = []
     if layers is None:
-        (chosen, left_out), (others, _) = map(default_layers, networks, rows)
+        (chosen, left_out), (others, _) = map(split.default_layers, networks, rows)
         chosen = [name for name in chosen if name in others]
         if end in chosen:
             chosen = chosen[: chosen.index(end)]
@@ -163,17 +149,15 @@ def _chosen(
     if not chosen:
         raise InputError("there is no layer to split at: name some")
     for network, inputs, name in zip(networks, rows, names, strict=True):
-        require_rows(network, inputs, f"the {name} network")
-        require_layers(network, inputs, chosen if end is None else [*chosen, end], f"the {name} network")
+        split.require_rows(network, inputs, f"the {name} network")
+        split.require_layers(network, inputs, chosen if end is None else [*chosen, end], f"the {name} network")
     return chosen, left_out
 
 
 def _without_the_end(network: nn.Module, inputs: torch.Tensor, chosen: list[str]) -> list[str]:
     """The last layer is left out where it is the output itself: its rest does nothing."""
-    caught, end = layer_outputs(network, inputs[:2], chosen[-1:])
-    last = caught[chosen[-1]]
-    same = last.numel() == end.numel() and bool((last.reshape(-1) == end.reshape(-1)).all())
-    return chosen[:-1] if same else chosen
+    caught, end = split.layer_outputs(network, inputs[:2], chosen[-1:])
+    return chosen[:-1] if caught[chosen[-1]].flatten().equal(end.flatten()) else chosen
 
 
 def _flat(values: torch.Tensor) -> Array:
@@ -219,64 +203,57 @@ def _caveats(layers: list[Layer], left_out: list[str], to: str, rows: int, half:
 _ROUNDING = 1e-6  # singular values below this share of the largest are lost: networks work in float32
 
 
-def measure_rest(split: Split, values: torch.Tensor, inputs: torch.Tensor) -> tuple[Rest, Array]:
+def measure_rest(at: split.Split, values: torch.Tensor, inputs: torch.Tensor) -> tuple[Rest, Array]:
     """The singular values of the rest at some examples, and the space of all directions it sees."""
-    largest, smallest, ranks, seen = [], [], [], None
-    outputs = 0
-    for block in rest_jacobians(split, values, inputs):
-        singular = np.linalg.svd(block, compute_uv=False)
+    spectra, seen, outputs = [], None, 0
+    for block in split.rest_jacobians(at, values, inputs):
+        spectra.append(np.linalg.svd(block, compute_uv=False))
         outputs, width = block.shape[1:]
-        kept = singular > _ROUNDING * singular[:, :1]
-        ranks.append(kept.sum(axis=1))
-        largest.append(singular[:, 0])
-        smallest.append(np.where(kept, singular, np.inf).min(axis=1))
         rows = block.reshape(-1, width)
         stacked = rows if seen is None else np.concatenate([seen, rows])
         seen = np.asarray(np.linalg.qr(stacked, mode="r")) if len(stacked) > width else stacked
     if seen is None or not seen.any():
-        end = "output" if split.to is None else split.to
-        raise InputError(f"{end} does not depend on the layer {split.layer!r}: it is computed before it, or beside it")
-    rank, low, high = np.concatenate(ranks), np.concatenate(smallest), np.concatenate(largest)
+        end = "output" if at.to is None else at.to
+        raise InputError(f"{end} does not depend on the layer {at.layer!r}: it is computed before it, or beside it")
+    singular = np.concatenate(spectra)
+    kept = singular > _ROUNDING * singular[:, :1]
+    rank = kept.sum(axis=1)
+    least = float(singular[kept].min()) if rank.min() > 0 else 0.0
     _, spread, axes = np.linalg.svd(seen, full_matrices=False)
-    together = int((spread > _ROUNDING * spread[0]).sum())
-    width = axes.shape[1]
-    least = float(low.min()) if rank.min() > 0 else 0.0
+    together, width = int((spread > _ROUNDING * spread[0]).sum()), axes.shape[1]
     rest = Rest(
         outputs=outputs,
         width=width,
         rank=int(rank.min()),
         median_rank=float(np.median(rank)),
         union=together,
-        largest=float(high.max()),
+        largest=float(singular.max()),
         smallest=least if int(rank.min()) == width else 0.0,
         seen_smallest=least,
-        depends_on_input=passes_by(split, values, inputs),
+        depends_on_input=split.passes_by(at, values, inputs),
     )
     return rest, axes[:together]
 
 
 def measure_layer(
-    name: str,
-    kind: str,
-    values: list[Array],
-    rests: tuple[Rest, ...],
-    spaces: tuple[Array, ...],
-    settings: dict[str, Any],
+    name: str, kind: str, values: list[Array], seen_by: list[tuple[Rest, Array]], settings: dict[str, Any]
 ) -> Layer:
-    """The errors between two layers beside what their rests allow; ``spaces`` hold the directions that these see."""
+    """The errors between two layers beside what their rests allow, with the directions that each rest sees."""
+    (first, _), (second, _) = seen_by
+    rests = (first, second)
     sides = [_rotated(side) for side in values]
     if _constant(sides):
         raise InputError(f"the layer {name!r} puts out the same for all inputs")
     widths = (values[0].shape[1], values[1].shape[1])
     seen = None
     if any(rest.lost for rest in rests) and all(rest.union for rest in rests):
-        parts = [side @ space.T for side, space in zip(values, spaces, strict=True)]
+        parts = [side @ space.T for side, (_, space) in zip(values, seen_by, strict=True)]
         narrowed = [replace(rest, smallest=rest.seen_smallest) for rest in rests]
         if not _constant(parts):
             shapes = (parts[0].shape[1], parts[1].shape[1])
             known = _compared(parts, shapes, narrowed, {**settings, "n_null": 0})
             seen = Seen(**{each.name: known[each.name] for each in fields(Seen)})
-    return Layer(name, kind, rests=(rests[0], rests[1]), seen=seen, **_compared(sides, widths, rests, settings))
+    return Layer(name, kind, rests=rests, seen=seen, **_compared(sides, widths, rests, settings))
 
 
 def _compared(
@@ -458,17 +435,13 @@ class LayerGeometry(Written):
         """What the layers show, in short."""
         best = min(self.layers, key=lambda layer: layer.scaled.mean)
         worst = max(self.layers, key=lambda layer: layer.scaled.mean)
-        said = (
+        telling = ", ".join(layer.name for layer in self.layers if not layer.bound.vacuous)
+        ranks = "" if self.spearman is None else f" Rank correlation with the rest's constant: {self.spearman:.2f}."
+        return (
             f"Up to a rigid motion with one scale the closest layer is {best.name} ({best.scaled.mean:.4f} diameters "
-            f"held out) and the farthest {worst.name} ({worst.scaled.mean:.4f})."
+            f"held out) and the farthest {worst.name} ({worst.scaled.mean:.4f}).{ranks} Bounds that say something: "
+            f"{telling or 'none'} (needed: a stitching constant below {max(each.needed for each in self.layers):.3g})."
         )
-        if self.spearman is not None:
-            said += f" Over the layers the rest's constant and that error correlate by {self.spearman:.2f} in rank."
-        telling = [layer.name for layer in self.layers if not layer.bound.vacuous]
-        if telling:
-            return f"{said} The bound says something at {', '.join(telling)}."
-        most = max(layer.needed for layer in self.layers)
-        return f"{said} No bound says anything here: the stitching constant would have to be below {most:.3g}."
 
     def table(self) -> str:
         """The layers under each other."""

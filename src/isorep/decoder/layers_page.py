@@ -25,15 +25,9 @@ TITLES: Forms = {
     "kind": str,
     "width": count,
     "directions seen": str,
-    "constant": number,
-    "seen, up to scale": number,
-    "rigid": fixed,
-    "with scale": fixed,
-    "linear": fixed,
-    "shuffled": fixed,
-    "rigid, seen part": fixed,
-    "rms bound": str,
-    "Theorem 1": str,
+    **dict.fromkeys(("constant", "seen, up to scale"), number),
+    **dict.fromkeys(("rigid", "with scale", "linear", "shuffled", "rigid, seen part"), fixed),
+    **dict.fromkeys(("rms bound", "Theorem 1"), str),
 }
 MAPPED = "Each layer of one network is mapped onto that of the other: rigidly without a scale, with one, and linearly."
 REST = "The rest of the network after a layer is its decoder. Constants are over the directions of the layer it sees."
@@ -69,11 +63,11 @@ def _tiles(result: LayerGeometry) -> list[tuple[str, str, str]]:
 
 
 def _error_figure(result: LayerGeometry) -> Figure:
-    lines = [
-        _line(name, colour, result, [_mean(layer, key) for layer in result.layers])
+    drawn = tuple(
+        line
         for key, (name, colour) in ERRORS.items()
-    ]
-    drawn = tuple(line for line in lines if line.points)
+        if (line := _line(name, colour, result, [_mean(layer, key) for layer in result.layers])).points
+    )
     top = max(y for line in drawn for _, y in line.points)
     axes = ("layer", "mean error, diameters of the second")
     return Figure(
@@ -91,10 +85,10 @@ def _mean(layer: Layer, key: str) -> float | None:
 
 
 def _constants(result: LayerGeometry) -> Section | None:
-    lines = [
-        _line(name, colour, result, [layer.rests[side].similarity_constant for layer in result.layers])
-        for side, (name, colour) in enumerate(zip(result.names, ("s0", "s2"), strict=True))
-    ]
+    lines = []
+    for side, colour in enumerate(("s0", "s2")):
+        constants = [layer.rests[side].similarity_constant for layer in result.layers]
+        lines.append(_line(result.names[side], colour, result, constants))
     drawn = tuple(line for line in lines if line.points)
     if not drawn:
         return None

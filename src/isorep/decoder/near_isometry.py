@@ -237,8 +237,9 @@ def sup_bounds(tie: Stitching, sizes: Sizes, c_d: float | None, rests: tuple[Ass
         "beyond": "." if epsilon <= 1 else ": the theorem says nothing for ε above 1.",
         "eta": eta,
     }
+    chance = sizes.chance_sup()
     return [
-        _bound(name, "sup", value, sizes.chance_sup(), on, by, numbers)
+        Bound(name, "sup", value, chance, FORMULAS[name][0], FORMULAS[name][1].format(**numbers), on, by)
         for name, value, on, by in (
             ("theorem_1", lemma, (*rests, within), origin),
             ("sup_polynomial", (eta + math.sqrt(2 * epsilon + 4 * eta)) * delta, rests, "ours"),
@@ -251,23 +252,25 @@ def rms_bounds(tie: Stitching, sizes: Sizes, rests: tuple[Assumption, ...]) -> l
     """Bounds on the root mean square."""
     rank, other = sum(sizes.widths), sizes.other(tie.distortion(sizes.diameter, sizes.target))
     # |d_Y^2 - d_X^2| = |d_Y - d_X| (d_Y + d_X): the first factor in the mean square over pairs, the second at most.
-    half = (sizes.diameter + other) / 2 * tie.mean_distortion(sizes.diameter, sizes.target)
+    half = (sizes.diameter + other) / 2 * tie.distortion(sizes.diameter, sizes.target, rms=True)
     square = None if sizes.spread is None else tie.square_distortion(sizes.spread, sizes.diameter)
     values = {"rms": math.sqrt(math.sqrt(rank) * half)}
     if square is not None:
         values["rms_diameter_free"] = math.sqrt(math.sqrt(rank) * square / 2)
     values["rms_trivial"] = replace(sizes, target=other).chance_rms()
-    sized = sizes.radii is not None or sizes.target is not None
+    on = dict.fromkeys(values, rests)
+    if sizes.radii is not None or sizes.target is not None:
+        on["rms_trivial"] = ()
     chance, numbers = sizes.chance_rms(), {"half": half, "rank": rank}
     return [
-        _bound(name, "rms", value, chance, () if name == "rms_trivial" and sized else rests, "ours", numbers)
+        Bound(name, "rms", value, chance, FORMULAS[name][0], FORMULAS[name][1].format(**numbers), on[name], "ours")
         for name, value in values.items()
     ]
 
 
 def outside_the_root(tie: Stitching, sizes: Sizes, c_d: float | None) -> list[Bound]:
     """The bounds for equal outputs, plus what the mismatch moves a row of the target by."""
-    without = tie.without_mismatch()
+    without = replace(tie, mismatch=0.0, mismatch_rms=0.0)
     inherited = [Assumption(IMAGE, NOT_TESTED) if each.text == EQUAL else each for each in assumptions(without)]
     rests = (*inherited, Assumption(CHORDS, NOT_TESTED), Assumption(MISMATCH, MEASURED))
     # The exact stitching is another cloud than the target: its diameter is not known.
@@ -295,19 +298,6 @@ def assumptions(tie: Stitching) -> tuple[Assumption, ...]:
         outputs = [Assumption(MISMATCH, MEASURED), Assumption(CHORDS, NOT_TESTED)]
     shape = [Assumption(text, NOT_TESTED) for text in (CONVEX, INJECTIVE, SMOOTH)]
     return (*shape, *outputs, Assumption(SUPREMUM, NOT_TESTED if tie.sampled else GIVEN))
-
-
-def _bound(
-    name: str,
-    error: str,
-    value: float,
-    chance: float,
-    rests: tuple[Assumption, ...],
-    origin: str,
-    numbers: dict[str, Any],
-) -> Bound:
-    formula, explanation = FORMULAS[name]
-    return Bound(name, error, value, chance, formula, explanation.format(**numbers), rests, origin)
 
 
 def _widths(dimension: int | tuple[int, int] | None, first: Any, second: Any) -> tuple[int, int]:

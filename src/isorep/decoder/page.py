@@ -28,9 +28,9 @@ QUANTILES = {
     "0.05": ("5 %", "s1"),
 }
 CONSTANT_TITLES = {
-    "constant": "1 + L",
+    "constant": "constant 1 + L",
     "excess": "L",
-    "mean_constant": "mean of 1 + L",
+    "mean_constant": "mean",
     "similarity_constant": "up to scale",
     "scale": "best scale",
     "condition": "condition",
@@ -64,7 +64,7 @@ def page(geometry: Geometry) -> Page:
         answer,
         _tiles(geometry),
         (
-            Section("constants", "Constants", (Prose((CONSTANTS,)), _constants(geometry), _isometry(geometry))),
+            Section("constants", "Constants", (Prose((CONSTANTS,)), constants_table(geometry), _isometry(geometry))),
             _values(geometry),
             _latents(geometry),
             _directions(geometry),
@@ -114,15 +114,17 @@ def _tiles(geometry: Geometry) -> list[tuple[str, str, str]]:
     return tiles
 
 
-def _constants(geometry: Geometry) -> Table:
-    sides = {"all latents": geometry.constants, "active latents": geometry.active}
+def constants_table(geometry: Geometry) -> Table:
+    """The constants over all latents, and over the active ones where some are not."""
+    name = "all latents" if geometry.certain else "all latents, at least"
+    sides = {name: geometry.constants, "active latents": geometry.active}
     rows = [
         (title, *(getattr(known, key) for key in CONSTANT_TITLES))
         for title, known in sides.items()
         if known is not None
     ]
     columns: Forms = {"": str, **dict.fromkeys(CONSTANT_TITLES.values(), number)}
-    return Table.of("constants", "Over the sample", columns, rows, strong="all latents")
+    return Table.of("constants", "Over the sample", columns, rows, strong=name)
 
 
 def _isometry(geometry: Geometry) -> Definitions:
@@ -144,8 +146,6 @@ def _values(geometry: Geometry) -> Section:
     of = "" if geometry.active_samples is None else " of the active latents"
     samples = geometry.active_samples or {key: getattr(geometry, key) for key in ("largest", "smallest", "local")}
     local = samples["local"][np.isfinite(samples["local"])]
-    lost = len(samples["local"]) - len(local)
-    missing = f" {count(lost)} rows whose constant is infinite are left out." if lost else ""
     figures = [
         _spread_figure(
             "stretch-figure",
@@ -160,7 +160,7 @@ def _values(geometry: Geometry) -> Section:
             _spread_figure(
                 "local-figure",
                 "Local bi-Lipschitz constants",
-                f"One value per row{of}; 1 is an isometry, and the constant of the sample is the right end.{missing}",
+                f"One value per row{of}; 1 is an isometry, and the constant of the sample is the right end.",
                 "local constant 1 + L",
                 {"local constant": ("s2", local)},
             )
@@ -214,7 +214,6 @@ def _spectrum_figure(spectrum: dict[str, Array]) -> Figure:
         "The median over rows, and where half and nine tenths of the rows lie. Flat at 1 is an isometry.",
         "",
         Lines(tuple(lines), axes, 300, y_range=(low, high), log=high > 20 * low, ticks=ticks),
-        legend=tuple(Key("line", line.series, line.name) for line in lines if line.name in ("median", "75 %", "95 %")),
     )
 
 
@@ -280,12 +279,10 @@ def _assumptions(geometry: Geometry) -> Definitions:
     kinks = ", ".join(geometry.data["kinks"])
     seen = MISSING if geometry.convexity is None else f"holes: {geometry.convexity.answer}"
     injective = "no" if math.isinf(geometry.constant) else "locally, at these rows"
-    constant = "measured" if geometry.certain else "estimated from below"
     return Definitions(
         (
             ("smooth decoder", "not everywhere" if kinks else "no kink was found", kinks or "among the steps it takes"),
             ("injective decoder", injective, "globally: not tested"),
             ("convex support", seen, "midpoints of random pairs"),
-            ("constant", constant, "at the sampled rows, not between them"),
         )
     )

@@ -121,7 +121,12 @@ def pair(
         rows = np.sort(np.random.default_rng(random_state).choice(len(x), PAIRED_ROWS, replace=False))
     u, v, apart = paired_outputs((first, second), sides, rows, device)
     seen = (chords(x[rows], u), chords(y[rows], v))
-    ties = pair_bounds(geometries, (x, y), rows, seen, apart, compared, c_d)
+    sizes = relative_sizes(x, y, compared) | {"c_d": c_d}
+    ties = pair_bounds(geometries, seen, apart, unit, sizes)
+    changed = float(np.abs(pdist(y[rows]) - pdist(x[rows])).max()) / unit
+    if certificates:  # some rows against all
+        changed = max(changed, certificates["rigid"].distortion)
+    ties["defect"] = bounds(defect=changed / sizes["diameter"], **sizes)
     largest = certificates["rigid"].upper * unit if certificates else None
     assumptions = assumptions_of(geometries, seen, apart)
     rounding = sum(map(_rounding, sides, geometries, (x, y))) / unit
@@ -146,7 +151,7 @@ def pair(
         assumptions=assumptions,
         findings=findings,
         sentence=sentence_of(ties, errors, findings, names),
-        caveats=caveats_of(geometries, compared, apart, len(rows), len(x), names),
+        caveats=caveats_of(geometries, compared, apart, len(rows)),
         settings={
             "join": bool(join),
             "mode": mode,
@@ -180,31 +185,19 @@ def _rounding(latents: Latents, geometry: Geometry, values: Array) -> float:
 
 
 def pair_bounds(
-    geometries: list[Geometry],
-    latents: tuple[Array, Array],
-    rows: Array,
-    seen: tuple[Chords, Chords],
-    apart: Mismatch | None,
-    compared: Comparison,
-    c_d: float | None,
+    geometries: list[Geometry], seen: tuple[Chords, Chords], apart: Mismatch | None, unit: float, sizes: dict[str, Any]
 ) -> dict[str, Bounds]:
-    """Bounds from the decoders, from chords, from the measured defect; and what mean constants would give."""
-    unit, (x, y) = compared.diameter.value, latents
-    sizes = relative_sizes(x, y, compared) | {"c_d": c_d}
+    """Bounds from the decoders and from chords, and what mean constants would give."""
     first, second = geometries
     ties = {"equal_outputs": bounds(first, second, **sizes)}
     if apart is not None:
         differ: dict[str, Any] = {"mismatch": apart.largest / unit, "mismatch_rms": apart.rms / unit}
         ties["with_mismatch"] = bounds(first, second, **differ, **sizes)
         ties["chords"] = bounds(seen[0], seen[1], **differ, **sizes)
-    changed = float(np.abs(pdist(y[rows]) / unit - pdist(x[rows]) / unit).max())
-    if compared.worst_case is not None:  # some rows against all
-        changed = max(changed, compared.worst_case["rigid"].distortion)
-    ties["defect"] = bounds(defect=changed / sizes["diameter"], **sizes)
     scaled = _scaled(first, second, sizes)
     if scaled is not None:
         ties["scaled"] = scaled
-    ties["mean"] = bounds(*(_averaged(side) for side in geometries), **sizes)
+    ties["mean"] = bounds(*map(_averaged, geometries), **sizes)
     return ties
 
 
@@ -219,11 +212,9 @@ def _scaled(first: Geometry, second: Geometry, sizes: dict[str, Any]) -> Bounds 
     highs = [float(np.max(side.largest)) for side in (first, second)]
     if min(lows) <= 0:
         return None
+    ratios = [math.sqrt(high / low) for low, high in zip(lows, highs, strict=True)]
+    balanced = [SimpleNamespace(smallest=1 / ratio, largest=ratio) for ratio in ratios]
     scale = math.sqrt((lows[1] * highs[1]) / (lows[0] * highs[0]))
-    balanced = [
-        SimpleNamespace(smallest=low / math.sqrt(low * high), largest=high / math.sqrt(low * high))
-        for low, high in zip(lows, highs, strict=True)
-    ]
     source = {key: sizes[key] / scale for key in ("diameter", "spread")}
     return bounds(*balanced, **{**sizes, **source, "radii": (sizes["radii"][0] / scale, sizes["radii"][1])})
 
@@ -453,20 +444,15 @@ def sentence_of(
 
 
 def caveats_of(
-    geometries: list[Geometry],
-    compared: Comparison,
-    apart: Mismatch | None,
-    paired: int,
-    rows: int,
-    names: tuple[str, str],
+    geometries: list[Geometry], compared: Comparison, apart: Mismatch | None, paired: int
 ) -> tuple[str, ...]:
     """What to keep in mind."""
-    said = [f"{name}: {caveat}" for name, side in zip(names, geometries, strict=True) for caveat in side.caveats]
-    widths = [int(side.data["latents"]) for side in geometries]
+    said = [f"{side.data['decoder']}: {caveat}" for side in geometries for caveat in side.caveats]
+    widths, rows = [side.data["latents"] for side in geometries], geometries[0].data["rows"]
     if widths[0] != widths[1]:
         said.append(
-            f"the latents have {widths[0]} and {widths[1]} dimensions: no continuous one-to-one map joins convex sets "
-            "with inner points in both, so Theorem 1 cannot apply; errors and bounds are those of the padded clouds"
+            f"the latents have {widths[0]} and {widths[1]} dimensions, so Theorem 1 cannot apply: errors and bounds "
+            "are those of the padded clouds"
         )
     if apart is None:
         said.append("the outputs have different widths: there is no mismatch to measure, and Theorem 1 cannot apply")
@@ -479,12 +465,9 @@ def caveats_of(
 def _finding(
     source: str, bound: Bound, measured: float, assumptions: tuple[Assumption, ...], rounding: float
 ) -> Finding:
+    answer, why = "vacuous" if bound.vacuous else "kept", ""
     if measured > bound.value * (1 + _ROUNDING) + _ROUNDING + rounding:
-        answer, why = "violated", _why(bound, assumptions)
-    elif bound.vacuous:
-        answer, why = "vacuous", "It says no more than the sizes of the clouds do."
-    else:
-        answer, why = "kept", ""
+        answer, why = VIOLATED, _why(bound, assumptions)
     return Finding(source, bound.name, bound.error, bound.value, measured, answer, why)
 
 

@@ -6,25 +6,15 @@ from ..report.document import Answer, Cell, Column, Definitions, Figure, Forms, 
 from ..report.figures import IntervalRow, Intervals, Key
 from ..report.page import page_of
 from ..report.read import count, fixed, percent
-from .bound import VIOLATED
+from .bound import VIOLATED, Bound
 from .page import dot, number, short
 from .pair import TITLES, DecoderPair
 from .theorems import Conditioning
 
-NAMES = {
-    "theorem_1": "Theorem 1",
-    "sup_polynomial": "polynomial",
-    "sup_trivial": "centre on centre",
-    "sup_outside": "mismatch outside the root",
-    "rms": "Gram matrices",
-    "rms_diameter_free": "Gram matrices, no diameter",
-    "rms_trivial": "mean on mean",
-    "rms_outside": "mismatch outside the root",
-}
 ERRORS = {"sup": "largest error", "rms": "root mean square error"}
 DRAWN = 20.0  # diameters up to which a bound is drawn
 MEASURED = (
-    "Measured errors are those of the best rigid motion without a scale, in diameters of the second model's latents.",
+    "Measured errors are those of the best rigid motion without a scale (Theorem 1), in diameters of the second.",
     "Bounds from the decoders take the outputs to be equal, or allow for their mismatch; by chords they take ratios of "
     "output to latent distances in the place of singular values. Means of singular values bound nothing.",
 )
@@ -84,7 +74,8 @@ def _error_figure(result: DecoderPair, error: str) -> Figure:
     """Measured errors, certificates and bounds on one axis; bounds beyond 20 diameters are in the table alone."""
     rows = []
     for title, each in (("measured, held out", result.held_out), ("measured, in sample", result.in_sample)):
-        rows.append(_dot(title, "s2", getattr(each, error), strong=True))
+        value = getattr(each, error)
+        rows.append(dot(title, "s2", value, fixed(value), strong=True))
     if (known := result.certificate) is not None:
         low, high = (known.lower, known.upper) if error == "sup" else (known.rms, known.rms_upper)
         said, printed = f"{fixed(low)} to {fixed(high)}", f"≤ {fixed(high)}"
@@ -94,9 +85,10 @@ def _error_figure(result: DecoderPair, error: str) -> Figure:
     for source, title in TITLES.items():
         if source in result.bounds and source != "scaled":
             best = result.bounds[source].smallest(error)
-            how = "vacuous" if best.vacuous else f"by {NAMES[best.name]}"
-            rows.append(_dot(title, "s4" if source == "mean" else "s0", best.value, f", {how}"))
-    rows.append(_dot("chance", "s1", result.bounds["equal_outputs"].smallest(error).chance))
+            how = "vacuous" if best.vacuous else f"by {_name(best)}"
+            rows.append(dot(title, "s4" if source == "mean" else "s0", best.value, fixed(best.value), f", {how}"))
+    chance = result.bounds["equal_outputs"].smallest(error).chance
+    rows.append(dot("chance", "s1", chance, fixed(chance)))
     return Figure(
         f"{error}-figure",
         ERRORS[error].capitalize(),
@@ -105,10 +97,6 @@ def _error_figure(result: DecoderPair, error: str) -> Figure:
         Intervals(tuple(row for row in rows if row.value is None or row.value <= DRAWN), f"{ERRORS[error]}, diameters"),
         legend=(Key("dot", "s2", "measured"), Key("whisker", "s3", "certified"), Key("dot", "s0", "bound")),
     )
-
-
-def _dot(title: str, colour: str, value: float, how: str = "", *, strong: bool = False) -> IntervalRow:
-    return dot(title, colour, value, fixed(value), how, strong=strong)
 
 
 def _error_table(result: DecoderPair) -> Table:
@@ -147,7 +135,7 @@ def _bound_table(result: DecoderPair) -> Table:
                 continue
             answer = answers.get((source, bound.name), "vacuous" if bound.vacuous else "–")
             said = Cell("no bound" if source == "mean" else answer, strong=answer == VIOLATED)
-            rows.append((title, NAMES[bound.name], bound.error, bound.value, bound.chance, said, bound.formula))
+            rows.append((title, _name(bound), bound.error, bound.value, bound.chance, said, bound.formula))
     return Table.of("bounds", "All bounds, in diameters of the second", BOUNDS, rows)
 
 
@@ -187,16 +175,17 @@ def _ica(ica: Conditioning, names: tuple[str, str]) -> Section:
     return Section("ica", "After ICA", tuple(parts))
 
 
+def _name(bound: Bound) -> str:
+    return bound.name.replace("_", " ")
+
+
 def _value(value: float) -> str:
     return fixed(value) if value < DRAWN else number(value)
 
 
 BOUNDS: Forms = {
-    "from": str,
-    "bound": str,
-    "error": str,
+    **dict.fromkeys(("from", "bound", "error"), str),
     "at most": _value,
     "chance": fixed,
-    "answer": str,
-    "formula": str,
+    **dict.fromkeys(("answer", "formula"), str),
 }

@@ -13,7 +13,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +90,7 @@ def prepared(
         for message in _HARMLESS:
             warnings.filterwarnings("ignore", message=message)
         candidates = [dtype] if dtype is not None else [torch.float64 if double else torch.float32, torch.float32]
-        yield _checked(decoder, sample, row_shape, candidates, place, notes)
+        yield replace(_checked(decoder, sample, row_shape, candidates, place), notes=tuple(notes))
 
 
 def modules_of(decoder: Any) -> list[nn.Module]:
@@ -149,14 +149,7 @@ def _differentiable_attention() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(before)
 
 
-def _checked(
-    decoder: Any,
-    sample: Array,
-    row_shape: tuple[int, ...],
-    dtypes: list[torch.dtype],
-    place: torch.device,
-    notes: list[str],
-) -> Ready:
+def _checked(decoder: Any, sample: Array, row_shape: tuple[int, ...], dtypes: list[Any], place: Any) -> Ready:
     """The decoder as a flat function, after a few rows have told that it is one."""
     torch = import_torch()
 
@@ -182,10 +175,10 @@ def _checked(
         shape = _output_shape(together, len(rows))
         outputs = int(np.prod(shape, dtype=np.int64))
         again, alone = flat(rows), guarded(rows[:1], "the decoder takes two rows and fails on one")
-        _require_rows(together.reshape(len(rows), -1), again, alone)
+        require_alike(together.reshape(len(rows), -1), again, alone)
         widest, held, kinks = widths(flat, rows[:1], getattr(decoder, "rows_at_least", 1))
         break
-    return Ready(guarded, dtype, place, d, outputs, shape, max(widest, outputs, d), held, kinks, tuple(notes))
+    return Ready(guarded, dtype, place, d, outputs, shape, max(widest, outputs, d), held, kinks)
 
 
 @contextmanager
@@ -217,15 +210,14 @@ def _output_shape(found: Any, rows: int) -> tuple[int, ...]:
     return tuple(int(size) for size in found.shape[1:])
 
 
-def _require_rows(together: Tensor, again: Tensor, alone: Tensor) -> None:
-    """Refuse a decoder that draws random numbers, or whose rows influence each other."""
-    torch = import_torch()
-    if not bool(torch.isfinite(together[0]).all()):
-        raise InputError("the decoder's output is not finite at the first row")
+def require_alike(together: Tensor, again: Tensor, alone: Tensor, what: str = "the decoder") -> None:
+    """Refuse what draws random numbers, or whose rows influence each other, by its first row decoded in three ways."""
+    if not bool(together[0].isfinite().all()):
+        raise InputError(f"{what}'s output is not finite at the first row")
     if not same(together[0], again[0]):
-        raise InputError("the decoder gives another output for the same latents when called again: it draws at random")
+        raise InputError(f"{what} gives another output for the same row when called again: it draws at random")
     if not same(together[0], alone[0]):
-        raise mixed_rows()
+        raise mixed_rows(what)
 
 
 def same(one: Tensor, other: Tensor) -> bool:
@@ -234,11 +226,11 @@ def same(one: Tensor, other: Tensor) -> bool:
     return bool((one - other).abs().max() <= _SAME.get(_named(one.dtype), 1e-2) * scale)
 
 
-def mixed_rows() -> InputError:
+def mixed_rows(what: str = "the decoder") -> InputError:
     """The error for a decoder whose rows influence each other."""
     return InputError(
-        "the decoder's output for a row depends on the other rows of the batch (statistics or attention over the "
-        "batch), so it has no Jacobian of a row: make it decode each row on its own"
+        f"{what}'s output for a row depends on the other rows of the batch (statistics or attention over the batch), "
+        "so it has no Jacobian of a row: make it decode each row on its own"
     )
 
 

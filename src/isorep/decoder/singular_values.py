@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from ..rows import Progress, blocks, no_progress
+from ..settings import check_counts
 from .jacobian import Jacobians, opened
 from .prepare import MEMORY, import_torch
 
@@ -113,8 +114,7 @@ def extreme_singular_values(
     """
     if not 0 < tol < 1:
         raise InputError(f"tol is {tol!r} where a number between 0 and 1 is needed")
-    if max_iter < 1:
-        raise InputError(f"max_iter is {max_iter!r} where at least one step is needed")
+    check_counts(max_iter=(max_iter, 1))
     with opened(decoder, latents, "auto", memory, device) as jacobians:
         if jacobians.ready.d <= exact_up_to:
             return _exact(jacobians, progress)

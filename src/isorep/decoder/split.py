@@ -19,6 +19,7 @@ from ..errors import InputError
 from ..models.evaluation import first_line, hooked, import_torch
 from ..representation import Array, Representation
 from ..rows import blocks
+from .prepare import require_alike
 
 if TYPE_CHECKING:
     import torch
@@ -72,14 +73,13 @@ def as_inputs(inputs: Any, network: nn.Module) -> torch.Tensor:
     given = inputs if isinstance(inputs, torch.Tensor) else torch.as_tensor(np.asarray(inputs))
     if given.dim() == 0 or len(given) < 3:
         raise InputError(f"inputs have shape {tuple(given.shape)}: at least 3 rows are needed")
-    if not given.dtype.is_floating_point:
-        if given.dtype in (torch.int64, torch.int32, torch.uint8):
-            return given.to(next((each.device for each in network.parameters()), given.device))
+    floating = given.dtype.is_floating_point
+    if not floating and given.dtype not in (torch.int64, torch.int32, torch.uint8):
         raise InputError(f"inputs are of type {given.dtype}: numbers are needed")
     if not bool(torch.isfinite(given).all()):
         raise InputError("inputs hold values that are not finite")
-    like = next((each for each in network.parameters() if each.dtype.is_floating_point), None)
-    return given if like is None else given.to(device=like.device, dtype=like.dtype)
+    like = next((each for each in network.parameters() if each.dtype.is_floating_point), given)
+    return given.to(device=like.device, dtype=like.dtype if floating else given.dtype)
 
 
 def default_layers(network: nn.Module, inputs: torch.Tensor) -> tuple[list[str], list[str]]:
@@ -164,13 +164,8 @@ def require_rows(network: nn.Module, inputs: torch.Tensor, what: str) -> None:
     import torch
 
     with torch.no_grad():
-        together, again = (_tensor(network(inputs[:3])) for _ in range(2))
-        alone = _tensor(network(inputs[:1]))
-    scale = float(together.abs().max()) or 1.0
-    if not bool((together - again).abs().max() <= 1e-3 * scale):
-        raise InputError(f"{what} gives another output for the same inputs when called again: it draws at random")
-    if not bool((together[:1] - alone).abs().max() <= 1e-3 * scale):
-        raise InputError(f"the output of {what} for a row depends on the other rows of the batch")
+        together, again, alone = (_tensor(network(inputs[:rows])) for rows in (3, 3, 1))
+    require_alike(together, again, alone, what)
 
 
 def _reasons(network: nn.Module, inputs: torch.Tensor, names: Sequence[str]) -> dict[str, str]:

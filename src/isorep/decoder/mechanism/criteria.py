@@ -1,30 +1,16 @@
-"""Criteria over all samples and tolerances, their hierarchy, and whether an identifiability theorem applies."""
+"""Criteria over all samples and tolerances."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from typing import Any
 
 import numpy as np
 
 from ...representation import Array
 from .factors import FOUND, row_components
-from .result import (
-    FAILS,
-    HOLDS,
-    UNDECIDED,
-    Check,
-    Criterion,
-    Evidence,
-    Implication,
-    Irreducibility,
-    Level,
-    SparsityCondition,
-    Theorem,
-    level_of,
-    withdrawn,
-)
+from .result import FAILS, HOLDS, UNDECIDED, Criterion, Evidence, Irreducibility, Level
 from .type_h import bends, derivatives, swaps
 from .type_m import containment, irreducible_by_containment, shared
 from .type_s import BOUND, EXACT, Gap, Pool, exact_gap, gap_bound, pool, sparsity_components, subset_count
@@ -107,7 +93,7 @@ def supports_and_sparsity(samples: Samples) -> tuple[Criterion, Criterion]:
     for tolerance, supports in zip(samples.tolerances, at_samples, strict=True):
         margins = [each.margin for each in supports]
         holds = [None if sampled or np.isnan(value) else bool(value >= 1) for value in margins]
-        levels_m.append(level_of(tolerance, holds, margins, largest=False, method=by, note=note))
+        levels_m.append(_level(tolerance, holds, margins, largest=False, method=by, note=note))
         levels_s.append(_gap_level(tolerance, [each.gap for each in supports]))
     by_m, by_s = (
         tuple(
@@ -165,7 +151,7 @@ def _share_levels(samples: Samples, shares: Array, errors: Sequence[float] | Arr
             True if share <= tolerance else None if share <= error else False
             for share, error in zip(shares, errors, strict=True)
         ]
-        levels.append(level_of(tolerance, holds, shares, largest=True, method=method))
+        levels.append(_level(tolerance, holds, shares, largest=True, method=method))
     return tuple(levels)
 
 
@@ -202,7 +188,7 @@ def _gap_level(tolerance: float, gaps: Sequence[Gap]) -> Level:
     undecided = sum(each.holds is None for each in gaps)
     notes = [f"exact at {exact} samples, bound at {bound}"] if exact and bound else []
     note = "; ".join([*notes, *([f"{undecided} samples undecided"] if undecided else [])])
-    return level_of(tolerance, [each.holds for each in gaps], values, largest=False, method=method, note=note)
+    return _level(tolerance, [each.holds for each in gaps], values, largest=False, method=method, note=note)
 
 
 def _irreducibility(block: int, states: Sequence[Sequence[bool | None]]) -> Irreducibility:
@@ -243,116 +229,15 @@ def _flat(sizes: Array, jacobians: Array, rows: Array, order: int) -> bool:
     return bool(sizes.max(initial=0.0) * max(spread, 1e-12) ** (order - 1) <= _FLAT * first)
 
 
-NAMES = {"D": "Type D", "M": "Type M", "S": "Type S", "H2": "Type H_2", "H3": "Type H_3"}
-STEPS = (("D", "M"), ("D", "S"), ("D", "H2"), ("H2", "H3"))
-
-
-def checked_hierarchy(
-    criteria: dict[str, Criterion], full_rank: bool
-) -> tuple[dict[str, Criterion], tuple[Implication, ...]]:
-    """D implies M, S and H_2, and H_2 implies H_3. What contradicts that is undecided, and said to be."""
-    steps = []
-    for premise, conclusion in STEPS:
-        if premise in criteria and conclusion in criteria:
-            criteria, step = _checked(criteria, premise, conclusion, full_rank)
-            steps.append(step)
-    return criteria, tuple(steps)
-
-
-def theorem(
-    criterion: Criterion, full_rank: bool, sparsity: Sequence[SparsityCondition], lifting: Sequence[Check], blocks: int
-) -> Theorem:
-    """Whether every assumption that a sample can show was found, at which tolerances, and the sentence that says so."""
-    always = [] if blocks > 1 else ["two blocks: with one there is nothing to tell apart"]
-    always += [] if full_rank else ["a Jacobian of full rank at every sample"]
-    lacking = []
-    for index, tolerance in enumerate(dict.fromkeys(level.tolerance for level in criterion.levels)):
-        missing, ends = _lacking(criterion, index, tolerance, sparsity)
-        lacking.append((tolerance, always + missing, ends))
-    applies_at = tuple(tolerance for tolerance, missing, ends in lacking if not missing and not ends)
-    name = NAMES[criterion.name]
-    if applies_at:
-        return Theorem(criterion.name, True, applies_at, (), _found_sentence(name, applies_at, len(lacking), lifting))
-    if not lacking:
-        return Theorem(criterion.name, None, (), ("any sample",), f"Nothing could be said about the {name} theorem.")
-    tolerance, missing, ends = min(lacking, key=lambda each: (len(each[1]), len(each[2])))
-    if missing:
-        said = f"The {name} theorem does not apply; missing at {tolerance:g}: {'; '.join([*missing, *ends])}."
-    else:
-        said = f"Whether the {name} theorem applies is open; not settled at {tolerance:g}: {'; '.join(ends)}."
-    return Theorem(criterion.name, False if missing else None, (), (*missing, *ends), said)
-
-
-def _lacking(
-    criterion: Criterion, index: int, tolerance: float, sparsity: Sequence[SparsityCondition]
-) -> tuple[list[str], list[str]]:
-    """What is missing, and what is open, at one tolerance."""
-    missing, ends = [], []
-    states = [way.levels[index].state for way in criterion.evidence if way.levels]
-    if FAILS in states:
-        missing.append(f"{NAMES[criterion.name]} independence itself")
-    elif HOLDS not in states:
-        ends.append(f"{NAMES[criterion.name]} independence (undecided)")
-    for good, parts in (("irreducible", criterion.irreducible), ("separable", criterion.separable)):
-        for state in dict.fromkeys(part.states[index] for part in parts if part.states[index] != good):
-            named = [str(part.block) for part in parts if part.states[index] == state]
-            blocks = f"block {named[0]}" if len(named) == 1 else f"blocks {', '.join(named)}"
-            (ends if state in ("undecided", "not tested") else missing).append(f"{good} {blocks} ({state})")
-    if criterion.name == "M":
-        here = next((each for each in sparsity if each.tolerance == tolerance), None)
-        if here is None:
-            ends.append("the sparsity condition, which needs a reference decoder")
-        elif here.share < 1:
-            missing.append("the sparsity condition: this Jacobian has more nonzeros than the reference's")
-    return missing, ends
-
-
-def _found_sentence(name: str, applies_at: Sequence[float], levels: int, lifting: Sequence[Check]) -> str:
-    where = "" if len(applies_at) == levels else f" (at tolerances {', '.join(f'{each:g}' for each in applies_at)})"
-    checks = [
-        f"{state}: {', '.join(check.name for check in lifting if check.state == state) or 'none'}"
-        for state in ("falsified", "not tested")
-    ]
-    return (
-        f"Every assumption of the {name} theorem that a sample can show was found{where}: locally, another decoder of "
-        "the same kind with the same outputs has the same blocks, each up to a map of its own; globally under the "
-        f"assumptions of the lifting theorem ({'; '.join(checks) if lifting else 'not tested'})."
-    )
-
-
-def _checked(
-    criteria: dict[str, Criterion], premise: str, conclusion: str, full_rank: bool
-) -> tuple[dict[str, Criterion], Implication]:
-    words = NAMES[premise], NAMES[conclusion]
-    if premise == "D" and conclusion in "MS" and not full_rank:
-        said = "Some Jacobian has not full rank, and a direction that moves nothing has an empty support."
-        return criteria, Implication(premise, conclusion, "not applicable", said)
-    step = Implication(premise, conclusion, "agrees", f"{words[0]} implies {words[1]}: nothing contradicts it.")
-    for way, other, tolerance in _contradictions(criteria[premise], criteria[conclusion]):
-        if premise == "H2" and way.method != other.method:
-            continue  # derivatives imply derivatives, swaps swaps
-        if premise == "D" and other.method == "swaps":
-            said = (
-                f"Type D holds at every sample at {tolerance:g}, and yet blocks interact over finite steps: outputs "
-                "change hands between samples, as under occlusion."
-            )
-            step = Implication(premise, conclusion, "local only", said)
-            continue
-        said = (
-            f"{words[0]} holds and {words[1]} fails at {tolerance:g}, which cannot be: numerical indecision, both are "
-            "set to undecided there."
-        )
-        first = withdrawn(criteria[premise], tolerance, way.method, said)
-        second = withdrawn(criteria[conclusion], tolerance, other.method, said)
-        step = Implication(premise, conclusion, "numerical indecision", said)
-        return {**criteria, premise: first, conclusion: second}, step
-    return criteria, step
-
-
-def _contradictions(premise: Criterion, conclusion: Criterion) -> Iterator[tuple[Evidence, Evidence, float]]:
-    """The ways by which one criterion holds and the other fails, and at which tolerance."""
-    for way, other in product(premise.evidence, conclusion.evidence):
-        holding = {level.tolerance for level in way.levels if level.state == HOLDS}
-        for level in other.levels:
-            if level.state == FAILS and level.tolerance in holding:
-                yield way, other, level.tolerance
+def _level(
+    tolerance: float, holds: Sequence[bool | None], worst: Any, *, largest: bool, method: str, note: str = ""
+) -> Level:
+    """A criterion at one tolerance from what each sample says (None: undecided) and its measure there."""
+    states = np.array([-1 if each is None else int(each) for each in holds])
+    measures = np.asarray(worst, dtype=float)
+    state = FAILS if (states == 0).any() else HOLDS if (states == 1).all() else UNDECIDED
+    at = None
+    if not np.isnan(measures).all():
+        at = int(np.nanargmax(measures) if largest else np.nanargmin(measures))
+    shares = float((states == 1).mean()), float((states >= 0).mean())
+    return Level(float(tolerance), state, *shares, None if at is None else float(measures[at]), at, method, note)

@@ -124,9 +124,9 @@ def ima_contrast(decoder: Decoder, latents: Tensor, *, jacobian: Tensor | None =
             f"{found.shape[-1]} latents and {found.shape[-2]} outputs: no Jacobian of this shape has full rank"
         )
     unit = _unit(found)
-    if found.shape[-1] == found.shape[-2]:
-        return -_log_det(unit).mean()
-    return -0.5 * _log_det(unit.mT @ unit).mean()
+    square = found.shape[-1] == found.shape[-2]
+    log_volumes: Tensor = torch.linalg.slogdet(unit)[1] if square else 0.5 * torch.linalg.slogdet(unit.mT @ unit)[1]
+    return -log_volumes.mean()
 
 
 def cross_hessian_penalty(
@@ -227,12 +227,10 @@ def _check_blocks(blocks: Sequence[Sequence[int]], latents: Tensor) -> None:
         places = [index(place) for block in blocks for place in block]
     except TypeError:
         raise InputError(f"blocks is {blocks!r}: pass the latents of every block, as in [[0, 1], [2]]") from None
-    if not places or not all(len(block) for block in blocks) or not all(0 <= place < d for place in places):
-        raise InputError(
-            f"blocks hold some of the latents 0 to {d - 1} each: they are {[list(each) for each in blocks]}"
-        )
-    if len(set(places)) < len(places):
-        raise InputError(f"blocks share latents: they are {[list(each) for each in blocks]}")
+    bad = not places or not all(len(block) for block in blocks) or not all(0 <= place < d for place in places)
+    if bad or len(set(places)) < len(places):
+        listed = [list(each) for each in blocks]
+        raise InputError(f"blocks hold some of the latents 0 to {d - 1} each and share none: they are {listed}")
 
 
 def _part(found: Tensor, block: Sequence[int]) -> Tensor:
@@ -249,10 +247,6 @@ def _unit(found: Tensor) -> Tensor:
     scaled = found / torch.where(largest > 0, largest, torch.ones_like(largest)).detach()  # small squares vanish
     norms = _norm(scaled, dim=-2).unsqueeze(-2)
     return scaled / torch.where(norms > 0, norms, torch.ones_like(norms))
-
-
-def _log_det(matrices: Tensor) -> Tensor:
-    return torch.linalg.slogdet(matrices)[1]  # type: ignore[no-any-return]
 
 
 def _norm(values: Tensor, dim: int = -1) -> Tensor:

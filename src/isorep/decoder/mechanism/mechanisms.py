@@ -15,10 +15,10 @@ from ...representation import Array
 from ...rows import Progress, no_progress
 from ...settings import check_choice, check_counts, check_seed
 from ..prepare import Latents, as_latents
-from .criteria import MEASURES, Samples, checked_hierarchy, disjointness, interactions, supports_and_sparsity, theorem
+from .criteria import MEASURES, Samples, disjointness, interactions, supports_and_sparsity
 from .factors import find_factors
-from .lifting import lifting_checks
 from .result import Check, Criterion, Factors, Implication, Mechanisms, SparsityCondition
+from .theorems import checked_hierarchy, lifting_checks, theorem
 from .type_m import contrast, owners
 from .views import PRECISION, View, balanced_units, consecutive, frame, viewed
 
@@ -157,13 +157,6 @@ class Coordinates:
     every: Array
     view: View | None
 
-    def in_units(self, units: Array) -> Coordinates:
-        """In other units of the latents."""
-        view = self.view
-        if view is not None and (units != 1).any():
-            view = view.rebased(np.diag(units))
-        return Coordinates(self.jacobians * units, self.rows / units, self.every / units, view)
-
     def in_basis(self, basis: Array) -> Coordinates:
         """In coordinates y, with latents z = basis y."""
         back = np.linalg.inv(basis).T
@@ -193,7 +186,9 @@ def _judged(
         split = None if blocks is None else as_blocks(blocks, d)
         rows, every = (np.asarray(given.rows(part), dtype=np.float64) for part in (chosen, slice(0, 2000)))
         units = balanced_units(own, every, noise)
-        here = Coordinates(own, rows, every, view).in_units(units)
+        here = Coordinates(own, rows, every, view)
+        if (units != 1).any():
+            here = here.in_basis(np.diag(units))
     report("factors", 0, 1)
     with _timed(seconds, "factors"):
         values = here.jacobians
@@ -264,7 +259,8 @@ def _jacobians(
     """The Jacobians at the chosen rows, the relative error of their entries, and where they come from."""
     if jacobians is not None:
         values = as_jacobians(jacobians, given.n, given.d)[chosen]
-        return values, PRECISION[precision_of(jacobians)], "given"
+        precision = str(getattr(jacobians, "dtype", "")).removeprefix("torch.")
+        return values, PRECISION.get(precision, PRECISION["float64"]), "given"  # lists and whole numbers are exact
     if view is None:
         raise InputError("there is neither a decoder nor jacobians=")
     report("Jacobians", 0, 1)
@@ -290,8 +286,7 @@ def _criteria(
             criteria[f"H{order}"], notes = interactions(samples, view, here.rows, order, min(higher, most))
             said += notes
             if view.derivatives is not None and most < 1:
-                too_large = f"derivatives of order {order} are too large to hold"
-                said.append(f"{too_large}: Type H_{order} is judged by swaps alone")
+                said.append(f"derivatives of order {order} are too large to hold: H_{order} is judged by swaps alone")
         report("interactions", 2, 2)
     if view.derivatives is None and not view.notes:
         said.append("the decoder is no torch function: Type H_n is judged by swaps alone")
@@ -399,12 +394,6 @@ def as_jacobians(given: Any, n: int | None = None, d: int | None = None) -> Arra
     if bad.any():
         raise InputError(f"the Jacobian of row {int(bad.argmax())} is not finite")
     return values.astype(np.float64)
-
-
-def precision_of(given: Any) -> str:
-    """The precision that Jacobians were computed in; whole numbers, and lists, are as good as double."""
-    name = str(given.dtype).removeprefix("torch.") if hasattr(given, "dtype") else "float64"
-    return name if name in PRECISION else "float64"
 
 
 def reference_jacobians(reference: Any, chosen: Array, n: int) -> Array:

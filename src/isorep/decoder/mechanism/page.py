@@ -31,12 +31,10 @@ FACTORS = (
     "latents only where they are the same at all samples: the angle is between matched factors."
 )
 LEVELS: Forms = {
-    "type": str,
-    "by": str,
+    **dict.fromkeys(("type", "by"), str),
     "tolerance": short,
     "state": str,
-    "holds at": percent,
-    "decided": percent,
+    **dict.fromkeys(("holds at", "decided"), percent),
     "worst": short,
     "at sample": count,
     "worst is": str,
@@ -44,23 +42,15 @@ LEVELS: Forms = {
 BLOCKS: Forms = {"type": str, "block": count, "irreducible": str, "at samples": percent, "separable": str}
 FACTOR_LEVELS: Forms = {
     "tolerance": short,
-    "state": str,
-    "dimensions": str,
+    **dict.fromkeys(("state", "dimensions"), str),
     "samples with these": percent,
     "largest angle, °": short,
     "outputs that stay": percent,
-    "components, best / here": str,
-    "nonzeros, best / here": str,
+    **dict.fromkeys(("components, best / here", "nonzeros, best / here"), str),
     "sparsity gap": short,
-    "gap by": str,
-    "finest Type S split": str,
+    **dict.fromkeys(("gap by", "finest Type S split"), str),
 }
-SPARSITY: Forms = {
-    "tolerance": short,
-    "no more nonzeros at": percent,
-    "nonzeros here": compact,
-    "in the reference": compact,
-}
+SPARSITY: Forms = {"tolerance": short, "no more nonzeros at": percent, "nonzeros here": compact, "reference": compact}
 LIFTING = "What lifts a local statement to a global one. A sample can speak against these assumptions; it proves none."
 
 

@@ -64,8 +64,7 @@ class Irreducibility(Record):
     @property
     def state(self) -> str:
         """That of all tolerances which decide, where they agree."""
-        decided = {state for state in self.states if state != UNDECIDED}
-        return UNDECIDED if not decided else decided.pop() if len(decided) == 1 else DEPENDS
+        return together(self.states)
 
 
 @dataclass(frozen=True)
@@ -121,37 +120,8 @@ class Criterion(Record):
 
 def together(states: Sequence[str]) -> str:
     """One state of many: that of all which decide, ``undecided`` where none does."""
-    decided = {state for state in states if state in (HOLDS, FAILS)}
-    if len(decided) > 1:
-        return DEPENDS
-    return decided.pop() if decided else UNDECIDED
-
-
-def level_of(
-    tolerance: float, holds: Sequence[bool | None], worst: Any, *, largest: bool, method: str, note: str = ""
-) -> Level:
-    """A criterion at one tolerance from what each sample says (None: undecided) and its measure there."""
-    states = np.array([-1 if each is None else int(each) for each in holds])
-    measures = np.asarray(worst, dtype=float)
-    state = FAILS if (states == 0).any() else HOLDS if (states == 1).all() else UNDECIDED
-    at = None
-    if not np.isnan(measures).all():
-        at = int(np.nanargmax(measures) if largest else np.nanargmin(measures))
-    shares = float((states == 1).mean()), float((states >= 0).mean())
-    return Level(float(tolerance), state, *shares, None if at is None else float(measures[at]), at, method, note)
-
-
-def withdrawn(criterion: Criterion, tolerance: float, method: str, reason: str) -> Criterion:
-    """The criterion with one level set to undecided, and why."""
-    ways = []
-    for evidence in criterion.evidence:
-        undecided = {tolerance} if evidence.method == method else set()
-        levels = [
-            replace(each, state=UNDECIDED, note=reason) if each.tolerance in undecided else each
-            for each in evidence.levels
-        ]
-        ways.append(replace(evidence, levels=tuple(levels)))
-    return replace(criterion, evidence=tuple(ways))
+    decided = set(states) - {UNDECIDED}
+    return DEPENDS if len(decided) > 1 else next(iter(decided), UNDECIDED)
 
 
 @dataclass(frozen=True, eq=False)

@@ -146,8 +146,7 @@ def _embedded(frame: Frame, blocks: Sequence[Candidates]) -> tuple[Array, Array,
         supports.append(candidates.supports)
         home.append(np.full(len(wide), number))
     everything, places = np.concatenate(supports), np.concatenate(home)
-    complete = all(candidates.complete for candidates in blocks)
-    aligned = Candidates(np.concatenate(vectors), everything, everything.sum(1), blocks[0].tolerance, complete)
+    aligned = Candidates(np.concatenate(vectors), everything, everything.sum(1), blocks[0].tolerance, True)
     return np.concatenate(bases), np.concatenate(weights), aligned, places
 
 
@@ -306,8 +305,8 @@ def pool(matrix: Array, limit: int, rng: np.random.Generator | None = None, floo
             _, sizes, right = np.linalg.svd(part, full_matrices=True)
             vectors.append(right[:, -1])
             conditions.append(sizes[:, -1])
-    found = np.concatenate(vectors) if vectors else np.zeros((0, d))
-    return _made(matrix, found, np.concatenate(conditions) if conditions else np.zeros(0), total <= limit)
+    every = np.concatenate([np.zeros((0, d)), *vectors]), np.concatenate([np.zeros(0), *conditions])
+    return _made(matrix, *every, total <= limit)
 
 
 def subset_count(matrix: Array, floor: float = 0.0) -> int:

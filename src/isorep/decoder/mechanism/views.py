@@ -52,16 +52,11 @@ class View:
     def rebased(self, basis: Array) -> View:
         """The same decoder as a function of coordinates y, with latents z = basis y."""
         higher = self.derivatives
-
-        def derivatives(rows: Array, order: int) -> Array:
-            assert higher is not None
-            return rebase(higher(rows @ basis.T, order), basis, 2)
-
         return replace(
             self,
             outputs=lambda rows: self.outputs(rows @ basis.T),
             jacobians=lambda rows: self.jacobians(rows @ basis.T) @ basis,
-            derivatives=None if higher is None else derivatives,
+            derivatives=higher and (lambda rows, order: rebase(higher(rows @ basis.T, order), basis, 2)),
         )
 
     def rows_at_once(self, order: int) -> int:
@@ -136,7 +131,6 @@ def _torch_view(decoder: Any, latents: Latents, ready: Ready) -> View:
     higher = _way_to_higher(ready, latents.rows(slice(0, 1)))
 
     def derivatives(rows: Array, order: int) -> Array:
-        assert higher is not None
         with torch.set_grad_enabled(higher == "recorded"):
             found = _nested(ready, order)(ready.tensor(rows))
         return np.asarray(found.numpy(force=True), dtype=np.float64)  # zeros may not be written out yet
@@ -291,13 +285,11 @@ def frame(jacobian: Array, members: Sequence[Array], noise: float) -> Frame:
     parts, places, deficient, worst, start, smallest = [], [], [], 1.0, 0, 0.0
     unwhiten: Array | None = np.zeros((d, d))
     for block in members:
-        columns = np.asarray(jacobian[:, block], dtype=np.float64)
-        left, values, right = np.linalg.svd(columns, full_matrices=False)
-        largest = values[0] if len(values) else 0.0
-        kept = int((values > 10 * noise * np.sqrt(n) * largest).sum()) if largest > 0 else 0
+        left, values, right = np.linalg.svd(jacobian[:, block], full_matrices=False)
+        kept = int((values > 10 * noise * np.sqrt(n) * values[0]).sum())
         deficient.append(kept < len(block))
         if kept:
-            worst = max(worst, largest / values[kept - 1])
+            worst = max(worst, values[0] / values[kept - 1])
         if kept < len(block):
             unwhiten = None
         elif unwhiten is not None:
