@@ -127,6 +127,7 @@ def pair(
     if certificates:  # some rows against all
         changed = max(changed, certificates["rigid"].distortion)
     ties["defect"] = bounds(defect=changed / sizes["diameter"], **sizes)
+    ties = {source: ties[source] for source in TITLES if source in ties}
     largest = certificates["rigid"].upper * unit if certificates else None
     assumptions = assumptions_of(geometries, seen, apart)
     rounding = sum(map(_rounding, sides, geometries, (x, y))) / unit
