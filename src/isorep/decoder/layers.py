@@ -101,7 +101,7 @@ def layers(
         caught = [split.layer_outputs(network, each, wanted) for network, each in zip(networks, rows, strict=True)]
         n = len(rows[0])
         picked = np.sort(np.random.default_rng(random_state).choice(n, min(n, samples), replace=False))
-        found = []
+        compared = []
         for index, name in enumerate(chosen):
             report("layers", index, len(chosen))
             rests = [
@@ -110,18 +110,18 @@ def layers(
             ]
             values = [_flat(outputs[name]) for outputs, _ in caught]
             kind = type(networks[0].get_submodule(name)).__name__
-            found.append(measure_layer(name, kind, values, rests, settings))
+            compared.append(measure_layer(name, kind, values, rests, settings))
         report("layers", len(chosen), len(chosen))
         ends = [_flat(last if end is None else outputs[end]) for outputs, last in caught]
     return LayerGeometry(
-        layers=tuple(found),
+        layers=tuple(compared),
         to=to,
         names=names,
         rows=n,
         samples=len(picked),
         mismatch=_mismatch(*ends),
-        spearman=_spearman(found),
-        caveats=_caveats(found, left_out, to, n, networks != given),
+        spearman=_spearman(compared),
+        caveats=_caveats(compared, left_out, to, n, networks != given),
         settings={"layers": None if layers is None else list(layers), "to": to, "samples": int(samples), **settings},
     )
 

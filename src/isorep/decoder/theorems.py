@@ -328,29 +328,31 @@ def conditioning(x: Array, y: Array, error: float | None, seed: int) -> Conditio
         why = "widths differ" if x.shape[1] != y.shape[1] else "a covariance is singular"
         return Conditioning(sides, None, f"Theorem 2 has no constants here: {why}.")
     radius = max(float(np.linalg.norm(values - values.mean(axis=0), axis=1).max()) for values in (x, y))
-    found = theorem2(error, dimension=d, radius=radius, eigenvalue=eigenvalue, gamma=min(gammas))
-    return Conditioning(sides, found, _sentence(found))
+    constants = theorem2(error, dimension=d, radius=radius, eigenvalue=eigenvalue, gamma=min(gammas))
+    return Conditioning(sides, constants, _sentence(constants))
 
 
-def _sentence(found: Theorem2) -> str:
-    if math.isinf(found.kappa):
+def _sentence(constants: Theorem2) -> str:
+    if math.isinf(constants.kappa):
         return "The contrast has a saddle or no curvature in some plane: Theorem 2 promises nothing after ICA."
-    said = "vacuous" if found.bound.vacuous else f"{found.bound.value:.3g} in whitened units"
-    return f"Theorem 2 with K = {found.linear:.3g} and K' = {found.quadratic:.3g}: after ICA the error is {said}."
+    said = "vacuous" if constants.bound.vacuous else f"{constants.bound.value:.3g} in whitened units"
+    return (
+        f"Theorem 2 with K = {constants.linear:.3g} and K' = {constants.quadratic:.3g}: after ICA the error is {said}."
+    )
 
 
 def _side(values: Array, seed: int) -> IcaSide:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         ica = ICA(random_state=seed).fit(values)
-    found = curvature(values, ica)
-    k = len(found.planes)
-    pairs = weak_planes(found.planes, found.error, ica.gaussian_)
+    curvatures = curvature(values, ica)
+    k = len(curvatures.planes)
+    pairs = weak_planes(curvatures.planes, curvatures.error, ica.gaussian_)
     first, second = np.triu_indices(k, 1)
-    order = np.argsort(found.planes[first, second], kind="stable")[:5]
-    weakest = tuple((int(first[p]), int(second[p]), float(found.planes[first[p], second[p]])) for p in order)
-    gamma = found.smallest if found.smallest is not None else (weakest[0][2] if weakest else None)
-    return IcaSide(k, gamma, found.smallest is not None, len(pairs), len(first), weakest, int(ica.gaussian_.sum()))
+    order = np.argsort(curvatures.planes[first, second], kind="stable")[:5]
+    weakest = tuple((int(first[p]), int(second[p]), float(curvatures.planes[first[p], second[p]])) for p in order)
+    gamma = curvatures.smallest if curvatures.smallest is not None else (weakest[0][2] if weakest else None)
+    return IcaSide(k, gamma, curvatures.smallest is not None, len(pairs), len(first), weakest, int(ica.gaussian_.sum()))
 
 
 def _least_eigenvalue(values: Array) -> float:

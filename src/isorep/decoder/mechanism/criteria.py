@@ -116,10 +116,10 @@ def interactions(samples: Samples, view: View, rows: Array, order: int, higher: 
     irreducible = separable = tuple(Irreducibility(block, untested, 0.0, "needs derivatives") for block in blocks)
     if view.derivatives is not None and higher > 0:
         chosen = slice(0, higher)
-        found = derivatives(
+        mixed = derivatives(
             view, rows[chosen], samples.frames[chosen], samples.blocks, order, samples.tolerances, samples.rng(order)
         )
-        flat = _flat(found.sizes, samples.jacobians[chosen], rows, order)
+        flat = _flat(mixed.sizes, samples.jacobians[chosen], rows, order)
         if flat and bends(view, rows, order) > max(_PIECEWISE, 100 * view.rounding):
             what, kind = ("second", "affine") if order == 2 else ("third", "quadratic")
             said.append(
@@ -128,12 +128,12 @@ def interactions(samples: Samples, view: View, rows: Array, order: int, higher: 
             )
             ways.append(Evidence("derivatives", (), said[-1]))
         else:
-            ratios = np.zeros(len(found.ratios)) if flat else found.ratios
+            ratios = np.zeros(len(mixed.ratios)) if flat else mixed.ratios
             levels = _share_levels(samples, ratios, [100 * view.noise] * len(ratios), "derivatives")
             note = f"almost everywhere: the decoder has kinks ({', '.join(view.kinks)})" if view.kinks else ""
             ways.append(Evidence("derivatives", levels, note))
-            irreducible = tuple(_from_states(block, found.states[:, :, block]) for block in blocks)
-            sines = found.separations
+            irreducible = tuple(_from_states(block, mixed.states[:, :, block]) for block in blocks)
+            sines = mixed.separations
             separable = tuple(_separability(block, sines[:, :, block], samples.tolerances) for block in blocks)
     ratios, errors, left_out = swaps(view, rows, samples.blocks, order, samples.rng(10 + order))
     if left_out:

@@ -47,26 +47,26 @@ def find_factors(
 
 
 def _at(jacobians: Array, tolerance: float, noise: float, angle: float, subsets: int, cells: int) -> FactorLevel:
-    found = [row_components(each, tolerance, noise) for each in jacobians]
-    decided = [place for place, each in enumerate(found) if each.state == FOUND]
-    sizes = Counter(found[place].dimensions for place in decided)
-    if 2 * len(decided) < len(found):
-        state = Counter(each.state for each in found if each.state != FOUND).most_common(1)[0][0]
-        return FactorLevel(tolerance, state, (), 0.0, len(decided) / len(found), found[0].labels)
+    splits = [row_components(each, tolerance, noise) for each in jacobians]
+    decided = [index for index, each in enumerate(splits) if each.state == FOUND]
+    sizes = Counter(splits[index].dimensions for index in decided)
+    if 2 * len(decided) < len(splits):
+        state = Counter(each.state for each in splits if each.state != FOUND).most_common(1)[0][0]
+        return FactorLevel(tolerance, state, (), 0.0, len(decided) / len(splits), splits[0].labels)
     dimensions = max(sizes, key=lambda each: (sizes[each], -len(each)))
-    alike = [place for place in decided if found[place].dimensions == dimensions]
-    reference, jacobian = found[alike[0]], jacobians[alike[0]]
-    turned, agreeing = _matched(reference, [found[place] for place in alike[1:]])
+    alike = [index for index in decided if splits[index].dimensions == dimensions]
+    reference, jacobian = splits[alike[0]], jacobians[alike[0]]
+    turned, agreeing = _matched(reference, [splits[index] for index in alike[1:]])
     gap, nonzeros, finest = _sparsity(jacobian, reference, tolerance, noise, subsets, cells)
     entries = np.abs(jacobian)
     return FactorLevel(
         tolerance=tolerance,
         state=FOUND,
         dimensions=dimensions,
-        share=len(alike) / len(found),
-        decided=len(decided) / len(found),
+        share=len(alike) / len(splits),
+        decided=len(decided) / len(splits),
         angle=turned,
-        constant=len(alike) == len(found) and turned <= angle,
+        constant=len(alike) == len(splits) and turned <= angle,
         outputs=reference.labels,
         outputs_agree=agreeing,
         subspaces=reference.subspaces,

@@ -203,8 +203,8 @@ class Factors(Record):
     @property
     def state(self) -> str:
         """``found``, ``rank deficient`` or ``undecided``; ``depends on the tolerance`` where levels disagree."""
-        found = {level.dimensions for level in self.levels if level.state == "found"}
-        return DEPENDS if len(found) > 1 else self.best.state
+        dimensions = {level.dimensions for level in self.levels if level.state == "found"}
+        return DEPENDS if len(dimensions) > 1 else self.best.state
 
     @property
     def dimensions(self) -> tuple[int, ...]:
@@ -376,23 +376,23 @@ def verdict_on_factors(factors: Factors) -> str:
     )
 
 
-def verdict_on_blocks(found: Mechanisms) -> str:
+def verdict_on_blocks(result: Mechanisms) -> str:
     """The types that hold, and the theorem that applies."""
-    count = len(found.blocks)
-    blocks = "block" if count < 2 else f"{count} blocks" if found.given else f"{count} factors found"
-    holding = [each for each in found.criteria.values() if each.holds_at == found.tolerances]
-    others = [each for each in found.criteria.values() if each not in holding and each.state in (HOLDS, DEPENDS)]
+    count = len(result.blocks)
+    blocks = "block" if count < 2 else f"{count} blocks" if result.given else f"{count} factors found"
+    holding = [each for each in result.criteria.values() if each.holds_at == result.tolerances]
+    others = [each for each in result.criteria.values() if each not in holding and each.state in (HOLDS, DEPENDS)]
     verb = "No type holds" if not holding else "Type {} holds" if len(holding) == 1 else "Types {} hold"
     names = _listed([each.name for each in holding])
     said = f"{verb.format(names)} for the {blocks}{',' if holding else ''} at every tolerance"
     if others:
         where = [f"{each.name} ({_listed(each.holds_at) or 'none'})" for each in others]
         said += f"; at some: {_listed(where)}"
-    applying = [each.name for each in found.theorems if each.applies]
+    applying = [each.name for each in result.theorems if each.applies]
     rest = "no identifiability theorem applies"
     if applying:
         rest = f"the identifiability theorem applies locally by type {_listed(applying)}"
-    elif any(each.applies is None for each in found.theorems):
+    elif any(each.applies is None for each in result.theorems):
         rest = "it is open whether an identifiability theorem applies"
     return f"{said}. On these samples {rest}."
 

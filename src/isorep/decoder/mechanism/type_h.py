@@ -113,12 +113,12 @@ def _interaction(view: View, rows: Array, steps: Sequence[Array]) -> tuple[Array
     total, alone, largest = np.zeros(()), np.zeros(len(rows)), np.zeros(len(rows))
     base = view.outputs(rows)
     for mask in range(2 ** len(steps)):
-        taken = [step for place, step in enumerate(steps) if mask >> place & 1]
-        found = base if not taken else view.outputs(rows + sum(taken))
-        total = total + (-1) ** len(taken) * found
-        largest = np.maximum(largest, np.linalg.norm(found, axis=1))
+        taken = [step for index, step in enumerate(steps) if mask >> index & 1]
+        outputs = base if not taken else view.outputs(rows + sum(taken))
+        total = total + (-1) ** len(taken) * outputs
+        largest = np.maximum(largest, np.linalg.norm(outputs, axis=1))
         if len(taken) == 1:
-            alone = alone + np.linalg.norm(found - base, axis=1)
+            alone = alone + np.linalg.norm(outputs - base, axis=1)
     size = np.linalg.norm(total, axis=1)
     scale = np.where(alone > 0, alone, 1.0)
     rounding = 2 ** len(steps) * 10 * view.rounding * largest / scale
@@ -170,9 +170,9 @@ def _of_blocks(
 def _distinct(tensor: Array, places: Array) -> Array:
     """The distinct derivatives within some coordinates, as columns, in units of the largest of all."""
     chosen = list(combinations_with_replacement(places, tensor.ndim - 1))
-    found = np.stack([tensor[:, *each] for each in chosen], axis=1)
+    columns = np.stack([tensor[:, *each] for each in chosen], axis=1)
     largest = float(np.linalg.norm(tensor, axis=0).max(initial=0.0))
-    return found / largest if largest > 0 else found
+    return columns / largest if largest > 0 else columns
 
 
 IRREDUCIBLE, REDUCIBLE, DEGENERATE = "irreducible", "reducible", "degenerate"
