@@ -54,7 +54,7 @@ def test_blocks_are_judged_printed_and_written(isorep_command, work, tmp_path):
 def test_factors_are_found_without_blocks_and_limits_are_judged(isorep_command, work):
     free = isorep_command("decoder", f"{work}:apart", "z.npy", "--mechanisms", "--samples", 0, "--require", "D")
     assert (free.code, free.err) == (0, "")
-    assert "1+1" in free.out
+    assert "1, 1" in free.out
     assert "30 samples" in free.out
     failed = isorep_command("decoder", f"{work}:overlapping", "z.npy", "--blocks", "1,1", "--require", "D", "--quiet")
     assert failed.code == 1

@@ -42,7 +42,7 @@ def test_a_pair_has_measured_and_allowed_errors_assumptions_sides_and_ica():
 def test_a_violated_bound_is_said_with_its_reason():
     html = written(paired("violated"))
     assert 'class="verdict no"' in html
-    assert "Violated: equal outputs" in html
+    assert "Violated: decoders, equal outputs" in html
     assert "It rests on what does not hold" in html
 
 

@@ -8,13 +8,11 @@ from .convexity import Convexity, convexity
 from .geometry import Constants, Directions, Geometry, Isometry, Latent, Sample
 from .isometric_constant import isometric_constant
 from .jacobian import jacobian
-from .layers import layers
-from .layers_result import LayerGeometry
+from .layers import LayerGeometry, layers
 from .load import load_decoder
 from .mechanism import Mechanisms, mechanisms, mechanisms_of
 from .near_isometry import bounds
-from .pair import pair
-from .pair_result import DecoderPair
+from .pair import DecoderPair, pair
 from .singular_values import Extremes, extreme_singular_values, singular_values
 from .theorems import (
     DynamicalIsometry,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..representation import Array
 from ..rows import Progress, blocks, no_progress
 from ..settings import check_choice, check_counts, check_seed
 from .convexity import convexity
-from .geometry import QUANTILES, Constants, Directions, Geometry, Isometry, Latent, caveats_of, verdict_of
+from .geometry import QUANTILES, Constants, Directions, Geometry, Isometry, Latent
 from .jacobian import Jacobians, not_finite, opened
 from .prepare import MEMORY, as_latents, import_torch
 from .singular_values import EXACT_UP_TO, krylov, spectra
@@ -89,27 +89,28 @@ def bilipschitz(
     if not 0 <= inactive_below < 1:
         raise InputError(f"inactive_below is {inactive_below!r} where a share between 0 and 1 is needed")
     given = as_latents(latents)
-    labels = _labels(_columns(latents, given.d) if names is None else names, given.d)
+    labels = _columns(latents, given.d) if names is None else [str(name) for name in names]
+    if len(labels) != given.d:
+        raise InputError(f"there are {len(labels)} names for {given.d} latents")
     rng = np.random.default_rng(random_state)
     rows = np.arange(given.n)
     if samples is not None and samples < given.n:
         rows = np.sort(rng.choice(given.n, samples, replace=False))
     search = Search(mode, n_directions, inactive_below, tol, max_iter, int(rng.integers(2**31)))
     with opened(decoder, given if len(rows) == given.n else given.chosen(rows), "auto", memory, device) as jacobians:
-        extremes = measure(jacobians, search, progress)
+        found = measure(jacobians, search, progress)
         ready = jacobians.ready
-    geometry = Geometry(
-        **{each.name: getattr(extremes, each.name) for each in fields(extremes) if each.name != "activity"},
+    activity, active = found.pop("activity", ()), found.get("active_samples")
+    return Geometry(
+        **found,
         rows=rows,
         ids=None if given.ids is None else given.ids[rows],
-        constants=constants_of(extremes.largest, extremes.smallest, extremes.local),
-        active=None if extremes.active_samples is None else constants_of(**extremes.active_samples),
+        constants=constants_of(found["largest"], found["smallest"], found["local"]),
+        active=None if active is None else constants_of(**active),
         latents=tuple(
             Latent(label, float(share), bool(share > inactive_below))
-            for label, share in zip(labels, extremes.activity, strict=True)
-        )
-        if extremes.activity is not None
-        else (),
+            for label, share in zip(labels, activity, strict=False)
+        ),
         convexity=convexity(np.asarray(given.rows(slice(None))), random_state=random_state),
         mode=mode,
         data={
@@ -123,35 +124,22 @@ def bilipschitz(
             "dtype": str(ready.dtype).removeprefix("torch."),
             "kinks": list(ready.kinks),
         },
+        notes=ready.notes,
         settings={
             **{name: value for name, value in vars(search).items() if name != "seed"},
             "samples": samples,
             "memory": memory,
             "random_state": random_state,
         },
-        verdict=(),
-        caveats=(),
-    )
-    return replace(
-        geometry,
-        verdict=verdict_of(geometry),
-        caveats=caveats_of(geometry, ready.notes),
         seconds=time.perf_counter() - began,
     )
 
 
-def _labels(names: Sequence[str] | None, d: int) -> list[str]:
-    if names is None:
-        return [f"z{index}" for index in range(d)]
-    if len(names) != d:
-        raise InputError(f"there are {len(names)} names for {d} latents")
-    return [str(name) for name in names]
-
-
-def _columns(latents: Any, d: int) -> list[str] | None:
-    """The names that a data frame gives its columns, where they are texts."""
+def _columns(latents: Any, d: int) -> list[str]:
+    """The names that a data frame gives its columns, where they are texts; z0, z1 and so on otherwise."""
     columns = list(getattr(latents, "columns", ()))
-    return columns if len(columns) == d and all(isinstance(name, str) for name in columns) else None
+    texts = len(columns) == d and all(isinstance(name, str) for name in columns)
+    return columns if texts else [f"z{index}" for index in range(d)]
 
 
 _CHECKED = 64  # rows at which random directions are set beside the exact constant
@@ -170,49 +158,31 @@ class Search:
     seed: int
 
 
-@dataclass(frozen=True, eq=False)
-class RowExtremes:
-    """The extreme singular values at every row and what came with them; None for what a mode does not look for."""
-
-    largest: Array
-    smallest: Array
-    local: Array
-    isometry: Isometry
-    certain: bool
-    rank: Array | None = None
-    spectrum: dict[str, Array] | None = None
-    activity: Array | None = None
-    active_samples: dict[str, Array] | None = None
-    directions: Directions | None = None
-
-
-def measure(jacobians: Jacobians, search: Search, progress: Progress | None) -> RowExtremes:
-    """Every row in the way that the mode names."""
+def measure(jacobians: Jacobians, search: Search, progress: Progress | None) -> dict[str, Any]:
+    """Extremes at every row in the way that the mode names, and what comes with them, by the fields of Geometry."""
     if search.mode == "paper":
         return _by_directions(jacobians, search, progress)
     if search.mode == "matrix_free" and jacobians.ready.d > EXACT_UP_TO:
         krylov_space = krylov(jacobians, search.tol, search.max_iter, search.seed, progress)
         ends = _ends(jacobians, krylov_space.largest, krylov_space.smallest)
-        certain = bool(krylov_space.converged.all())
-        return RowExtremes(**ends, isometry=isometry_of(ends, None), certain=certain)
+        return {**ends, "isometry": isometry_of(ends, None), "certain": bool(krylov_space.converged.all())}
     values, norms = _spectra(jacobians, progress)
     ends = _spectral_ends(jacobians, values, jacobians.ready.d)
     beside = None
     if search.n_directions and jacobians.ways.forward is not None:
         estimates = _directional(jacobians, search, no_progress)
         beside = _directions(search.n_directions, estimates["local"], ends["local"])
-    longest = norms.max()
-    activity = norms.max(0) / longest if longest > 0 else np.zeros(norms.shape[1])
-    return RowExtremes(
+    activity = norms.max(0) / (norms.max() or 1.0)
+    return {
         **ends,
-        isometry=isometry_of(ends, _mean_square(values, jacobians.ready.d)),
-        certain=True,
-        rank=(values > rounding(jacobians) * np.maximum(ends["largest"], 1e-300)[:, None]).sum(1),
-        spectrum={f"{level:g}": np.quantile(values, level, axis=0) for level in QUANTILES},
-        activity=activity,
-        active_samples=_active(jacobians, np.flatnonzero(activity > search.inactive_below), progress),
-        directions=beside,
-    )
+        "isometry": isometry_of(ends, _mean_square(values, jacobians.ready.d)),
+        "certain": True,
+        "rank": (values > rounding(jacobians) * np.maximum(ends["largest"], 1e-300)[:, None]).sum(1),
+        "spectrum": {f"{level:g}": np.quantile(values, level, axis=0) for level in QUANTILES},
+        "activity": activity,
+        "active_samples": _active(jacobians, np.flatnonzero(activity > search.inactive_below), progress),
+        "directions": beside,
+    }
 
 
 def _spectra(jacobians: Jacobians, progress: Progress | None, columns: Array | None = None) -> tuple[Array, Array]:
@@ -227,7 +197,7 @@ def _active(jacobians: Jacobians, columns: Array, progress: Progress | None) -> 
     return _spectral_ends(jacobians, _spectra(jacobians, progress, columns)[0], len(columns))
 
 
-def _by_directions(jacobians: Jacobians, search: Search, progress: Progress | None) -> RowExtremes:
+def _by_directions(jacobians: Jacobians, search: Search, progress: Progress | None) -> dict[str, Any]:
     ends = _directional(jacobians, search, progress or no_progress)
     estimates, exact = ends["local"], None
     checked = np.unique(np.linspace(0, len(estimates) - 1, min(len(estimates), _CHECKED)).round().astype(int))
@@ -236,7 +206,7 @@ def _by_directions(jacobians: Jacobians, search: Search, progress: Progress | No
         exact = _spectral_ends(few, _spectra(few, None)[0], few.ready.d)["local"]
         estimates = estimates[checked]
     beside = _directions(search.n_directions, estimates, exact)
-    return RowExtremes(**ends, isometry=isometry_of(ends, None), certain=False, directions=beside)
+    return {**ends, "isometry": isometry_of(ends, None), "certain": False, "directions": beside}
 
 
 def _directional(jacobians: Jacobians, search: Search, report: Progress) -> dict[str, Any]:
@@ -255,18 +225,13 @@ def _directional(jacobians: Jacobians, search: Search, report: Progress) -> dict
         report("random directions", rows.stop, n)
     if not np.isfinite(norms).all():
         raise not_finite(int(np.argmin(np.isfinite(norms).all(1))), jacobians.latents)
-    return _with_constants(norms.max(1), norms.min(1))
+    largest, smallest = norms.max(1), norms.min(1)
+    return {"largest": largest, "smallest": smallest, "local": local_constants(largest, smallest)}
 
 
 def _directions(count: int, estimates: Array, exact: Array | None) -> Directions:
-    return Directions(
-        count,
-        len(estimates),
-        float(estimates.max()),
-        float(estimates.mean()),
-        None if exact is None else float(exact.max()),
-        None if exact is None else float(exact.mean()),
-    )
+    known = (None, None) if exact is None else (float(exact.max()), float(exact.mean()))
+    return Directions(count, len(estimates), float(estimates.max()), float(estimates.mean()), *known)
 
 
 def _spectral_ends(jacobians: Jacobians, values: Array, width: int) -> dict[str, Any]:
@@ -277,10 +242,7 @@ def _spectral_ends(jacobians: Jacobians, values: Array, width: int) -> dict[str,
 
 def _ends(jacobians: Jacobians, largest: Array, smallest: Array) -> dict[str, Any]:
     """Extremes, the smallest 0 where it is below rounding, and the constants they give."""
-    return _with_constants(largest, np.where(smallest > rounding(jacobians) * largest, smallest, 0.0))
-
-
-def _with_constants(largest: Array, smallest: Array) -> dict[str, Any]:
+    smallest = np.where(smallest > rounding(jacobians) * largest, smallest, 0.0)
     return {"largest": largest, "smallest": smallest, "local": local_constants(largest, smallest)}
 
 

@@ -120,10 +120,7 @@ class Bounds(Record):
         return min(kept, key=lambda bound: bound.value)
 
     def __getitem__(self, name: str) -> Bound:
-        for bound in self.entries:
-            if bound.name == name:
-                return bound
-        raise KeyError(name)
+        return {bound.name: bound for bound in self.entries}[name]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with a versioned schema; ``sup`` and ``rms`` name the smallest bounds."""

@@ -54,7 +54,8 @@ def paired_outputs(
 ) -> tuple[Array, Array, Mismatch | None]:
     """The outputs of both decoders at some rows, and how far all paired outputs are apart; None if widths differ."""
     kept: tuple[list[Array], list[Array]] = ([], [])
-    apart, totals = [], [_Spread(), _Spread()]
+    moments: tuple[list[Any], list[Any]] = ([], [])
+    apart = []
     with ExitStack() as stack:
         ready = [
             stack.enter_context(prepared(decoder, side.rows(slice(0, 2)), side.row_shape, device, side.double))
@@ -63,46 +64,29 @@ def paired_outputs(
         alike = ready[0].outputs == ready[1].outputs
         size = max(1, min(sides[0].n, block_rows(*(each.held for each in ready))))
         for part in blocks(sides[0].n, size):
-            found = [
+            pair = [
                 each.function(each.tensor(side.rows(part))).cpu().numpy().astype(np.float64)
                 for each, side in zip(ready, sides, strict=True)
             ]
             here = rows[(rows >= part.start) & (rows < part.stop)] - part.start
-            for place in (0, 1):
-                kept[place].append(found[place][here])
-                totals[place].add(found[place])
+            for block, chosen, known in zip(pair, kept, moments, strict=True):
+                chosen.append(block[here])
+                known.append((len(block), block.mean(axis=0), float(block.var(axis=0).sum())))
             if alike:
-                apart.append(np.linalg.norm(found[0] - found[1], axis=1))
+                apart.append(np.linalg.norm(pair[0] - pair[1], axis=1))
     outputs = np.concatenate(kept[0]), np.concatenate(kept[1])
     if not alike:
         return *outputs, None
     norms = np.concatenate(apart)
-    spread = math.sqrt((totals[0].variance + totals[1].variance) / 2)
+    spread = math.sqrt((_variance(moments[0]) + _variance(moments[1])) / 2)
     return *outputs, Mismatch(float(norms.max()), float(np.sqrt((norms**2).mean())), spread)
 
 
-class _Spread:
-    """The variance of rows in blocks, taken about the mean of the first one: large means must not cancel."""
-
-    def __init__(self) -> None:
-        self.n, self.squares = 0, 0.0
-        self.about: Array | None = None
-        self.sums: Array | None = None
-
-    def add(self, rows: Array) -> None:
-        if self.about is None or self.sums is None:
-            self.about, self.sums = rows.mean(axis=0), np.zeros(rows.shape[1])
-        centred = rows - self.about
-        self.n += len(rows)
-        self.sums += centred.sum(axis=0)
-        self.squares += float((centred**2).sum())
-
-    @property
-    def variance(self) -> float:
-        if self.sums is None:
-            return 0.0
-        mean = self.sums / self.n
-        return max(self.squares / self.n - float(mean @ mean), 0.0)
+def _variance(moments: list[tuple[int, Array, float]]) -> float:
+    """The total variance of rows from the size, mean and total variance of every block of them."""
+    sizes, means, within = zip(*moments, strict=True)
+    between = ((np.stack(means) - np.average(means, axis=0, weights=sizes)) ** 2).sum(axis=1)
+    return float(np.average(within + between, weights=sizes))
 
 
 def chords(latents: Array, outputs: Array) -> Chords:

@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..representation import Array
-from ..results import Record, Written, aligned, plain
+from ..results import Record, Written, plain
 from .bound import shown
 from .convexity import Convexity
 from .prepare import import_torch
 
-SCHEMA = "isorep.decoder/1"
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _MOST_ROWS = 5000  # whose values are kept in the JSON
 _MOST_VALUES = 400  # of a spectrum that are kept in the JSON
@@ -117,7 +116,7 @@ class Sample:
     local: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Geometry(Written):
     """The result of :func:`isorep.decoder.bilipschitz`.
 
@@ -141,34 +140,32 @@ class Geometry(Written):
     convexity : Convexity or None
     certain : bool
         False where the constant is an estimate from below: random directions, or steps that did not converge.
-    verdict : tuple of str
-        What the numbers say, in sentences.
-    caveats : tuple of str
+    notes : tuple of str
+        What is to be said about how the decoder was run.
     """
 
-    schema: ClassVar[str] = SCHEMA
+    schema: ClassVar[str] = "isorep.decoder/1"
     page_by: ClassVar[str] = "decoder.page:page"
-    unwritten: ClassVar[frozenset[str]] = frozenset({"largest", "smallest", "local", "rows", "ids"})
-    derived: ClassVar[tuple[str, ...]] = ("inactive",)
+    unwritten: ClassVar[frozenset[str]] = frozenset({"largest", "smallest", "local", "rows", "ids", "notes"})
+    derived: ClassVar[tuple[str, ...]] = ("inactive", "verdict", "caveats")
     largest: Array
     smallest: Array
     local: Array
-    rank: Array | None
+    rank: Array | None = None
     rows: Array
     ids: Array | None
     constants: Constants
-    active: Constants | None
-    active_samples: dict[str, Array] | None
+    active: Constants | None = None
+    active_samples: dict[str, Array] | None = None
     isometry: Isometry
-    spectrum: dict[str, Array] | None
-    latents: tuple[Latent, ...]
-    directions: Directions | None
+    spectrum: dict[str, Array] | None = None
+    latents: tuple[Latent, ...] = ()
+    directions: Directions | None = None
     convexity: Convexity | None
     certain: bool
     mode: str
     data: dict[str, Any]
-    verdict: tuple[str, ...]
-    caveats: tuple[str, ...]
+    notes: tuple[str, ...]
     settings: dict[str, Any]
     seconds: float = 0.0
 
@@ -218,13 +215,9 @@ class Geometry(Written):
 
     def table(self) -> str:
         """The constants as text."""
-        rows: list[tuple[str, ...]] = [("", "constant 1 + L", "mean", "up to scale", "condition")]
-        name = "all latents" if self.certain else "all latents, at least"
-        for title, known in ((name, self.constants), ("active latents", self.active)):
-            if known is not None:
-                numbers = (known.constant, known.mean_constant, known.similarity_constant, known.condition)
-                rows.append((title, *map(shown, numbers)))
-        return aligned(rows)
+        from .page import as_text, constants_table
+
+        return as_text(constants_table(self), "L", "best scale")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but what thousands of rows and singular values repeat, as plain data with a versioned schema."""
@@ -258,6 +251,59 @@ class Geometry(Written):
         kept = np.unique(np.linspace(0, size - 1, min(size, _MOST_VALUES)).round().astype(int))
         return {"index": kept + 1, **{level: values[kept] for level, values in self.spectrum.items()}}
 
+    @property
+    def verdict(self) -> tuple[str, ...]:
+        """What the numbers say, in sentences, the most important first."""
+        said = [_constant(self)]
+        d, outputs, ranks = self.data["latents"], self.data["outputs"], self.ranks
+        if self.active is not None:
+            names = ", ".join(self.inactive[:10]) + (" and more" if len(self.inactive) > 10 else "")
+            said.append(
+                f"Inactive: {len(self.inactive)} of {d} latents ({names}), whose columns stay below "
+                f"{self.settings['inactive_below']:g} of the longest. On the others the constant is "
+                f"{shown(self.active.constant)}."
+            )
+        elif self.latents and len(self.inactive) == d:
+            said.append("Its output does not move with any latent: at these rows it is constant.")
+        elif outputs < d:
+            said.append(f"Lost everywhere: {d - outputs} of {d} directions or more (outputs: {outputs}).")
+        elif ranks is not None and ranks["least"] < d:
+            said.append(
+                f"The Jacobian has rank {ranks['median']:g} of {d} at the median row, {ranks['least']} at least."
+            )
+        best = self.active or self.constants
+        constant = f"{'' if self.certain else 'at least '}{shown(best.constant)}"
+        scaled = "" if best.scale is None else f" (output times {best.scale:.4g})"
+        said.append(
+            f"The near-identifiability theorem asks for at most √2 = 1.414 (2L + L² <= 1): the constant is {constant}, "
+            f"and {shown(best.similarity_constant)} after the best global scale{scaled}."
+        )
+        if (tried := self.directions) is not None:
+            exact = "" if tried.exact is None else f"; exact at the same {tried.rows:,} rows: {shown(tried.exact)}"
+            said.append(f"Constant by random directions ({tried.count} per row): {shown(tried.constant)}{exact}.")
+        return (*said, *(() if self.convexity is None else (self.convexity.sentence,)))
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What to keep in mind, most important first."""
+        said, n = list(self.notes), len(self.local)
+        if self.mode == "paper":
+            said.append("random directions give an estimate from below, the lower the more latents there are")
+        elif not self.certain:
+            said.append("some smallest singular values did not converge: the constant is an estimate from below")
+        if n > 1:
+            said.append(
+                f"the constant is the largest of {n:,} rows: of latents drawn like these, up to "
+                f"{min(1.0, 1 - 0.05 ** (1 / n)):.2g} may exceed it (95 % confidence)"
+            )
+        else:
+            said.append("the constant is that of a single row")
+        if kinks := ", ".join(self.data["kinks"]):
+            said.append(f"the theorem asks for a continuously differentiable decoder, and this one has kinks ({kinks})")
+        if self.mode != "paper" and self.rank is None:
+            said.append("inactive latents were not looked for: with so many latents their columns are not computed")
+        return tuple(said)
+
     def __str__(self) -> str:
         return "\n".join([self.table(), "", *self.verdict, *(f"note: {caveat}" for caveat in self.caveats)])
 
@@ -265,116 +311,13 @@ class Geometry(Written):
 THEOREM_LIMIT = math.sqrt(2)  # of the constant: 2L + L^2 <= 1
 
 
-def verdict_of(geometry: Geometry) -> tuple[str, ...]:
-    """Sentences with the numbers, the most important first."""
-    said = [_constant(geometry)]
-    if geometry.active is not None:
-        said.append(_active(geometry, geometry.active))
-    elif geometry.latents and len(geometry.inactive) == len(geometry.latents):
-        said.append("Its output does not move with any latent: at these rows it is constant.")
-    elif geometry.ranks is not None and geometry.ranks["least"] < geometry.data["latents"]:
-        said.append(_lost(geometry.data["latents"], geometry.data["outputs"], geometry.ranks))
-    best = geometry.active or geometry.constants
-    if best.scale is not None and best.similarity_constant < 0.99 * best.constant:
-        where = " of the active latents" if geometry.active is not None else ""
-        said.append(
-            f"With its output scaled by {best.scale:.4g} the decoder{where} would be "
-            f"{shown(best.similarity_constant)}-bi-Lipschitz: this much is left when the scale is free."
-        )
-    said.append(_theorem(best, geometry.certain))
-    if geometry.directions is not None:
-        said.append(_directions(geometry.directions, geometry.mode))
-    if geometry.convexity is not None:
-        said.append(geometry.convexity.sentence)
-    return tuple(said)
-
-
 def _constant(geometry: Geometry) -> str:
-    n, high, low = len(geometry.local), float(geometry.largest.max()), float(geometry.smallest.min())
+    n, lost = len(geometry.local), int(np.isinf(geometry.local).sum())
     at = "one latent" if n == 1 else f"{n:,} latents"
-    if math.isinf(geometry.constant):
-        count = int(np.isinf(geometry.local).sum())
-        where = "all of them" if count == n else f"{count:,} of them"
-        loses = "it loses directions there" if n == 1 else f"it loses directions at {where}"
-        return f"Measured at {at}, the decoder is not bi-Lipschitz: {loses}, so the constant is infinite."
+    if lost:
+        return f"Measured at {at}, the decoder is not bi-Lipschitz: at {lost:,} of them it loses directions."
     least = "" if geometry.certain else "at least "
     return (
-        f"Measured at {at}, the decoder stretches directions by {low:.4g} to {high:.4g}, so it is locally {least}"
-        f"{shown(geometry.constant)}-bi-Lipschitz there (1 is an isometry; the excess L is {least}"
-        f"{geometry.excess:.4g})."
+        f"Measured at {at}, the decoder stretches directions by {geometry.smallest.min():.4g} to "
+        f"{geometry.largest.max():.4g}, so it is locally {least}{shown(geometry.constant)}-bi-Lipschitz there."
     )
-
-
-def _active(geometry: Geometry, active: Constants) -> str:
-    names = geometry.inactive
-    listed = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-    verb, them = ("is", "it") if len(names) == 1 else ("are", "them")
-    share = geometry.settings["inactive_below"]
-    return (
-        f"{len(names)} of {geometry.data['latents']} latents {verb} inactive ({listed}): the decoder moves less than "
-        f"{share:g} times as much with {them} as with the most active one. On the other latents the constant is "
-        f"{shown(active.constant)}."
-    )
-
-
-def _lost(d: int, outputs: int, ranks: dict[str, float]) -> str:
-    if outputs < d:
-        there = "There is 1 output" if outputs == 1 else f"There are {outputs} outputs"
-        lost = "1 direction is" if d - outputs == 1 else f"{d - outputs} directions are"
-        return f"{there} for {d} latents, so at least {lost} always lost."
-    return (
-        f"Each latent matters, but combinations do not: the Jacobian has rank {ranks['median']:g} of {d} at the median "
-        f"row and {ranks['least']} at the lowest."
-    )
-
-
-def _theorem(best: Constants, certain: bool) -> str:
-    end = "√2 = 1.414, where the near-identifiability theorem ends (2L + L² <= 1)"
-    if best.constant <= THEOREM_LIMIT:
-        doubt = "" if certain else ", but as an estimate from below it does not show that the true one is"
-        return f"The constant is within {end}{doubt}."
-    if best.similarity_constant <= THEOREM_LIMIT:
-        return f"The constant exceeds {end}; with a free scale it does not."
-    return f"The constant exceeds {end}, also with a free scale."
-
-
-def _directions(directions: Directions, mode: str) -> str:
-    noun = "direction gives" if directions.count == 1 else "directions give"
-    text = f"{directions.count} random {noun} {shown(directions.constant)}"
-    if directions.exact is None:
-        return f"{text}, an estimate from below: the extreme directions are seldom near a random one."
-    rows = f" at the same {directions.rows:,} rows" if mode == "paper" and directions.rows > 1 else ""
-    missed = directions.exact > 1.001 * directions.constant
-    end = "random directions miss the extreme ones" if missed else "here they find the extreme ones"
-    return f"{text} where the exact constant{rows} is {shown(directions.exact)}: {end}."
-
-
-def caveats_of(geometry: Geometry, notes: tuple[str, ...]) -> tuple[str, ...]:
-    """What to keep in mind, most important first."""
-    said = list(notes)
-    n = len(geometry.local)
-    if geometry.mode == "paper":
-        said.append(
-            "random directions never see more than the true stretch: every constant here is an estimate from below, "
-            "the lower the more latents there are"
-        )
-    elif not geometry.certain:
-        said.append(
-            "some smallest singular values did not converge and may be lower: the constant is an estimate from below"
-        )
-    if n > 1:
-        share = min(1.0, 1 - 0.05 ** (1 / n))
-        said.append(
-            f"the constant is the largest of {n:,} rows: of latents drawn like these, up to {share:.2g} may exceed it "
-            "(95 % confidence)"
-        )
-    else:
-        said.append("the constant is that of a single row")
-    if geometry.data["kinks"]:
-        said.append(
-            "the theorem asks for a continuously differentiable decoder, which this one is not "
-            f"({', '.join(geometry.data['kinks'])}): what is measured is its derivative almost everywhere"
-        )
-    if geometry.mode != "paper" and geometry.rank is None:
-        said.append("inactive latents were not looked for: with so many latents their columns are not computed")
-    return tuple(said)

@@ -21,11 +21,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
-import numpy as np
-
-from ..errors import InputError
+from ..settings import check_counts
 
 MOST_DIMENSIONS = 64
 """Up to here a finite constant is certified."""
@@ -55,18 +52,11 @@ def isometric_constant(dimension: int) -> float:
     >>> round(isometric_constant(2), 2)
     9.59
     """
-    if not is_dimension(dimension):
-        raise InputError(f"dimension is {dimension!r} and must be a whole number from 1 on")
+    check_counts(dimension=(dimension, 1))
     if dimension in _CHOSEN:
         threshold, *thicknesses = _CHOSEN[dimension]
         return certified_constant(dimension, threshold, thicknesses)
     return _GROWTH * 2.0**dimension if dimension <= MOST_DIMENSIONS else math.inf
-
-
-def closed_form_constant(dimension: int) -> float:
-    """The recursion at the closed-form thresholds that certify the growth law."""
-    thickness = 1.151 * 2.0**dimension
-    return certified_constant(dimension, (1.42 / (2.72 * 2.0**dimension)) ** 2, [thickness] * (dimension - 1))
 
 
 def certified_constant(dimension: int, threshold: float, thicknesses: Sequence[float]) -> float:
@@ -90,11 +80,6 @@ def certified_constant(dimension: int, threshold: float, thicknesses: Sequence[f
         rho += 2 * kappa + kappa**2 * q
     trivial = jung_radius(dimension) * (2 + threshold) / math.sqrt(threshold)
     return max(worst, math.sqrt(squares), trivial)
-
-
-def is_dimension(value: Any) -> bool:
-    """Whether this is a whole number from 1 on."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
 
 
 def jung_radius(dimension: int) -> float:

@@ -11,7 +11,7 @@ transform. A forward product by plain autograd is the derivative of the reverse 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -82,10 +82,10 @@ def jacobian(
                 f"{n} Jacobians of {ready.outputs} x {ready.d} take {needed / 2**30:.1f} GiB, more than this machine "
                 "has: take fewer rows, or singular_values, which holds few Jacobians at once"
             )
-        found = np.empty((n, ready.outputs, ready.d), str(ready.dtype).removeprefix("torch."))
+        values = np.empty((n, ready.outputs, ready.d), str(ready.dtype).removeprefix("torch."))
         for rows, block in jacobians.blocks(progress):
-            found[rows] = block.cpu().numpy()
-    return found
+            values[rows] = block.cpu().numpy()
+    return values
 
 
 @contextmanager
@@ -149,50 +149,28 @@ class Jacobians:
             report("Jacobians", rows.stop, self.latents.n)
 
     def at(self, rows: slice, columns: Array | None = None, outputs: slice | None = None) -> Tensor:
-        """The Jacobians at some rows, of some latents and outputs."""
-        z = self.ready.tensor(self.latents.rows(rows))
-        kept = np.arange(self.ready.d) if columns is None else columns
-        outputs = slice(0, self.ready.outputs) if outputs is None else outputs
-        found = self._forward(z, kept, outputs) if self.direction == "forward" else self._reverse(z, kept, outputs)
-        bad = ~import_torch().isfinite(found).flatten(1).all(1)
+        """The Jacobians at some rows, of some latents and outputs, a few directions at a time."""
+        torch, ready, forward = import_torch(), self.ready, self.direction == "forward"
+        z = ready.tensor(self.latents.rows(rows))
+        ends = [(ready.d, slice(None) if columns is None else columns), (ready.outputs, outputs or slice(None))]
+        (size, along), (across, kept) = ends if forward else ends[::-1]
+        axes, width = torch.arange(size)[along], len(np.arange(across)[kept])
+        product = self.ways.push(z) if forward else self.ways.pull(z)
+        block = torch.empty(len(z), len(axes), width, dtype=ready.dtype, device=ready.device)
+        for part in blocks(len(axes), self.together):
+            units = torch.zeros(part.stop - part.start, size).to(block)
+            units[torch.arange(len(units)), axes[part]] = 1
+            images = product(units[:, None].expand(-1, len(z), -1))
+            block[:, part] = images[:, :, kept].permute(1, 0, 2)
+        bad = ~torch.isfinite(block).flatten(1).all(1)
         if bool(bad.any()):
             raise not_finite(rows.start + int(bad.nonzero()[0, 0]), self.latents)
-        return found
-
-    def _forward(self, z: Tensor, columns: Array, outputs: slice) -> Tensor:
-        torch, ready = import_torch(), self.ready
-        size = outputs.stop - outputs.start
-        images = torch.empty(len(z), len(columns), size, dtype=ready.dtype, device=ready.device)
-        push = self.ways.push(z)
-        for part in blocks(len(columns), self.together):
-            directions = _axes(torch.as_tensor(columns[part]), ready.d, ready, len(z))
-            images[:, part] = push(directions)[:, :, outputs].permute(1, 0, 2)
-        return images.mT  # type: ignore[no-any-return]
-
-    def _reverse(self, z: Tensor, columns: Array, outputs: slice) -> Tensor:
-        torch, ready = import_torch(), self.ready
-        size = outputs.stop - outputs.start
-        found = torch.empty(len(z), size, len(columns), dtype=ready.dtype, device=ready.device)
-        chosen = torch.as_tensor(columns, device=ready.device)
-        pull = self.ways.pull(z)
-        for part in blocks(size, self.together):
-            places = torch.arange(outputs.start + part.start, outputs.start + part.stop)
-            pulled = pull(_axes(places, ready.outputs, ready, len(z)))
-            found[:, part] = pulled[:, :, chosen].permute(1, 0, 2)
-        return found  # type: ignore[no-any-return]
+        return block.mT if forward else block  # type: ignore[no-any-return]
 
 
 def not_finite(row: int, latents: Latents) -> InputError:
     """The error for a Jacobian that is not finite."""
     return InputError(f"the decoder's Jacobian is not finite at row {row} of {latents.name}")
-
-
-def _axes(places: Tensor, size: int, ready: Ready, rows: int) -> Tensor:
-    """Unit vectors along some axes, the same at every row: (k, rows, size)."""
-    torch = import_torch()
-    units = torch.zeros(len(places), size, dtype=ready.dtype, device=ready.device)
-    units[torch.arange(len(places)), places] = 1
-    return units[:, None].expand(-1, rows, -1)  # type: ignore[no-any-return]
 
 
 if TYPE_CHECKING:
@@ -229,10 +207,9 @@ class Ways:
         """The direction to make a whole Jacobian in: the side with fewer dimensions, where there is a way."""
         if direction != "auto":
             return direction
-        preferred = "forward" if self.ready.d <= self.ready.outputs else "reverse"
-        available = {"forward": self.forward, "reverse": self.reverse}
-        other = "reverse" if preferred == "forward" else "forward"
-        return preferred if available[preferred] is not None else other
+        if self.ready.d <= self.ready.outputs:
+            return "reverse" if self.forward is None else "forward"
+        return "forward" if self.reverse is None else "reverse"
 
     def _require_apart(self, z: Tensor) -> None:
         if not self.plain or len(z) == 1:
@@ -278,21 +255,18 @@ def _require_gradient(ready: Ready, z: Tensor) -> None:
 
 def _first(ready: Ready, z: Tensor, directions: Tensor, ways: tuple[Way, ...]) -> Way | None:
     for way in ways:
-        try:
+        with suppress(Exception):  # what torch raises for what it cannot transform differs from case to case
             way(ready, z)(directions)
-        except Exception:  # what torch raises for what it cannot transform differs from case to case
-            continue
-        return way
+            return way
     return None
 
 
 def _maps_over_rows(ready: Ready, z: Tensor) -> bool:
     torch = import_torch()
-    try:
+    with suppress(Exception):  # as above
         torch.func.vmap(lambda row: ready.function(row[None])[0])(z)
-    except Exception:  # as above
-        return False
-    return True
+        return True
+    return False
 
 
 def _push(ready: Ready, z: Tensor) -> Product:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from ..report.document import Answer, Cell, Column, Figure, Page, Prose, Section, Table
+from ..report.document import Answer, Cell, Figure, Forms, Page, Prose, Section, Table
 from ..report.figures import Line, Lines
 from ..report.page import page_of
 from ..report.read import compact, count, fixed, percent
-from .layers_result import Layer, LayerGeometry
+from .layers import Layer, LayerGeometry
 from .page import number
 
 LONGEST = 16  # letters of a layer's name on an axis
@@ -19,14 +20,17 @@ ERRORS = {
     "linear": ("linear", "s3"),
     "null": ("shuffled rows", "s1"),
 }
-MAPPED = (
-    "Each layer of one network is mapped onto the same layer of the other: rigidly without a scale, as Theorem 1 has "
-    "it, with one scale, and linearly."
-)
-REST = (
-    "The rest of the network after a layer is its decoder. Where it narrows, it loses directions of the layer: the "
-    "constant is then infinite, and the one over the directions it sees is drawn."
-)
+TITLES: Forms = {
+    "layer": str,
+    "kind": str,
+    "width": count,
+    "directions seen": str,
+    **dict.fromkeys(("constant", "seen, up to scale"), number),
+    **dict.fromkeys(("rigid", "with scale", "linear", "shuffled", "rigid, seen part"), fixed),
+    **dict.fromkeys(("rms bound", "Theorem 1"), str),
+}
+MAPPED = "Each layer of one network is mapped onto that of the other: rigidly without a scale, with one, and linearly."
+REST = "The rest of the network after a layer is its decoder. Constants are over the directions of the layer it sees."
 
 
 def page(result: LayerGeometry) -> Page:
@@ -41,7 +45,7 @@ def page(result: LayerGeometry) -> Page:
         (
             Section("errors", "Errors", (Prose((MAPPED,)), _error_figure(result))),
             _constants(result),
-            Section("layers", "Every layer", (_table(result),)),
+            Section("layers", "Every layer", (layer_table(result),)),
         ),
     )
 
@@ -59,19 +63,19 @@ def _tiles(result: LayerGeometry) -> list[tuple[str, str, str]]:
 
 
 def _error_figure(result: LayerGeometry) -> Figure:
-    lines = [
-        _line(name, colour, result, [_mean(layer, key) for layer in result.layers])
+    drawn = tuple(
+        line
         for key, (name, colour) in ERRORS.items()
-    ]
-    lines = [line for line in lines if line.points]
-    top = max(y for line in lines for _, y in line.points)
+        if (line := _line(name, colour, result, [_mean(layer, key) for layer in result.layers])).points
+    )
+    top = max(y for line in drawn for _, y in line.points)
     axes = ("layer", "mean error, diameters of the second")
     return Figure(
         "layer-errors-figure",
         "How near the layers are",
         "Held out. Shuffled rows tell what chance leaves to a rigid motion with one scale.",
         "",
-        Lines(tuple(lines), axes, 300, y_range=(0.0, 1.05 * top or 1.0), ticks=_ticks(result)),
+        Lines(drawn, axes, 300, y_range=(0.0, 1.05 * top or 1.0), ticks=_ticks(result)),
     )
 
 
@@ -81,48 +85,44 @@ def _mean(layer: Layer, key: str) -> float | None:
 
 
 def _constants(result: LayerGeometry) -> Section | None:
-    lines = [
-        _line(name, colour, result, [layer.rests[side].similarity_constant for layer in result.layers])
-        for side, (name, colour) in enumerate(zip(result.names, ("s0", "s2"), strict=True))
-    ]
-    lines = [line for line in lines if line.points]
-    if not lines:
+    lines = []
+    for side, colour in enumerate(("s0", "s2")):
+        constants = [layer.rests[side].similarity_constant for layer in result.layers]
+        lines.append(_line(result.names[side], colour, result, constants))
+    drawn = tuple(line for line in lines if line.points)
+    if not drawn:
         return None
-    top = max(2.0, *(y for line in lines for _, y in line.points))
+    top = max(2.0, *(y for line in drawn for _, y in line.points))
+    axes = ("layer", "constant, up to scale")
     figure = Figure(
         "layer-constants-figure",
         "How rigid the rest is",
-        "The largest constant over the sample, over the directions that the rest sees, after the best global scale; 1 "
-        "is an isometry.",
+        "The largest constant over the sample, after the best global scale; 1 is an isometry.",
         "",
-        Lines(
-            tuple(lines), ("layer", "constant, up to scale"), 260, y_range=(1.0, top), log=True, ticks=_ticks(result)
-        ),
+        Lines(drawn, axes, 260, y_range=(1.0, top), log=True, ticks=_ticks(result)),
     )
     return Section("constants", "The rest of the network", (Prose((REST,)), figure))
 
 
-def _table(result: LayerGeometry) -> Table:
-    titles = ("width", "constant", "seen, up to scale", "rigid", "with scale", "linear", "shuffled", "rigid, seen part")
-    named = ("layer", "kind", *titles[:1], "directions seen", *titles[1:], "RMS bound", "Theorem 1")
-    columns = tuple(Column(title, numeric=title in titles) for title in named)
-    return Table("layers", "Layer by layer", columns, tuple(_row(layer) for layer in result.layers))
+def layer_table(result: LayerGeometry) -> Table:
+    """Every layer with its constants, errors and bound."""
+    return Table.of("layers", "Layer by layer", TITLES, map(_row, result.layers))
 
 
-def _row(layer: Layer) -> tuple[Cell, ...]:
+def _row(layer: Layer) -> tuple[Any, ...]:
     least, union = min(rest.rank for rest in layer.rests), max(rest.union for rest in layer.rests)
     errors = [*(_mean(layer, key) for key in ERRORS), None if layer.seen is None else layer.seen.held_out.mean]
-    bound, width = layer.bound, max(layer.widths)
-    allowed = "infinite" if bound.infinite else fixed(bound.value)
+    bound = layer.bound
     return (
-        Cell(layer.name),
-        Cell(layer.kind),
-        Cell(count(width), width),
+        layer.name,
+        layer.kind,
+        max(layer.widths),
         Cell(f"{count(least)} to {count(union)}", least),
-        *(Cell(number(each), each if each < LARGE else None) for each in (layer.constant, layer.similarity_constant)),
-        *(Cell(fixed(error), error) for error in errors),
-        Cell(f"{allowed} (vacuous)" if bound.vacuous else allowed, None if bound.infinite else bound.value),
-        Cell(layer.reading),
+        layer.constant,
+        layer.similarity_constant,
+        *errors,
+        Cell(bound.cell, None if bound.infinite else bound.value),
+        layer.reading,
     )
 
 

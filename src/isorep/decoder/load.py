@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, MissingFileError
-from ..models.load import first_line, imported, made, names_code, with_weights
+from ..models.evaluation import first_line
+from ..models.load import imported, made, names_code, with_weights
 from .prepare import import_torch
 
 _MOST_MEMBERS = 100_000
@@ -39,9 +40,9 @@ def open_archive(path: Path) -> tuple[str, io.BytesIO]:
     """The kind of a model file (``script`` or ``program``) and a copy of its archive with checked members only."""
     members = _members(path)
     if any(name.startswith("models/") for name in members) and "archive_format" in members:
-        return "program", _packed(path, _checked_program(path, members))
+        return "program", _packed(_checked_program(path, members))
     if any(name.startswith("code/") for name in members) and "constants.pkl" in members:
-        return "script", _packed(path, _checked_script(path, members))
+        return "script", _packed(_checked_script(path, members))
     if "data.pkl" in members:
         raise InputError(f"{path} is a pickle that torch.save wrote, and nothing is unpickled: {ADVICE}")
     raise InputError(f"{path} holds neither a TorchScript module nor an exported program: {ADVICE}")
@@ -65,28 +66,28 @@ def _members(path: Path) -> dict[str, bytes]:
         )
     try:
         with zipfile.ZipFile(path) as archive:
-            entries = archive.infolist()
-            if len(entries) > _MOST_MEMBERS:
-                raise InputError(f"{path} holds {len(entries)} members, more than a model does")
-            packed = [entry for entry in entries if entry.compress_type != zipfile.ZIP_STORED]
-            if any(not entry.filename.partition("/")[2].startswith("code/") for entry in packed):
+            members = archive.infolist()
+            if len(members) > _MOST_MEMBERS:
+                raise InputError(f"{path} holds {len(members)} members, more than a model does")
+            packed = [member for member in members if member.compress_type != zipfile.ZIP_STORED]
+            if any(not member.filename.partition("/")[2].startswith("code/") for member in packed):
                 raise InputError(f"{path} is compressed, which torch does not do")
-            if sum(entry.file_size for entry in packed) > _MOST_CODE:
+            code = sum(member.file_size for member in packed)
+            if code > _MOST_CODE:
                 raise InputError(f"{path} holds more code than a model does")
-            if sum(entry.file_size for entry in entries if entry.compress_type == zipfile.ZIP_STORED) > size:
+            if sum(member.file_size for member in members) - code > size:
                 raise InputError(f"{path} declares more bytes than it holds")
-            roots = {entry.filename.partition("/")[0] for entry in entries}
-            names = [entry.filename.partition("/")[2] for entry in entries]
-            if len(roots) != 1 or "" in names or len(set(names)) < len(names):
+            roots, _, names = zip(*(member.filename.partition("/") for member in members), strict=True)
+            if len(set(roots)) != 1 or "" in names or len(set(names)) < len(names):
                 raise InputError(f"{path} is not laid out like a model that torch saved: {ADVICE}")
-            return {name: archive.read(entry) for name, entry in zip(names, entries, strict=True)}
+            return {name: archive.read(member) for name, member in zip(names, members, strict=True)}
+    except InputError:
+        raise
     except (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, RuntimeError, OverflowError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"{path} is not a model that torch saved, or it is damaged: {ADVICE}") from error
 
 
-def _packed(path: Path, members: dict[str, bytes]) -> io.BytesIO:
+def _packed(members: dict[str, bytes]) -> io.BytesIO:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
         for name, content in members.items():
@@ -111,12 +112,11 @@ def _checked_script(path: Path, members: dict[str, bytes]) -> dict[str, bytes]:
             raise InputError(f"{path} holds {name[:80]!r}, which is no part of a TorchScript module")
         if name.startswith("extra/") or name.endswith(".debug_pkl"):
             continue
-        if name.startswith("code/") and name.endswith(".py"):
-            refused = _SCRIPT_REFUSED.search(content)
-            if refused:
-                raise InputError(
-                    f"{path} calls {refused[1].decode()} in {name[:80]}: a decoder needs neither files nor classes"
-                )
+        code = name.startswith("code/") and name.endswith(".py")
+        if code and (refused := _SCRIPT_REFUSED.search(content)):
+            raise InputError(
+                f"{path} calls {refused[1].decode()} in {name[:80]}: a decoder needs neither files nor classes"
+            )
         kept[name] = content
     return kept
 
@@ -154,20 +154,17 @@ def _checked_program(path: Path, members: dict[str, bytes]) -> dict[str, bytes]:
         if name.startswith("extra/"):
             continue
         if name.endswith(".json"):
-            content = json.dumps(_checked_json(path, name, _json(path, name, content))).encode()
+            if len(content) > _MOST_TEXT:
+                raise InputError(f"{path} holds {len(content) / 2**20:.0f} MiB of text in {name[:80]}")
+            try:
+                value = json.loads(content)
+            except (ValueError, RecursionError) as error:
+                raise InputError(f"{path} is damaged: {name[:80]} is not JSON") from error
+            content = json.dumps(_checked_json(path, name, value)).encode()
         elif name.endswith(".pt"):
             _require_tensors(path, name, content)
         kept[name] = content
     return kept
-
-
-def _json(path: Path, name: str, content: bytes) -> Any:
-    if len(content) > _MOST_TEXT:
-        raise InputError(f"{path} holds {len(content) / 2**20:.0f} MiB of text in {name[:80]}")
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is damaged: {name[:80]} is not JSON") from error
 
 
 def _checked_json(path: Path, name: str, value: Any, key: str = "", depth: int = 0) -> Any:
@@ -176,7 +173,7 @@ def _checked_json(path: Path, name: str, value: Any, key: str = "", depth: int =
         raise InputError(f"{path} is damaged: {name[:80]} is nested too deeply")
     if isinstance(value, dict):
         return {
-            _word(path, name, each): _DROPPED[each]
+            _checked_text(path, name, each, ""): _DROPPED[each]
             if each in _DROPPED and not _is_named(value)
             else _checked_json(path, name, item, each, depth + 1)
             for each, item in value.items()
@@ -216,18 +213,12 @@ def _is_plain(value: str) -> bool:
     return bool(re.fullmatch(r"[\w.]{1,300}", value)) and not value.startswith(("torch", "_operator", "math", "#"))
 
 
-def _word(path: Path, name: str, key: str) -> str:
-    if not _WORD.fullmatch(key):
-        raise InputError(f"{path} holds the name {key[:80]!r} in {name[:80]}, which no exported decoder needs")
-    return key
-
-
 def _require_tensors(path: Path, name: str, content: bytes) -> None:
     """Torch falls back to a full unpickler where the safe one fails, so the safe one has to pass first."""
     torch = import_torch()
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as inner:
-            if any(entry.compress_type != zipfile.ZIP_STORED for entry in inner.infolist()):
+            if any(member.compress_type != zipfile.ZIP_STORED for member in inner.infolist()):
                 raise InputError(f"{path} is compressed inside, which torch does not do")
         torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except InputError:
@@ -253,8 +244,7 @@ def load_decoder(source: str | Path, *, weights: str | Path | None = None) -> An
     callable
         Takes a batch of latents.
     """
-    import_torch()
-    text = str(source)
+    torch, text = import_torch(), str(source)
     if names_code(text):
         decoder = made(imported(text), text, "decoder")
         return decoder if weights is None else with_weights(decoder, text, Path(weights))
@@ -270,29 +260,28 @@ def load_decoder(source: str | Path, *, weights: str | Path | None = None) -> An
         raise InputError(f"{path} is code: name what it holds as {path.stem}:factory, from its folder")
     kind, archive = open_archive(path)
     with _quiet():
-        return _script(path, archive) if kind == "script" else _program(path, archive)
+        try:
+            loaded = torch.jit.load(archive, map_location="cpu") if kind == "script" else _program(archive)
+        except Exception as error:  # what torch raises and says differs between its versions
+            noun = "a TorchScript module" if kind == "script" else "an exported program"
+            raise InputError(f"{path} is not {noun} that this torch reads: {first_line(error)}") from error
+        return loaded if kind == "script" else _decoder_of(path, *loaded)
 
 
-def _script(path: Path, archive: Any) -> Any:
+def _program(archive: Any) -> Any:
     torch = import_torch()
-    try:
-        return torch.jit.load(archive, map_location="cpu")
-    except Exception as error:  # what torch raises and says differs between its versions
-        raise InputError(f"{path} is not a TorchScript module that this torch reads: {first_line(error)}") from error
+    program = torch.export.load(archive)
+    return program, program.module(check_guards=False)
 
 
-def _program(path: Path, archive: Any) -> Any:
-    torch = import_torch()
-    try:
-        program = torch.export.load(archive)
-        module = program.module(check_guards=False)
-    except Exception as error:  # as above
-        raise InputError(f"{path} is not an exported program that this torch reads: {first_line(error)}") from error
-    inputs = [node for node in program.graph.nodes if node.name in program.graph_signature.user_inputs]
-    if len(inputs) != 1 or len(program.graph_signature.user_outputs) != 1:
+def _decoder_of(path: Path, program: Any, module: Any) -> Any:
+    """An exported program as a decoder: one tensor in, one out, and batches of any size."""
+    torch, signature = import_torch(), program.graph_signature
+    inputs = [node for node in program.graph.nodes if node.name in signature.user_inputs]
+    if len(inputs) != 1 or len(signature.user_outputs) != 1:
         raise InputError(
-            f"{path} has {len(program.graph_signature.user_inputs)} inputs and "
-            f"{len(program.graph_signature.user_outputs)} outputs: a decoder takes one tensor and returns one"
+            f"{path} has {len(signature.user_inputs)} inputs and {len(signature.user_outputs)} outputs: a decoder "
+            "takes one tensor and returns one"
         )
     example = inputs[0].meta.get("val")
     if not isinstance(example, torch.Tensor) or example.dim() < 1:
@@ -300,8 +289,7 @@ def _program(path: Path, archive: Any) -> Any:
     size = example.shape[0]
     if isinstance(size, int):
         return in_batches(module, size, size)
-    limits = [program.range_constraints.get(symbol) for symbol in size.node.expr.free_symbols]
-    low, high = _limits(limits[0]) if len(limits) == 1 and size.node.expr.is_Symbol else (1, None)
+    low, high = _limits(program.range_constraints.get(size.node.expr))
     return module if low <= 1 and high is None else in_batches(module, low, high)
 
 
@@ -309,9 +297,8 @@ def _limits(allowed: Any) -> tuple[int, int | None]:
     """The sizes of a batch that a program takes."""
     if allowed is None:
         return 1, None
-    low = int(allowed.lower) if getattr(allowed.lower, "is_Integer", False) else 1
-    high = int(allowed.upper) if getattr(allowed.upper, "is_Integer", False) else None
-    return max(low, 1), high
+    low, high = (int(end) if getattr(end, "is_Integer", False) else None for end in (allowed.lower, allowed.upper))
+    return max(low or 1, 1), high
 
 
 def in_batches(module: Any, low: int, high: int | None) -> Any:
@@ -330,8 +317,8 @@ def in_batches(module: Any, low: int, high: int | None) -> Any:
             for part in torch.split(rows, high or max(len(rows), 1)):
                 missing = max(low - len(part), 0)
                 filled = torch.cat([part, part[-1:].expand(missing, *part.shape[1:])]) if missing else part
-                found = self.module(filled)
-                parts.append(found[: len(part)] if isinstance(found, torch.Tensor) else found)
+                output = self.module(filled)
+                parts.append(output[: len(part)] if isinstance(output, torch.Tensor) else output)
             return torch.cat(parts) if isinstance(parts[0], torch.Tensor) else parts[0]
 
     return Batches()

@@ -37,12 +37,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import InputError
+from ..settings import check_counts
 from .bound import GIVEN, MEASURED, NOT_TESTED, VIOLATED, Assumption, Bound, Bounds
-from .isometric_constant import is_dimension, isometric_constant, jung_radius
+from .isometric_constant import isometric_constant, jung_radius
 from .stitching import Stitching, positive, stitched
 
 CONVEX = "both supports are convex, so that what holds locally holds for all pairs"
@@ -236,8 +237,9 @@ def sup_bounds(tie: Stitching, sizes: Sizes, c_d: float | None, rests: tuple[Ass
         "beyond": "." if epsilon <= 1 else ": the theorem says nothing for ε above 1.",
         "eta": eta,
     }
+    chance = sizes.chance_sup()
     return [
-        _bound(name, "sup", value, sizes.chance_sup(), on, by, numbers)
+        Bound(name, "sup", value, chance, FORMULAS[name][0], FORMULAS[name][1].format(**numbers), on, by)
         for name, value, on, by in (
             ("theorem_1", lemma, (*rests, within), origin),
             ("sup_polynomial", (eta + math.sqrt(2 * epsilon + 4 * eta)) * delta, rests, "ours"),
@@ -250,33 +252,25 @@ def rms_bounds(tie: Stitching, sizes: Sizes, rests: tuple[Assumption, ...]) -> l
     """Bounds on the root mean square."""
     rank, other = sum(sizes.widths), sizes.other(tie.distortion(sizes.diameter, sizes.target))
     # |d_Y^2 - d_X^2| = |d_Y - d_X| (d_Y + d_X): the first factor in the mean square over pairs, the second at most.
-    half = (sizes.diameter + other) / 2 * tie.mean_distortion(sizes.diameter, sizes.target)
+    half = (sizes.diameter + other) / 2 * tie.distortion(sizes.diameter, sizes.target, rms=True)
     square = None if sizes.spread is None else tie.square_distortion(sizes.spread, sizes.diameter)
     values = {"rms": math.sqrt(math.sqrt(rank) * half)}
     if square is not None:
         values["rms_diameter_free"] = math.sqrt(math.sqrt(rank) * square / 2)
-    if sizes.radii is not None:
-        values["rms_trivial"] = math.hypot(*sizes.radii)
-    else:
-        values["rms_trivial"] = jung_radius(sizes.dimension) * math.hypot(sizes.diameter, other)
-    sized = sizes.radii is not None or sizes.target is not None
+    values["rms_trivial"] = replace(sizes, target=other).chance_rms()
+    on = dict.fromkeys(values, rests)
+    if sizes.radii is not None or sizes.target is not None:
+        on["rms_trivial"] = ()
+    chance, numbers = sizes.chance_rms(), {"half": half, "rank": rank}
     return [
-        _bound(
-            name,
-            "rms",
-            value,
-            sizes.chance_rms(),
-            () if name == "rms_trivial" and sized else rests,
-            "ours",
-            {"half": half, "rank": rank},
-        )
+        Bound(name, "rms", value, chance, FORMULAS[name][0], FORMULAS[name][1].format(**numbers), on[name], "ours")
         for name, value in values.items()
     ]
 
 
 def outside_the_root(tie: Stitching, sizes: Sizes, c_d: float | None) -> list[Bound]:
     """The bounds for equal outputs, plus what the mismatch moves a row of the target by."""
-    without = tie.without_mismatch()
+    without = replace(tie, mismatch=0.0, mismatch_rms=0.0)
     inherited = [Assumption(IMAGE, NOT_TESTED) if each.text == EQUAL else each for each in assumptions(without)]
     rests = (*inherited, Assumption(CHORDS, NOT_TESTED), Assumption(MISMATCH, MEASURED))
     # The exact stitching is another cloud than the target: its diameter is not known.
@@ -306,19 +300,6 @@ def assumptions(tie: Stitching) -> tuple[Assumption, ...]:
     return (*shape, *outputs, Assumption(SUPREMUM, NOT_TESTED if tie.sampled else GIVEN))
 
 
-def _bound(
-    name: str,
-    error: str,
-    value: float,
-    chance: float,
-    rests: tuple[Assumption, ...],
-    origin: str,
-    numbers: dict[str, Any],
-) -> Bound:
-    formula, explanation = FORMULAS[name]
-    return Bound(name, error, value, chance, formula, explanation.format(**numbers), rests, origin)
-
-
 def _widths(dimension: int | tuple[int, int] | None, first: Any, second: Any) -> tuple[int, int]:
     if dimension is None:
         known = [getattr(side, "data", {}).get("latents") for side in (first, first if second is None else second)]
@@ -327,8 +308,10 @@ def _widths(dimension: int | tuple[int, int] | None, first: Any, second: Any) ->
             raise InputError("dimension is missing: name the number of latents")
         return named[0], named[1]
     pair = tuple(dimension) if isinstance(dimension, Sequence) else (dimension, dimension)
-    if len(pair) != 2 or not all(is_dimension(width) for width in pair):
-        raise InputError(f"dimension is {dimension!r} and must be a whole number from 1 on, or two of them")
+    if len(pair) != 2:
+        raise InputError(f"dimension is {dimension!r} and must be one number, or one of each side")
+    for width in pair:
+        check_counts(dimension=(width, 1))
     return int(pair[0]), int(pair[1])
 
 

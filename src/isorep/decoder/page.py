@@ -8,12 +8,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..report.document import Answer, Cell, Column, Definitions, Figure, Forms, Page, Prose, Row, Section, Table
+from ..report.document import Answer, Cell, Definitions, Figure, Forms, Page, Prose, Section, Table
 from ..report.figures import Histogram, IntervalRow, Intervals, Key, Line, Lines
 from ..report.page import page_of
 from ..report.read import MISSING, compact, count, percent
 from ..representation import Array
-from .geometry import THEOREM_LIMIT, Constants, Geometry
+from ..results import aligned
+from .geometry import THEOREM_LIMIT, Geometry
 
 MOST_LATENTS, MOST_DRAWN = 5_000, 40  # in the table, and in the figure
 BINS = 30
@@ -26,29 +27,29 @@ QUANTILES = {
     "0.25": ("25 %", "s3"),
     "0.05": ("5 %", "s1"),
 }
+CONSTANT_TITLES = {
+    "constant": "constant 1 + L",
+    "excess": "L",
+    "mean_constant": "mean",
+    "similarity_constant": "up to scale",
+    "scale": "best scale",
+    "condition": "condition",
+}
 CONSTANTS = (
-    "A decoder is locally (1 + L)-bi-Lipschitz where it stretches no direction by more than 1 + L and shrinks none by "
-    "more: the larger of the largest singular value of its Jacobian and one over the smallest. L is the excess that "
-    "the theorem speaks of. Up to scale is what is left when the output may be multiplied by the best one factor. The "
-    "constant is infinite where a direction of the latents does not move the output at all."
+    "1 + L is the larger of the Jacobian's largest singular value and one over its smallest: 1 for an isometry, "
+    "infinite where a direction of the latents does not move the output. Up to scale is what the best global factor on "
+    "the output leaves."
 )
 LATENTS = (
     "The largest norm that a latent's column of the Jacobian reaches over the rows, of the largest of all latents. "
     "Below {limit} a latent counts as inactive: the decoder hardly moves with it."
 )
-DIRECTIONS = (
-    "The published experiments take the norms of ten random unit vectors per row. No random direction is stretched "
-    "more than the most stretched one, so this is an estimate from below, and in many dimensions random directions all "
-    "look alike and miss both ends."
-)
+DIRECTIONS = "Norms of random unit vectors at each row, as in the published experiments: an estimate from below."
 CONVEXITY = (
-    "The theorem takes the latents' support to be convex, so that what holds locally holds globally. In a convex "
-    "support the midpoint of two samples lies among samples. Distance is that of the median midpoint to the nearest "
-    "sample, over that of the median sample to its nearest neighbour; remote are midpoints farther from any sample "
-    "than 99 % of samples are. The two references have as many rows and the same covariance. Holes smaller than the "
-    "spacing of samples cannot be seen, and in many dimensions hardly any can."
+    "Distance is that of the median midpoint to the nearest sample, over that of the median sample to its nearest "
+    "neighbour; remote are midpoints farther from any sample than 99 % of samples are. The two references have as many "
+    "rows and the same covariance."
 )
-SEEN = {"holes": "holes were seen", "none seen": "no holes were seen", "blind": "cannot be told"}
 
 
 def page(geometry: Geometry) -> Page:
@@ -63,13 +64,13 @@ def page(geometry: Geometry) -> Page:
         answer,
         _tiles(geometry),
         (
-            Section("constants", "Constants", (Prose((CONSTANTS,)), _constants(geometry), _isometry(geometry))),
+            Section("constants", "Constants", (Prose((CONSTANTS,)), constants_table(geometry), _isometry(geometry))),
             _values(geometry),
             _latents(geometry),
             _directions(geometry),
             _convexity(geometry),
             _worst(geometry),
-            Section("assumptions", "What bounds rest on", (Row((_assumptions(geometry),)),)),
+            Section("assumptions", "What bounds rest on", (_assumptions(geometry),)),
         ),
     )
 
@@ -77,6 +78,24 @@ def page(geometry: Geometry) -> Page:
 def number(value: float | None, digits: int = 4) -> str:
     """A constant as text, infinity spelt out."""
     return "infinite" if value == math.inf else compact(value, digits)
+
+
+def short(value: float | None) -> str:
+    """The same in three digits."""
+    return number(value, 3)
+
+
+def as_text(table: Table, *left_out: str) -> str:
+    """A table of a page as text, without the columns that are left out."""
+    kept = [index for index, column in enumerate(table.columns) if column.title not in left_out]
+    titles = [table.columns[index].title for index in kept]
+    left = [at for at, index in enumerate(kept) if not table.columns[index].numeric]
+    return aligned([titles, *([row[index].text for index in kept] for row in table.rows)], left).replace("−", "-")
+
+
+def dot(name: str, colour: str, value: float, text: str, how: str = "", *, strong: bool = False) -> IntervalRow:
+    """A value as a dot in a figure of intervals; ``how`` is said where the pointer is."""
+    return IntervalRow(name, colour, value, strong=strong, labels=(f"{text}{how}", "", ""), printed=text)
 
 
 def _tiles(geometry: Geometry) -> list[tuple[str, str, str]]:
@@ -95,17 +114,17 @@ def _tiles(geometry: Geometry) -> list[tuple[str, str, str]]:
     return tiles
 
 
-def _constants(geometry: Geometry) -> Table:
-    titles = ("1 + L", "L", "mean of 1 + L", "up to scale", "best scale", "condition")
-    rows = [("all latents", *_numbers(geometry.constants))]
-    if geometry.active is not None:
-        rows.append(("active latents", *_numbers(geometry.active)))
-    columns: Forms = {"": str, **dict.fromkeys(titles, number)}
-    return Table.of("constants", "Over the sample", columns, rows, strong="all latents")
-
-
-def _numbers(known: Constants) -> tuple[float | None, ...]:
-    return known.constant, known.excess, known.mean_constant, known.similarity_constant, known.scale, known.condition
+def constants_table(geometry: Geometry) -> Table:
+    """The constants over all latents, and over the active ones where some are not."""
+    name = "all latents" if geometry.certain else "all latents, at least"
+    sides = {name: geometry.constants, "active latents": geometry.active}
+    rows = [
+        (title, *(getattr(known, key) for key in CONSTANT_TITLES))
+        for title, known in sides.items()
+        if known is not None
+    ]
+    columns: Forms = {"": str, **dict.fromkeys(CONSTANT_TITLES.values(), number)}
+    return Table.of("constants", "Over the sample", columns, rows, strong=name)
 
 
 def _isometry(geometry: Geometry) -> Definitions:
@@ -127,8 +146,6 @@ def _values(geometry: Geometry) -> Section:
     of = "" if geometry.active_samples is None else " of the active latents"
     samples = geometry.active_samples or {key: getattr(geometry, key) for key in ("largest", "smallest", "local")}
     local = samples["local"][np.isfinite(samples["local"])]
-    lost = len(samples["local"]) - len(local)
-    missing = f" {count(lost)} rows whose constant is infinite are left out." if lost else ""
     figures = [
         _spread_figure(
             "stretch-figure",
@@ -143,7 +160,7 @@ def _values(geometry: Geometry) -> Section:
             _spread_figure(
                 "local-figure",
                 "Local bi-Lipschitz constants",
-                f"One value per row{of}; 1 is an isometry, and the constant of the sample is the right end.{missing}",
+                f"One value per row{of}; 1 is an isometry, and the constant of the sample is the right end.",
                 "local constant 1 + L",
                 {"local constant": ("s2", local)},
             )
@@ -159,19 +176,18 @@ def _spread_figure(name: str, title: str, caption: str, axis: str, sides: Mappin
     low, high = float(every.min()), float(every.max())
     room = max(0.02 * high - (high - low), 0.0) / 2 or (0.5 if high == low else 0.0)
     edges = np.linspace(max(low - room, 0.0), high + room, BINS + 1)
-    bins = [f"{compact(a, 3)} to {compact(b, 3)}" for a, b in pairwise(edges)]
+    bins = [f"{short(a)} to {short(b)}" for a, b in pairwise(edges)]
     lines = []
     for label, (colour, values) in sides.items():
         heights = np.histogram(values, edges)[0]
         points = zip(((edges[:-1] + edges[1:]) / 2).tolist(), map(float, heights), strict=True)
         said = tuple(f"{words}: {count(rows)} rows" for words, rows in zip(bins, heights, strict=True))
         lines.append(Line(label, colour, tuple(points), said))
-    told = [f"{label} from {compact(each.min())} to {compact(each.max())}" for label, (_, each) in sides.items()]
     return Figure(
         name,
         title,
         caption,
-        f"{title}: {'; '.join(told)}.",
+        f"{title}: from {compact(low)} to {compact(high)}.",
         Histogram(tuple(edges.tolist()), tuple(lines), (axis, "rows")),
         legend=tuple(Key("line", line.series, line.name) for line in lines),
     )
@@ -196,9 +212,8 @@ def _spectrum_figure(spectrum: dict[str, Array]) -> Figure:
         "spectrum-figure",
         "Singular values",
         "The median over rows, and where half and nine tenths of the rows lie. Flat at 1 is an isometry.",
-        f"Singular values from {compact(high)} down to {compact(low)}.",
+        "",
         Lines(tuple(lines), axes, 300, y_range=(low, high), log=high > 20 * low, ticks=ticks),
-        legend=tuple(Key("line", line.series, line.name) for line in lines if line.name in ("median", "75 %", "95 %")),
     )
 
 
@@ -206,26 +221,16 @@ def _latents(geometry: Geometry) -> Section | None:
     """Which latents the decoder responds to."""
     if not geometry.latents:
         return None
-    rows = tuple(
-        (
-            Cell(each.name),
-            Cell(compact(each.activity), each.activity),
-            Cell("" if each.active else "inactive", strong=not each.active),
-        )
+    rows = [
+        (each.name, each.activity, Cell("" if each.active else "inactive", strong=not each.active))
         for each in geometry.latents[:MOST_LATENTS]
-    )
-    columns = (Column("latent", numeric=False), Column("activity"), Column("", numeric=False))
-    table = Table("latents", "Every latent", columns, rows, folded=len(rows) > MOST_DRAWN)
+    ]
+    columns: Forms = {"latent": str, "activity": compact, "": str}
+    table = Table.of("latents", "Every latent", columns, rows, folded=len(rows) > MOST_DRAWN)
     order, half = sorted(geometry.latents, key=lambda each: -each.activity), MOST_DRAWN // 2
     many = len(order) > MOST_DRAWN
     drawn = tuple(
-        IntervalRow(
-            each.name,
-            "s0" if each.active else "s5",
-            each.activity,
-            labels=(compact(each.activity), "", ""),
-            printed=compact(each.activity, 3),
-        )
+        dot(each.name, "s0" if each.active else "s5", each.activity, short(each.activity))
         for each in ([*order[:half], *order[-half:]] if many else order)
     )
     figure = Figure(
@@ -259,7 +264,7 @@ def _convexity(geometry: Geometry) -> Section | None:
         ("a solid cloud (Gaussian)", probe.solid, probe.solid_share),
         ("a hollow cloud (a shell)", probe.hollow, None),
     ]
-    columns: Forms = {"": str, "distance": lambda value: number(value, 3), "remote midpoints": percent}
+    columns: Forms = {"": str, "distance": short, "remote midpoints": percent}
     table = Table.of("convexity", "Midpoints of random pairs", columns, rows, strong="these latents")
     return Section("convexity", "Is the support convex?", (Prose((probe.sentence, CONVEXITY)), table))
 
@@ -272,14 +277,12 @@ def _worst(geometry: Geometry) -> Section:
 
 def _assumptions(geometry: Geometry) -> Definitions:
     kinks = ", ".join(geometry.data["kinks"])
-    seen = MISSING if geometry.convexity is None else SEEN[geometry.convexity.answer]
+    seen = MISSING if geometry.convexity is None else f"holes: {geometry.convexity.answer}"
     injective = "no" if math.isinf(geometry.constant) else "locally, at these rows"
-    constant = "measured" if geometry.certain else "estimated from below"
     return Definitions(
         (
             ("smooth decoder", "not everywhere" if kinks else "no kink was found", kinks or "among the steps it takes"),
             ("injective decoder", injective, "globally: not tested"),
             ("convex support", seen, "midpoints of random pairs"),
-            ("constant", constant, "at the sampled rows, not between them"),
         )
     )

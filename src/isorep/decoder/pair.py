@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from ..comparison import Comparison
+from ..alignment.base import Error
+from ..comparison import Comparison, WorstCase
 from ..errors import InputError
 from ..representation import Array, Representation, match_rows
+from ..resampling import Null
+from ..results import Record, Written, aligned
 from ..rows import Progress
 from ..settings import check_counts, check_seed
 from .bilipschitz import bilipschitz
-from .bound import Bounds
-from .distances import Chords, Mismatch, chords, ladder, paired_outputs, relative_sizes, rigid_errors
+from .bound import MEASURED, NOT_TESTED, VIOLATED, Assumption, Bound, Bounds, shown
+from .distances import Chords, Mismatch, RigidErrors, chords, ladder, paired_outputs, relative_sizes, rigid_errors
 from .geometry import Geometry
-from .near_isometry import bounds
-from .pair_result import DecoderPair, DecoderSide, assumptions_of, caveats_of, findings_of, sentence_of
+from .near_isometry import CHORDS, CONVEX, EQUAL, INJECTIVE, SMOOTH, SUPREMUM, bounds
 from .prepare import Latents, as_latents
-from .theorems import conditioning
+from .theorems import Conditioning, conditioning
 
 PAIRED_ROWS = 1000
 """Rows whose distances are compared pair by pair."""
+TITLES = {
+    "equal_outputs": "decoders, equal outputs",
+    "with_mismatch": "decoders, with the mismatch",
+    "chords": "chords, with the mismatch",
+    "defect": "measured defect",
+    "mean": "mean singular values (no bound)",
+    "scaled": "decoders, one scale free",
+}
+"""The bounds by what they come from: ``mean`` is what means of singular values would give, which bound nothing."""
+_EQUAL = 1e-6  # share of the outputs' spread up to which they count as equal
+_ROUNDING = 1e-9
 
 
 def pair(
@@ -98,23 +112,31 @@ def pair(
             raise InputError(f"{name}: {error}") from error
     x, y = (np.asarray(side.rows(slice(None)), dtype=np.float64) for side in sides)
     size = "exact" if len(x) <= 20_000 else "auto"
-    settings: dict[str, Any] = {"folds": folds, "n_null": n_null, "random_state": random_state}
+    settings: dict[str, Any] = {"folds": int(folds), "n_null": int(n_null), "random_state": int(random_state)}
     compared = ladder(x, y, names, diameter=size, worst_case=True, progress=progress, **settings)
     unit, certificates = compared.diameter.value, compared.worst_case or {}
     errors = rigid_errors(x, y, unit, folds, random_state)
-    rows = _some_rows(len(x), random_state)
+    rows = np.arange(len(x))
+    if len(rows) > PAIRED_ROWS:
+        rows = np.sort(np.random.default_rng(random_state).choice(len(x), PAIRED_ROWS, replace=False))
     u, v, apart = paired_outputs((first, second), sides, rows, device)
     seen = (chords(x[rows], u), chords(y[rows], v))
-    ties = pair_bounds(geometries, (x, y), rows, seen, apart, compared, c_d)
+    sizes = relative_sizes(x, y, compared) | {"c_d": c_d}
+    ties = pair_bounds(geometries, seen, apart, unit, sizes)
+    changed = float(np.abs(pdist(y[rows]) - pdist(x[rows])).max()) / unit
+    if certificates:  # some rows against all
+        changed = max(changed, certificates["rigid"].distortion)
+    ties["defect"] = bounds(defect=changed / sizes["diameter"], **sizes)
+    ties = {source: ties[source] for source in TITLES if source in ties}
     largest = certificates["rigid"].upper * unit if certificates else None
     assumptions = assumptions_of(geometries, seen, apart)
     rounding = sum(map(_rounding, sides, geometries, (x, y))) / unit
     findings = findings_of(ties, compared, errors, assumptions, rounding)
-    diameters = (compared.reverse.diameter.value, unit)
+    described = list(map(_side, names, geometries, seen, (compared.reverse.diameter.value, unit)))
     rigid, linear = (compared.rungs[rung].in_diameters for rung in ("rigid", "linear"))
     return DecoderPair(
-        first=_side(names[0], sides[0], geometries[0], seen[0], diameters[0]),
-        second=_side(names[1], sides[1], geometries[1], seen[1], diameters[1]),
+        first=described[0],
+        second=described[1],
         unit=unit,
         held_out=errors.held_out,
         in_sample=errors.in_sample,
@@ -130,16 +152,14 @@ def pair(
         assumptions=assumptions,
         findings=findings,
         sentence=sentence_of(ties, errors, findings, names),
-        caveats=caveats_of(geometries, compared, apart, len(rows), len(x), names),
+        caveats=caveats_of(geometries, compared, apart, len(rows)),
         settings={
             "join": bool(join),
             "mode": mode,
             "samples": samples,
-            "folds": int(folds),
-            "n_null": int(n_null),
             "c_d": c_d,
             "paired_rows": len(rows),
-            "random_state": int(random_state),
+            **settings,
         },
     )
 
@@ -165,55 +185,20 @@ def _rounding(latents: Latents, geometry: Geometry, values: Array) -> float:
     return 2 * eps * float(np.linalg.norm(values, axis=1).max())
 
 
-def _some_rows(n: int, seed: int) -> Array:
-    if n <= PAIRED_ROWS:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, PAIRED_ROWS, replace=False))
-
-
-def _side(name: str, latents: Latents, geometry: Geometry, seen: Chords, diameter: float) -> DecoderSide:
-    return DecoderSide(
-        name=name,
-        rows=latents.n,
-        latents=latents.d,
-        outputs=int(geometry.data["outputs"]),
-        constant=geometry.constant,
-        mean_constant=geometry.mean_constant,
-        similarity_constant=geometry.similarity_constant,
-        largest=float(np.max(geometry.largest)),
-        smallest=float(np.min(geometry.smallest)),
-        chord_largest=seen.largest,
-        chord_smallest=seen.smallest,
-        diameter=float(diameter),
-    )
-
-
 def pair_bounds(
-    geometries: list[Geometry],
-    latents: tuple[Array, Array],
-    rows: Array,
-    seen: tuple[Chords, Chords],
-    apart: Mismatch | None,
-    compared: Comparison,
-    c_d: float | None,
+    geometries: list[Geometry], seen: tuple[Chords, Chords], apart: Mismatch | None, unit: float, sizes: dict[str, Any]
 ) -> dict[str, Bounds]:
-    """Bounds from the decoders, from chords, from the measured defect; and what mean constants would give."""
-    unit, (x, y) = compared.diameter.value, latents
-    sizes = relative_sizes(x, y, compared) | {"c_d": c_d}
+    """Bounds from the decoders and from chords, and what mean constants would give."""
     first, second = geometries
     ties = {"equal_outputs": bounds(first, second, **sizes)}
     if apart is not None:
         differ: dict[str, Any] = {"mismatch": apart.largest / unit, "mismatch_rms": apart.rms / unit}
         ties["with_mismatch"] = bounds(first, second, **differ, **sizes)
         ties["chords"] = bounds(seen[0], seen[1], **differ, **sizes)
-    changed = float(np.abs(pdist(y[rows]) / unit - pdist(x[rows]) / unit).max())
-    if compared.worst_case is not None:  # some rows against all
-        changed = max(changed, compared.worst_case["rigid"].distortion)
-    ties["defect"] = bounds(defect=changed / sizes["diameter"], **sizes)
     scaled = _scaled(first, second, sizes)
     if scaled is not None:
         ties["scaled"] = scaled
-    ties["mean"] = bounds(*(_averaged(side) for side in geometries), **sizes)
+    ties["mean"] = bounds(*map(_averaged, geometries), **sizes)
     return ties
 
 
@@ -228,10 +213,270 @@ def _scaled(first: Geometry, second: Geometry, sizes: dict[str, Any]) -> Bounds 
     highs = [float(np.max(side.largest)) for side in (first, second)]
     if min(lows) <= 0:
         return None
+    ratios = [math.sqrt(high / low) for low, high in zip(lows, highs, strict=True)]
+    balanced = [SimpleNamespace(smallest=1 / ratio, largest=ratio) for ratio in ratios]
     scale = math.sqrt((lows[1] * highs[1]) / (lows[0] * highs[0]))
-    balanced = [
-        SimpleNamespace(smallest=low / math.sqrt(low * high), largest=high / math.sqrt(low * high))
-        for low, high in zip(lows, highs, strict=True)
-    ]
     source = {key: sizes[key] / scale for key in ("diameter", "spread")}
     return bounds(*balanced, **{**sizes, **source, "radii": (sizes["radii"][0] / scale, sizes["radii"][1])})
+
+
+def _side(name: str, geometry: Geometry, seen: Chords, diameter: float) -> DecoderSide:
+    return DecoderSide(
+        name=name,
+        rows=geometry.data["rows"],
+        latents=geometry.data["latents"],
+        outputs=geometry.data["outputs"],
+        constant=geometry.constant,
+        mean_constant=geometry.mean_constant,
+        similarity_constant=geometry.similarity_constant,
+        largest=float(np.max(geometry.largest)),
+        smallest=float(np.min(geometry.smallest)),
+        chord_largest=seen.largest,
+        chord_smallest=seen.smallest,
+        diameter=float(diameter),
+    )
+
+
+@dataclass(frozen=True)
+class DecoderSide(Record):
+    """One decoder: its sizes, its local constants, and the ratios of its chords to latent distances."""
+
+    derived: ClassVar[tuple[str, ...]] = ("infinite",)
+    name: str
+    rows: int
+    latents: int
+    outputs: int
+    constant: float
+    mean_constant: float
+    similarity_constant: float
+    largest: float
+    smallest: float
+    chord_largest: float
+    chord_smallest: float
+    diameter: float
+
+    @property
+    def infinite(self) -> bool:
+        """Whether the constant is infinite; JSON has no infinity, so it says where one is meant."""
+        return math.isinf(self.constant)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A bound held against what was measured. ``answer``: ``kept``, ``violated`` or ``vacuous``."""
+
+    source: str
+    name: str
+    error: str
+    bound: float
+    measured: float
+    answer: str
+    why: str
+
+
+@dataclass(frozen=True)
+class DecoderPair(Written):
+    """The result of :func:`isorep.decoder.pair`; errors and bounds in diameters of the second model's latents.
+
+    Attributes
+    ----------
+    held_out, in_sample : Error
+        Of the least-squares rigid motion without a scale.
+    scaled_held_out, scaled_in_sample, linear : Error
+        With one scale, and of a linear map held out.
+    certificate, scaled_certificate : WorstCase
+        What the rows alone certify about the best rigid motion.
+    bounds : dict of str to Bounds
+        ``equal_outputs``, ``with_mismatch``, ``chords``, ``defect``, ``scaled``; ``mean`` bounds nothing.
+    mismatch : Mismatch or None
+        In units of the outputs.
+    findings : tuple of Finding
+    assumptions : tuple of Assumption
+    """
+
+    schema: ClassVar[str] = "isorep.decoder_pair/1"
+    page_by: ClassVar[str] = "decoder.pair_page:page"
+    derived: ClassVar[tuple[str, ...]] = ("violated",)
+    first: DecoderSide
+    second: DecoderSide
+    unit: float
+    held_out: Error
+    in_sample: Error
+    scaled_held_out: Error
+    scaled_in_sample: Error
+    linear: Error
+    null: Null | None
+    certificate: WorstCase | None
+    scaled_certificate: WorstCase | None
+    mismatch: Mismatch | None
+    bounds: dict[str, Bounds]
+    ica: Conditioning | None
+    assumptions: tuple[Assumption, ...]
+    findings: tuple[Finding, ...]
+    sentence: str
+    caveats: tuple[str, ...]
+    settings: dict[str, Any]
+
+    @property
+    def violated(self) -> bool:
+        """Whether what was measured exceeds a bound."""
+        return any(finding.answer == "violated" for finding in self.findings)
+
+    def table(self) -> str:
+        """Measured errors, certificates and bounds under each other."""
+        rows = [
+            ("rigid, no scale", "sup", "rms", "mean"),
+            ("measured, held out", *_cells(self.held_out)),
+            ("measured, in sample", *_cells(self.in_sample)),
+        ]
+        if (certified := self.certificate) is not None:
+            rows.append(("best possible, at least", shown(certified.lower), shown(certified.rms), ""))
+            rows.append(("best possible, at most", shown(certified.upper), shown(certified.rms_upper), ""))
+        for key, title in TITLES.items():
+            if key in self.bounds and key != "scaled":
+                tie = self.bounds[key]
+                rows.append((title if key == "mean" else f"bound: {title}", tie.sup.cell, tie.rms.cell, ""))
+        chance = self.bounds["equal_outputs"]
+        rows.append(("chance", shown(chance.sup.chance), shown(chance.rms.chance), ""))
+        if (scaled := self.bounds.get("scaled")) is not None:
+            rows.append(("with one scale, in sample", *_cells(self.scaled_in_sample)))
+            rows.append(("bound: with one scale", scaled.sup.cell, scaled.rms.cell, ""))
+        return aligned(rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain data with a versioned schema."""
+        unit = {"unit": f"diameters of {self.second.name}'s latents, lower is closer", "diameter": self.unit}
+        return super().to_dict() | unit
+
+    def __str__(self) -> str:
+        parts = [self.table(), "", self.sentence]
+        if self.ica is not None:
+            parts.append(self.ica.sentence)
+        parts += [f"assumption: {assumption}" for assumption in self.assumptions]
+        return "\n".join([*parts, *(f"note: {caveat}" for caveat in self.caveats)])
+
+
+def _cells(error: Error) -> tuple[str, str, str]:
+    return shown(error.sup), shown(error.rms), shown(error.mean)
+
+
+def assumptions_of(
+    geometries: list[Geometry], seen: tuple[Chords, Chords], apart: Mismatch | None
+) -> tuple[Assumption, ...]:
+    """The assumptions of Theorem 1 with what the sample says about each."""
+    answers = ["blind" if side.convexity is None else side.convexity.answer for side in geometries]
+    convex = VIOLATED if "holes" in answers else MEASURED if set(answers) == {"none seen"} else NOT_TESTED
+    differ = "outputs have different widths"
+    if apart is not None:
+        differ = (
+            f"they differ by {apart.rms:.3g} (RMS), {apart.largest:.3g} at most; their spread is {apart.spread:.3g}"
+        )
+    lows = [float(np.min(side.smallest)) for side in geometries]
+    least = min(*lows, *(each.smallest for each in seen))
+    kinks = sorted({kink for side in geometries for kink in side.data["kinks"]})
+    ratios = [low / each.smallest if each.smallest > 0 else math.inf for low, each in zip(lows, seen, strict=True)]
+    pairs, rows = sum(each.pairs for each in seen), min(len(side.local) for side in geometries)
+    return (
+        Assumption(CONVEX, convex, "holes between samples: {} and {}".format(*answers)),
+        Assumption(EQUAL, VIOLATED if apart is None or apart.share > _EQUAL else MEASURED, differ),
+        Assumption(INJECTIVE, MEASURED if least > 0 else VIOLATED, f"the least stretch is {least:.3g}"),
+        Assumption(SMOOTH, VIOLATED if kinks else NOT_TESTED, f"kinks: {', '.join(kinks) or 'none seen'}"),
+        Assumption(
+            CHORDS,
+            VIOLATED if max(ratios) > 1 + 1e-6 else MEASURED,
+            f"least singular value over the shortest of {pairs} chords: {max(ratios):.3g}",
+        ),
+        Assumption(
+            SUPREMUM,
+            NOT_TESTED,
+            f"with 95 % confidence at most {1 - 0.05 ** (1 / rows):.2g} of new latents exceed the largest of {rows}",
+        ),
+    )
+
+
+def findings_of(
+    ties: dict[str, Bounds],
+    compared: Comparison,
+    errors: RigidErrors,
+    assumptions: tuple[Assumption, ...],
+    rounding: float,
+) -> tuple[Finding, ...]:
+    """Each bound beside what was measured: kept, violated or vacuous; the smallest bound on each error first.
+
+    The supremum is held against its certified lower end, the root mean square against the exact one in sample.
+    ``rounding`` is the error, in diameters, that the precision of the latents alone can leave.
+    """
+    if compared.worst_case is None:
+        return ()
+    findings = []
+    for source, tie in ties.items():
+        certificate = compared.worst_case["rigid_with_scale" if source == "scaled" else "rigid"]
+        fitted = compared.rungs["rigid"].in_diameters.in_sample if source == "scaled" else errors.in_sample
+        for error, value in (("sup", float(certificate.lower)), ("rms", fitted.rms)):
+            best = tie.smallest(error)
+            others = [bound for bound in tie.entries if bound.error == error and bound is not best]
+            for bound in (best, *others) if source != "mean" else ():
+                findings.append(_finding(source, bound, value, assumptions, rounding))
+    return tuple(findings)
+
+
+def sentence_of(
+    ties: dict[str, Bounds], errors: RigidErrors, findings: tuple[Finding, ...], names: tuple[str, str]
+) -> str:
+    """The answer: is a bound violated, and if not, does any say something."""
+    for finding in findings:
+        if finding.answer == VIOLATED:
+            return (
+                f"A bound is violated: {TITLES[finding.source]}, {finding.error} error at most {finding.bound:.4g} "
+                f"diameters, and {finding.measured:.4g} is measured. {finding.why}"
+            )
+    tie = ties["equal_outputs"]
+    equal, allowed = tie.rms, ties.get("with_mismatch", tie).rms
+    said = f"No bound is violated: between {names[0]} and {names[1]} a rigid motion leaves {errors.in_sample.rms:.4f} "
+    constant = "infinite" if tie.constant is None or math.isinf(tie.constant) else f"{tie.constant:.3g}"
+    known = f"diameters (RMS). The stitching constant of the decoders is {constant}"
+    if equal.vacuous:
+        return (
+            f"{said}{known}, and only below {tie.needed:.3g} would a bound say anything in {tie.dimension} dimensions."
+        )
+    if allowed.vacuous:
+        return f"{said}{known}, which allows {equal.value:.4f} for equal outputs; as these differ, it bounds nothing."
+    return f"{said}{known}, which allows {allowed.value:.4f}."
+
+
+def caveats_of(
+    geometries: list[Geometry], compared: Comparison, apart: Mismatch | None, paired: int
+) -> tuple[str, ...]:
+    """What to keep in mind."""
+    said = [f"{side.data['decoder']}: {caveat}" for side in geometries for caveat in side.caveats]
+    widths, rows = [side.data["latents"] for side in geometries], geometries[0].data["rows"]
+    if widths[0] != widths[1]:
+        said.append(
+            f"the latents have {widths[0]} and {widths[1]} dimensions, so Theorem 1 cannot apply: errors and bounds "
+            "are those of the padded clouds"
+        )
+    if apart is None:
+        said.append("the outputs have different widths: there is no mismatch to measure, and Theorem 1 cannot apply")
+    if paired < rows:
+        said.append(f"chords and all distances were compared on {paired} of {rows} rows: their extremes are estimates")
+    said += compared.caveats
+    return tuple(dict.fromkeys(said))
+
+
+def _finding(
+    source: str, bound: Bound, measured: float, assumptions: tuple[Assumption, ...], rounding: float
+) -> Finding:
+    answer, why = "vacuous" if bound.vacuous else "kept", ""
+    if measured > bound.value * (1 + _ROUNDING) + _ROUNDING + rounding:
+        answer, why = VIOLATED, _why(bound, assumptions)
+    return Finding(source, bound.name, bound.error, bound.value, measured, answer, why)
+
+
+def _why(bound: Bound, assumptions: tuple[Assumption, ...]) -> str:
+    texts = {assumption.text for assumption in bound.assumptions}
+    rests = [assumption for assumption in assumptions if assumption.text in texts]
+    wrong = [str(assumption) for assumption in rests if assumption.status == VIOLATED]
+    if wrong:
+        return f"It rests on what does not hold: {'; '.join(wrong)}."
+    doubtful = [assumption.text for assumption in rests if assumption.status == NOT_TESTED]
+    return "Something it rests on does not hold" + (f"; not tested: {'; '.join(doubtful)}." if doubtful else ".")

@@ -5,39 +5,18 @@ from __future__ import annotations
 from ..report.document import Answer, Cell, Column, Definitions, Figure, Forms, Page, Part, Prose, Section, Table
 from ..report.figures import IntervalRow, Intervals, Key
 from ..report.page import page_of
-from ..report.read import compact, count, fixed, percent
-from .bound import VIOLATED
-from .page import number
-from .pair_result import DecoderPair
+from ..report.read import count, fixed, percent
+from .bound import VIOLATED, Bound
+from .page import dot, number, short
+from .pair import TITLES, DecoderPair
 from .theorems import Conditioning
 
-SOURCES = {
-    "equal_outputs": "equal outputs",
-    "with_mismatch": "with the mismatch",
-    "chords": "by chords",
-    "defect": "measured defect",
-    "scaled": "one scale free",
-    "mean": "mean (no bound)",
-}
-NAMES = {
-    "theorem_1": "Theorem 1",
-    "sup_polynomial": "polynomial",
-    "sup_trivial": "centre on centre",
-    "sup_outside": "mismatch outside the root",
-    "rms": "Gram matrices",
-    "rms_diameter_free": "Gram matrices, no diameter",
-    "rms_trivial": "mean on mean",
-    "rms_outside": "mismatch outside the root",
-}
 ERRORS = {"sup": "largest error", "rms": "root mean square error"}
 DRAWN = 20.0  # diameters up to which a bound is drawn
 MEASURED = (
-    "The best rigid motion without a scale, as Theorem 1 has it, leaves the measured errors. What the rows alone "
-    "certify about the best possible motion, and what the decoders allow, stand beside them, all in diameters of the "
-    "second model's latents.",
-    "Bounds from the decoders take the outputs to be equal, or allow for their mismatch, which then enters under the "
-    "root; by chords they take the ratios of output to latent distances in the place of singular values. What the "
-    "means of the extreme singular values would give bounds nothing: it shows what the largest values cost.",
+    "Measured errors are those of the best rigid motion without a scale (Theorem 1), in diameters of the second.",
+    "Bounds from the decoders take the outputs to be equal, or allow for their mismatch; by chords they take ratios of "
+    "output to latent distances in the place of singular values. Means of singular values bound nothing.",
 )
 SIDES = {
     "rows": "rows",
@@ -53,10 +32,7 @@ SIDES = {
     "diameter": "diameter of the latents",
 }
 THEOREM_2 = {"whitening": "K_w", "kappa": "κ", "radius": "B", "linear": "K", "quadratic": "K'", "error": "ε before"}
-ICA = (
-    "The constants of Theorem 2 are correct and huge but for toy data: read them as a diagnosis. The least curvature "
-    "of the contrast, gamma, tells how firmly ICA holds the components; weak planes may turn."
-)
+ICA = "Gamma, the least curvature of the contrast, tells how firmly ICA holds the components; weak planes may turn."
 
 
 def page(result: DecoderPair) -> Page:
@@ -98,36 +74,29 @@ def _error_figure(result: DecoderPair, error: str) -> Figure:
     """Measured errors, certificates and bounds on one axis; bounds beyond 20 diameters are in the table alone."""
     rows = []
     for title, each in (("measured, held out", result.held_out), ("measured, in sample", result.in_sample)):
-        rows.append(_row(title, "s2", getattr(each, error), strong=True))
+        value = getattr(each, error)
+        rows.append(dot(title, "s2", value, fixed(value), strong=True))
     if (known := result.certificate) is not None:
         low, high = (known.lower, known.upper) if error == "sup" else (known.rms, known.rms_upper)
         said, printed = f"{fixed(low)} to {fixed(high)}", f"≤ {fixed(high)}"
         rows.append(
             IntervalRow("certified by the rows", "s3", interval=(low, high), labels=(said, "", ""), printed=printed)
         )
-    for source, title in SOURCES.items():
+    for source, title in TITLES.items():
         if source in result.bounds and source != "scaled":
             best = result.bounds[source].smallest(error)
-            how = "vacuous" if best.vacuous else f"by {NAMES[best.name]}"
-            rows.append(_row(title, "s4" if source == "mean" else "s0", best.value, f", {how}"))
-    rows.append(_row("chance", "s1", result.bounds["equal_outputs"].smallest(error).chance))
+            how = "vacuous" if best.vacuous else f"by {_name(best)}"
+            rows.append(dot(title, "s4" if source == "mean" else "s0", best.value, fixed(best.value), f", {how}"))
+    chance = result.bounds["equal_outputs"].smallest(error).chance
+    rows.append(dot("chance", "s1", chance, fixed(chance)))
     return Figure(
         f"{error}-figure",
         ERRORS[error].capitalize(),
         "Chance is what holds for any two clouds of these sizes: a bound that reaches it is vacuous.",
         "",
-        Intervals(tuple(row for row in rows if row.value is None or row.value <= DRAWN), _axis(error)),
+        Intervals(tuple(row for row in rows if row.value is None or row.value <= DRAWN), f"{ERRORS[error]}, diameters"),
         legend=(Key("dot", "s2", "measured"), Key("whisker", "s3", "certified"), Key("dot", "s0", "bound")),
     )
-
-
-def _axis(error: str) -> str:
-    return f"{ERRORS[error]}, diameters of the second"
-
-
-def _row(title: str, colour: str, value: float, how: str = "", *, strong: bool = False) -> IntervalRow:
-    label = f"{fixed(value)}{how}"
-    return IntervalRow(title, colour, value, strong=strong, labels=(label, "", ""), printed=fixed(value))
 
 
 def _error_table(result: DecoderPair) -> Table:
@@ -149,7 +118,7 @@ def _error_table(result: DecoderPair) -> Table:
 
 def _violations(result: DecoderPair) -> tuple[Prose, ...]:
     said = [
-        f"Violated: {SOURCES[finding.source]}, {finding.error}: {finding.why}"
+        f"Violated: {TITLES[finding.source]}, {finding.error}: {finding.why}"
         for finding in result.findings
         if finding.answer == VIOLATED
     ]
@@ -160,34 +129,22 @@ def _bound_table(result: DecoderPair) -> Table:
     """Every bound with its answer; those that the sizes of the clouds give are the same for all, and stand once."""
     answers = {(finding.source, finding.name): finding.answer for finding in result.findings}
     rows = []
-    for source, title in SOURCES.items():
+    for source, title in TITLES.items():
         for bound in result.bounds[source].entries if source in result.bounds else ():
             if bound.name.endswith("_trivial") and source != "equal_outputs":
                 continue
             answer = answers.get((source, bound.name), "vacuous" if bound.vacuous else "–")
-            rows.append(
-                (
-                    Cell(title),
-                    Cell(NAMES[bound.name]),
-                    Cell(bound.error),
-                    Cell(_value(bound.value), None if bound.infinite else bound.value),
-                    Cell(fixed(bound.chance), bound.chance),
-                    Cell("no bound" if source == "mean" else answer, strong=answer == VIOLATED),
-                    Cell(bound.formula),
-                )
-            )
-    titles = ("from", "bound", "error", "at most", "chance", "answer", "formula")
-    columns = tuple(Column(title, numeric=title in ("at most", "chance")) for title in titles)
-    return Table("bounds", "All bounds, in diameters of the second", columns, tuple(rows))
+            said = Cell("no bound" if source == "mean" else answer, strong=answer == VIOLATED)
+            rows.append((title, _name(bound), bound.error, bound.value, bound.chance, said, bound.formula))
+    return Table.of("bounds", "All bounds, in diameters of the second", BOUNDS, rows)
 
 
 def _assumption_table(result: DecoderPair) -> Table:
-    columns = tuple(Column(title, numeric=False) for title in ("assumption", "status", "evidence"))
-    rows = tuple(
-        (Cell(each.text), Cell(each.status, strong=each.status == VIOLATED), Cell(each.evidence))
-        for each in result.assumptions
-    )
-    return Table("assumptions", "What the bounds rest on", columns, rows)
+    columns: Forms = {"assumption": str, "status": str, "evidence": str}
+    rows = [
+        (each.text, Cell(each.status, strong=each.status == VIOLATED), each.evidence) for each in result.assumptions
+    ]
+    return Table.of("assumptions", "What the bounds rest on", columns, rows)
 
 
 def _side_table(result: DecoderPair) -> Table:
@@ -203,12 +160,12 @@ def _side_table(result: DecoderPair) -> Table:
 def _ica(ica: Conditioning, names: tuple[str, str]) -> Section:
     rows = []
     for name, side in zip(names, ica.sides, strict=True):
-        weakest = ", ".join(f"{i} and {j} ({compact(curvature, 3)})" for i, j, curvature in side.weakest)
+        weakest = ", ".join(f"{i} and {j} ({short(curvature)})" for i, j, curvature in side.weakest)
         rows.append((name, side.components, side.gamma, side.weak, side.planes, side.gaussian, weakest))
     numbers = ("components", "gamma", "weak planes", "of", "near-Gaussian")
     columns: Forms = {
         "model": str,
-        **{title: lambda value: compact(value, 3) for title in numbers},
+        **dict.fromkeys(numbers, short),
         "weakest planes (curvature)": str,
     }
     parts: list[Part] = [Prose((ica.sentence, ICA)), Table.of("ica", "ICA of the latents", columns, rows)]
@@ -218,5 +175,17 @@ def _ica(ica: Conditioning, names: tuple[str, str]) -> Section:
     return Section("ica", "After ICA", tuple(parts))
 
 
+def _name(bound: Bound) -> str:
+    return bound.name.replace("_", " ")
+
+
 def _value(value: float) -> str:
     return fixed(value) if value < DRAWN else number(value)
+
+
+BOUNDS: Forms = {
+    **dict.fromkeys(("from", "bound", "error"), str),
+    "at most": _value,
+    "chance": fixed,
+    **dict.fromkeys(("answer", "formula"), str),
+}

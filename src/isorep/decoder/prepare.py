@@ -11,22 +11,25 @@ import copy
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InputError, missing_extra
+from ..errors import InputError
+from ..models import evaluation
 from ..representation import Array, Matrix, Representation, as_representation
 from ..rows import read_rows, refuse_non_finite, select
 from ..storage import read
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
+    from torch import Tensor, nn
+
+import_torch = functools.partial(evaluation.import_torch, "a decoder's Jacobian")
 
 MEMORY = 2**30  # bytes that a call may work in, beside what it returns
 _SAME = {"float32": 1e-3, "float64": 1e-7}  # how close two ways to decode a row must come, of the largest output
@@ -45,7 +48,7 @@ class Ready:
     ``kinks`` names the steps that have no derivative somewhere.
     """
 
-    function: Callable[[torch.Tensor], torch.Tensor]
+    function: Callable[[Tensor], Tensor]
     dtype: torch.dtype
     device: torch.device
     d: int
@@ -56,7 +59,7 @@ class Ready:
     kinks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def tensor(self, rows: Array) -> torch.Tensor:
+    def tensor(self, rows: Array) -> Tensor:
         """Rows as a tensor that this decoder takes."""
         import torch
 
@@ -83,20 +86,11 @@ def prepared(
     modules = modules_of(decoder)
     notes: list[str] = []
     decoder, modules, dtype, place = _placed(decoder, modules, device, notes)
-    with evaluating(modules), _differentiable_attention(), torch.no_grad(), warnings.catch_warnings():
+    with evaluation.evaluating(*modules), _differentiable_attention(), torch.no_grad(), warnings.catch_warnings():
         for message in _HARMLESS:
             warnings.filterwarnings("ignore", message=message)
         candidates = [dtype] if dtype is not None else [torch.float64 if double else torch.float32, torch.float32]
-        yield _checked(decoder, sample, row_shape, candidates, place, notes)
-
-
-def import_torch(purpose: str = "a decoder's Jacobian") -> Any:
-    """Torch, or the error that names the extra."""
-    try:
-        import torch
-    except ModuleNotFoundError:
-        raise missing_extra("torch", "torch", purpose) from None
-    return torch
+        yield replace(_checked(decoder, sample, row_shape, candidates, place), notes=tuple(notes))
 
 
 def modules_of(decoder: Any) -> list[nn.Module]:
@@ -126,7 +120,7 @@ def _placed(
     floating = [each for each in tensors if each.dtype.is_floating_point]
     dtype = floating[0].dtype if floating else None
     home = floating[0].device if floating else torch.device("cpu")
-    place = home if device is None else _device(device)
+    place = home if device is None else evaluation.device_named(device)
     half = dtype is not None and dtype not in (torch.float32, torch.float64)
     if not floating or (not half and place == home):
         return decoder, modules, dtype, place
@@ -138,34 +132,6 @@ def _placed(
         dtype = torch.float32
     decoder = copy.deepcopy(decoder).to(device=place, dtype=dtype)
     return decoder, [decoder], dtype, place
-
-
-def _device(device: Any) -> torch.device:
-    torch = import_torch()
-    try:
-        place = torch.device(device)
-        torch.empty(1, device=place)
-    except (RuntimeError, AssertionError, TypeError) as error:
-        raise InputError(f"torch cannot use the device {device!r}: {str(error).splitlines()[0]}") from None
-    return torch.empty(0, device=place).device  # type: ignore[no-any-return]
-
-
-@contextmanager
-def evaluating(modules: Sequence[nn.Module]) -> Iterator[None]:
-    """Evaluation mode, each module's own flag restored at the end."""
-    flags = [[(part, getattr(part, "training", False)) for part in module.modules()] for module in modules]
-    try:
-        for module, parts in zip(modules, flags, strict=True):
-            if any(flag for _, flag in parts):
-                _evaluate(module)
-        yield
-    finally:
-        for module, parts in zip(modules, flags, strict=True):
-            if any(flag for _, flag in parts) and not any(part.training for part, _ in parts):
-                if parts[0][1]:
-                    module.train()  # a module may do more here than set the flag
-                for part, flag in parts:
-                    part.training = flag
 
 
 @contextmanager
@@ -183,74 +149,47 @@ def _differentiable_attention() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(before)
 
 
-def _evaluate(module: nn.Module) -> None:
-    try:
-        module.eval()
-    except NotImplementedError:  # an exported program has its mode built in
-        return
-
-
-def _checked(
-    decoder: Any,
-    sample: Array,
-    row_shape: tuple[int, ...],
-    dtypes: list[torch.dtype],
-    place: torch.device,
-    notes: list[str],
-) -> Ready:
+def _checked(decoder: Any, sample: Array, row_shape: tuple[int, ...], dtypes: list[Any], place: Any) -> Ready:
     """The decoder as a flat function, after a few rows have told that it is one."""
     torch = import_torch()
-    flat = _flat(decoder, row_shape)
+
+    def flat(rows: Tensor) -> Tensor:
+        return decoder(rows.reshape(rows.shape[0], *row_shape)).reshape(rows.shape[0], -1)  # type: ignore[no-any-return]
+
+    def guarded(rows: Tensor, what: str = "") -> Tensor:
+        with _failing(what or f"the decoder fails on a batch of {rows.shape[0]} rows"):
+            return flat(rows)
+
+    d = sample.shape[1]
     for dtype in dtypes:
         rows = torch.as_tensor(np.array(sample, order="C"), dtype=dtype, device=place)
         if len(rows) == 1:
             rows = torch.cat([rows, 0.9 * rows + 0.1])
         try:
-            together = decoder(rows.reshape(len(rows), *row_shape))
+            with _failing(f"the decoder fails on rows of shape {row_shape}"):
+                together = decoder(rows.reshape(len(rows), *row_shape))
         except InputError:
-            raise
-        except Exception as error:  # whatever the user's code raises
-            failure = failed(error, f"the decoder fails on rows of shape {row_shape}")
-            failure.__cause__ = error
+            if dtype == dtypes[-1]:
+                raise
             continue
         shape = _output_shape(together, len(rows))
         outputs = int(np.prod(shape, dtype=np.int64))
-        again, alone = flat(rows), _alone(flat, rows)
-        _require_rows(together.reshape(len(rows), -1), again, alone)
+        again, alone = flat(rows), guarded(rows[:1], "the decoder takes two rows and fails on one")
+        require_alike(together.reshape(len(rows), -1), again, alone)
         widest, held, kinks = widths(flat, rows[:1], getattr(decoder, "rows_at_least", 1))
-        d = sample.shape[1]
-        return Ready(
-            _guarded(flat), dtype, place, d, outputs, shape, max(widest, outputs, d), held, kinks, tuple(notes)
-        )
-    raise failure
+        break
+    return Ready(guarded, dtype, place, d, outputs, shape, max(widest, outputs, d), held, kinks)
 
 
-def _flat(decoder: Any, row_shape: tuple[int, ...]) -> Callable[[torch.Tensor], torch.Tensor]:
-    def function(rows: torch.Tensor) -> torch.Tensor:
-        found = decoder(rows.reshape(rows.shape[0], *row_shape))
-        return found.reshape(rows.shape[0], -1)  # type: ignore[no-any-return]
-
-    return function
-
-
-def _guarded(flat: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """What the decoder raises for other rows than the first two, in a sentence."""
-
-    def function(rows: torch.Tensor) -> torch.Tensor:
-        try:
-            return flat(rows)
-        except InputError:
-            raise
-        except Exception as error:  # whatever the user's code raises
-            raise failed(error, f"the decoder fails on a batch of {rows.shape[0]} rows") from error
-
-    return function
-
-
-def failed(error: Exception, what: str) -> InputError:
-    """The error for the user's code, with the first line of what it raised."""
-    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return InputError(f"{what}: {said[:300]}")
+@contextmanager
+def _failing(what: str) -> Iterator[None]:
+    """The user's code: whatever it raises becomes one sentence."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{what}: {evaluation.first_line(error)}") from error
 
 
 def _output_shape(found: Any, rows: int) -> tuple[int, ...]:
@@ -271,35 +210,27 @@ def _output_shape(found: Any, rows: int) -> tuple[int, ...]:
     return tuple(int(size) for size in found.shape[1:])
 
 
-def _alone(flat: Callable[[torch.Tensor], torch.Tensor], rows: torch.Tensor) -> torch.Tensor:
-    try:
-        return flat(rows[:1])
-    except Exception as error:  # whatever the user's code raises
-        raise failed(error, "the decoder takes two rows and fails on one") from error
-
-
-def _require_rows(together: torch.Tensor, again: torch.Tensor, alone: torch.Tensor) -> None:
-    """Refuse a decoder that draws random numbers, or whose rows influence each other."""
-    torch = import_torch()
-    if not bool(torch.isfinite(together[0]).all()):
-        raise InputError("the decoder's output is not finite at the first row")
+def require_alike(together: Tensor, again: Tensor, alone: Tensor, what: str = "the decoder") -> None:
+    """Refuse what draws random numbers, or whose rows influence each other, by its first row decoded in three ways."""
+    if not bool(together[0].isfinite().all()):
+        raise InputError(f"{what}'s output is not finite at the first row")
     if not same(together[0], again[0]):
-        raise InputError("the decoder gives another output for the same latents when called again: it draws at random")
+        raise InputError(f"{what} gives another output for the same row when called again: it draws at random")
     if not same(together[0], alone[0]):
-        raise mixed_rows()
+        raise mixed_rows(what)
 
 
-def same(one: torch.Tensor, other: torch.Tensor) -> bool:
+def same(one: Tensor, other: Tensor) -> bool:
     """Whether two outputs agree as far as the order of sums allows."""
     scale = max(float(one.abs().max()), float(other.abs().max()), 1e-30)
     return bool((one - other).abs().max() <= _SAME.get(_named(one.dtype), 1e-2) * scale)
 
 
-def mixed_rows() -> InputError:
+def mixed_rows(what: str = "the decoder") -> InputError:
     """The error for a decoder whose rows influence each other."""
     return InputError(
-        "the decoder's output for a row depends on the other rows of the batch (statistics or attention over the "
-        "batch), so it has no Jacobian of a row: make it decode each row on its own"
+        f"{what}'s output for a row depends on the other rows of the batch (statistics or attention over the batch), "
+        "so it has no Jacobian of a row: make it decode each row on its own"
     )
 
 
@@ -384,9 +315,7 @@ _KINKS = {
 """The operators of torch that have a kink, by what a reader calls them."""
 
 
-def widths(
-    function: Callable[[torch.Tensor], torch.Tensor], row: torch.Tensor, least: int
-) -> tuple[int, int, tuple[str, ...]]:
+def widths(function: Callable[[Tensor], Tensor], row: Tensor, least: int) -> tuple[int, int, tuple[str, ...]]:
     """Numbers a row in the largest step and in all steps, which two rows take more than one does; and the kinks.
 
     ``least`` is the number of rows that the decoder always works on at once.

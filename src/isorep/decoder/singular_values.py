@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from ..rows import Progress, blocks, no_progress
+from ..settings import check_counts
 from .jacobian import Jacobians, opened
 from .prepare import MEMORY, import_torch
 
@@ -113,8 +114,7 @@ def extreme_singular_values(
     """
     if not 0 < tol < 1:
         raise InputError(f"tol is {tol!r} where a number between 0 and 1 is needed")
-    if max_iter < 1:
-        raise InputError(f"max_iter is {max_iter!r} where at least one step is needed")
+    check_counts(max_iter=(max_iter, 1))
     with opened(decoder, latents, "auto", memory, device) as jacobians:
         if jacobians.ready.d <= exact_up_to:
             return _exact(jacobians, progress)
@@ -122,13 +122,10 @@ def extreme_singular_values(
 
 
 def _exact(jacobians: Jacobians, progress: Progress | None) -> Extremes:
-    n = jacobians.latents.n
-    largest, smallest = np.empty(n), np.zeros(n)
-    for rows, values, _ in spectra(jacobians, progress):
-        largest[rows] = values[:, 0]
-        if jacobians.ready.outputs >= jacobians.ready.d:
-            smallest[rows] = values[:, -1]
-    return Extremes(largest, smallest, np.zeros((n, 2)), np.ones((n, 2), dtype=bool), True, 0)
+    n, ready = jacobians.latents.n, jacobians.ready
+    values = np.concatenate([block for _, block, _ in spectra(jacobians, progress)])
+    smallest = values[:, -1] if ready.outputs >= ready.d else np.zeros(n)
+    return Extremes(values[:, 0], smallest, np.zeros((n, 2)), np.ones((n, 2), dtype=bool), True, 0)
 
 
 def krylov(jacobians: Jacobians, tol: float, max_iter: int, seed: int, progress: Progress | None) -> Extremes:
@@ -176,10 +173,9 @@ def _bidiagonalised(jacobians: Jacobians, z: Tensor, first: Array, steps: int, t
         alphas[:, step], betas[:, step] = alpha[:, 0], beta[:, 0]
         ended = beta <= closed * alphas.max(1, keepdim=True).values
         if bool(ended.any()) and step + 1 < ready.d:
-            other = _unit(_without(torch.randn(v.shape, generator=fresh, dtype=torch.float64).to(ready.device), known))[
-                0
-            ]
-            v, beta = torch.where(ended, other, v), torch.where(ended, torch.zeros_like(beta), beta)
+            drawn = torch.randn(v.shape, generator=fresh, dtype=torch.float64).to(ready.device)
+            v = torch.where(ended, _unit(_without(drawn, known))[0], v)
+            beta = beta.masked_fill(ended, 0)
         if (step + 1) % _EVERY and step + 1 < steps:
             continue
         values, residual = _ritz(alphas[:, : step + 1].cpu(), betas[:, : step + 1].cpu())
@@ -246,10 +242,7 @@ def singular_values(
     array([[3. , 0.5]])
     """
     with opened(decoder, latents, direction, memory, device) as jacobians:
-        found = np.empty((jacobians.latents.n, min(jacobians.ready.outputs, jacobians.ready.d)))
-        for rows, values, _ in spectra(jacobians, progress):
-            found[rows] = values
-    return found
+        return np.concatenate([values for _, values, _ in spectra(jacobians, progress)])
 
 
 def spectra(
@@ -261,10 +254,9 @@ def spectra(
         return
     torch = import_torch()
     for rows, block in jacobians.blocks(progress, columns):
-        single = block.dtype == torch.float32
         wide = block.to(torch.float64)
         norms = torch.linalg.vector_norm(wide, dim=1)
-        yield rows, _values(wide, single).cpu().numpy(), norms.cpu().numpy()
+        yield rows, _values(wide, block.dtype == torch.float32).cpu().numpy(), norms.cpu().numpy()
 
 
 def _values(block: Tensor, single: bool) -> Tensor:
@@ -297,10 +289,7 @@ def _sliced(
         for part in blocks(ready.outputs if tall else len(kept), size):
             block = jacobians.at(here, kept, part)[0] if tall else jacobians.at(here, kept[part])[0].mT
             block = block.to(torch.float64)
-            if tall:
-                squares += (block * block).sum(0).cpu().numpy()
-            else:
-                squares[part] = (block * block).sum(1).cpu().numpy()
+            squares[slice(None) if tall else part] += (block * block).sum(0 if tall else 1).cpu().numpy()
             stacked = block if triangle is None else torch.cat([triangle, block])
             triangle = torch.linalg.qr(stacked, mode="r").R
         assert triangle is not None

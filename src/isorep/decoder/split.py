@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import InputError
+from ..models.evaluation import first_line, hooked, import_torch
 from ..representation import Array, Representation
 from ..rows import blocks
-from .prepare import failed, import_torch
+from .prepare import require_alike
 
 if TYPE_CHECKING:
     import torch
@@ -39,21 +39,13 @@ class Split:
 
     def rest(self, values: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
         """The flattened output of the rest where the layer puts out ``values`` for these inputs."""
-        caught: list[Any] = []
-        layer = self.network.get_submodule(self.layer)
+        caught: dict[str, list[Any]] = {} if self.to is None else {self.to: []}
         # A copy, as later layers may work in place.
-        hooks = [layer.register_forward_hook(lambda _m, _i, _o: values.clone())]
-        if self.to is not None:
-            end = self.network.get_submodule(self.to)
-            hooks.append(end.register_forward_hook(lambda _m, _i, out: caught.append(out.clone())))
-        try:
-            found = self.network(inputs)
-        finally:
-            for hook in hooks:
-                hook.remove()
-        if self.to is not None:
-            found = caught[0]
-        return found.reshape(len(values), -1)  # type: ignore[no-any-return]
+        replaced = self.network.get_submodule(self.layer).register_forward_hook(lambda _m, _i, _o: values.clone())
+        with hooked([replaced]), _listening(self.network, caught):
+            output = self.network(inputs)
+        end = output if self.to is None else caught[self.to][0]
+        return end.reshape(len(values), -1)  # type: ignore[no-any-return]
 
 
 def require_network(network: Any, what: str) -> nn.Module:
@@ -81,14 +73,13 @@ def as_inputs(inputs: Any, network: nn.Module) -> torch.Tensor:
     given = inputs if isinstance(inputs, torch.Tensor) else torch.as_tensor(np.asarray(inputs))
     if given.dim() == 0 or len(given) < 3:
         raise InputError(f"inputs have shape {tuple(given.shape)}: at least 3 rows are needed")
-    if not given.dtype.is_floating_point:
-        if given.dtype in (torch.int64, torch.int32, torch.uint8):
-            return given.to(next((each.device for each in network.parameters()), given.device))
+    floating = given.dtype.is_floating_point
+    if not floating and given.dtype not in (torch.int64, torch.int32, torch.uint8):
         raise InputError(f"inputs are of type {given.dtype}: numbers are needed")
     if not bool(torch.isfinite(given).all()):
         raise InputError("inputs hold values that are not finite")
-    like = next((each for each in network.parameters() if each.dtype.is_floating_point), None)
-    return given if like is None else given.to(device=like.device, dtype=like.dtype)
+    like = next((each for each in network.parameters() if each.dtype.is_floating_point), given)
+    return given.to(device=like.device, dtype=like.dtype if floating else given.dtype)
 
 
 def default_layers(network: nn.Module, inputs: torch.Tensor) -> tuple[list[str], list[str]]:
@@ -105,11 +96,9 @@ def default_layers(network: nn.Module, inputs: torch.Tensor) -> tuple[list[str],
     else:
         candidates = [name for name, part in network.named_modules() if name and not any(part.children())]
     named = [name for name in candidates if not isinstance(network.get_submodule(name), plain)]
-    calls = _calls(network, inputs[:2], named)
-    order = sorted((name for name in named if calls[name]), key=lambda name: calls[name][0][0])
-    kept = [name for name in order if _reason(calls[name], 2) is None]
-    left = [f"{name}: {_reason(calls[name], 2)}" for name in order if name not in kept]
-    return kept, left
+    reasons = _reasons(network, inputs[:2], named)
+    left_out = [f"{name}: {reason}" for name, reason in reasons.items() if reason]
+    return [name for name, reason in reasons.items() if not reason], left_out
 
 
 def require_layers(network: nn.Module, inputs: torch.Tensor, names: Sequence[str], what: str) -> None:
@@ -118,10 +107,9 @@ def require_layers(network: nn.Module, inputs: torch.Tensor, names: Sequence[str
     for name in names:
         if name not in known:
             raise InputError(f"{what} has no layer {name!r}: it has {', '.join(sorted(known)[:20])}")
-    calls = _calls(network, inputs[:2], names)
+    reasons = _reasons(network, inputs[:2], names)
     for name in names:
-        reason = _reason(calls[name], 2)
-        if reason is not None:
+        if reason := reasons.get(name, "it is not called"):
             raise InputError(f"{what} cannot be split at {name!r}: {reason}")
 
 
@@ -176,67 +164,53 @@ def require_rows(network: nn.Module, inputs: torch.Tensor, what: str) -> None:
     import torch
 
     with torch.no_grad():
-        together, again = (_tensor(network(inputs[:3])) for _ in range(2))
-        alone = _tensor(network(inputs[:1]))
-    scale = float(together.abs().max()) or 1.0
-    if not bool((together - again).abs().max() <= 1e-3 * scale):
-        raise InputError(f"{what} gives another output for the same inputs when called again: it draws at random")
-    if not bool((together[:1] - alone).abs().max() <= 1e-3 * scale):
-        raise InputError(f"the output of {what} for a row depends on the other rows of the batch")
+        together, again, alone = (_tensor(network(inputs[:rows])) for rows in (3, 3, 1))
+    require_alike(together, again, alone, what)
 
 
-def _calls(network: nn.Module, inputs: torch.Tensor, names: Sequence[str]) -> dict[str, list[tuple[int, Any]]]:
-    """What each layer returned at each call, with the order of the calls."""
+def _reasons(network: nn.Module, inputs: torch.Tensor, names: Sequence[str]) -> dict[str, str]:
+    """Why each layer that is called cannot be split at, in the order of execution; empty where it can."""
     import torch
 
-    seen: dict[str, list[tuple[int, Any]]] = {name: [] for name in names}
-    order = count()
-    hooks = [
+    calls: dict[str, list[Any]] = {}
+    handles = (
         network.get_submodule(name).register_forward_hook(
-            lambda _m, _i, out, calls=seen[name]: calls.append((next(order), out))
+            lambda _m, _i, out, name=name: calls.setdefault(name, []).append(out)
         )
         for name in names
-    ]
-    try:
-        with torch.no_grad():
-            _tensor(network(inputs))
-    except InputError:
-        raise
-    except Exception as error:  # whatever the user's network raises
-        raise failed(error, f"the network fails on inputs of shape {tuple(inputs.shape[1:])}") from error
-    finally:
-        for each in hooks:
-            each.remove()
-    return seen
+    )
+    with torch.no_grad(), hooked(handles):
+        try:
+            output = network(inputs)
+        except Exception as error:  # whatever the user's network raises
+            said = f"the network fails on inputs of shape {tuple(inputs.shape[1:])}"
+            raise InputError(f"{said}: {first_line(error)}") from error
+    _tensor(output)
+    return {name: _reason(outputs, len(inputs)) for name, outputs in calls.items()}
 
 
-@contextmanager
-def _listening(network: nn.Module, into: dict[str, list[Any]]) -> Iterator[None]:
-    hooks = [
+def _listening(network: nn.Module, into: dict[str, list[Any]]) -> AbstractContextManager[None]:
+    """A copy of what each layer returns is kept, also from steps that work in place."""
+    return hooked(
         network.get_submodule(name).register_forward_hook(
-            lambda _m, _i, out, found=found: found.append(out.detach().clone())
+            lambda _m, _i, out, outputs=outputs: outputs.append(out.clone())
         )
-        for name, found in into.items()
-    ]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+        for name, outputs in into.items()
+    )
 
 
-def _reason(calls: list[tuple[int, Any]], rows: int) -> str | None:
-    """Why a layer cannot be split at; None where it can."""
+def _reason(outputs: list[Any], rows: int) -> str:
+    """Why a layer with these outputs, one a call, cannot be split at; empty where it can."""
     import torch
 
-    if len(calls) != 1:
-        return f"it is called {len(calls)} times for one input, so its output cannot be replaced by one tensor"
-    output = calls[0][1]
+    output = outputs[0]
+    if len(outputs) > 1:
+        return f"it is called {len(outputs)} times for one input, so its output cannot be replaced by one tensor"
     if not isinstance(output, torch.Tensor):
         return f"it returns a {type(output).__name__}, where one tensor is needed"
     if not output.dtype.is_floating_point or output.dim() < 2 or len(output) != rows:
         return f"its output has shape {tuple(output.shape)} for {rows} rows: rows must come first"
-    return None
+    return ""
 
 
 def _tensor(output: Any) -> torch.Tensor:

@@ -57,19 +57,12 @@ class Stitching:
         mixed = max(self.highest * self.inverse, self.lowest * self.shrunk)
         return relative + 4 * self.mismatch_rms * (mixed * diameter + self.inverse * self.inverse * self.mismatch)
 
-    def distortion(self, source: float, target: float | None) -> float:
-        """By how much a distance may change at most, given the diameters: the smaller of two readings."""
-        return self._smaller(source, target, self.mismatch)
+    def distortion(self, source: float, target: float | None, *, rms: bool = False) -> float:
+        """By how much a distance may change at most, given the diameters: the smaller of two readings.
 
-    def mean_distortion(self, source: float, target: float | None) -> float:
-        """The same in the root mean square over pairs: the mismatch by its root mean square."""
-        return self._smaller(source, target, self.mismatch_rms)
-
-    def without_mismatch(self) -> Stitching:
-        """As if outputs were equal."""
-        return replace(self, mismatch=0.0, mismatch_rms=0.0)
-
-    def _smaller(self, source: float, target: float | None, mismatch: float) -> float:
+        With ``rms`` in the root mean square over pairs: the mismatch by its root mean square.
+        """
+        mismatch = self.mismatch_rms if rms else self.mismatch
         if self.measured_defect is not None:
             return self.measured_defect * source
         forward = _distortion(self.lowest, self.highest, source, self.inverse, self.shrunk, mismatch)
@@ -111,7 +104,7 @@ def stitched(
     if first is not None:
         tie = _of_geometries(first, first if second is None else second)
     else:
-        tie = _of_constants(_constants(constant) if constant is not None else _excesses(excess))
+        tie = _of_constants(given[0], excess if constant is None else constant)
     return replace(tie, mismatch=largest, mismatch_rms=mean)
 
 
@@ -144,32 +137,21 @@ def _ends(side: Any) -> tuple[float, float]:
     return low, high
 
 
-def _of_constants(pair: tuple[float, float]) -> Stitching:
-    first, second = pair
-    product, alike = first * second, first == second
-    return Stitching(1 / product, product, second, second, first, first, constants=pair, alike=alike)
-
-
-def _constants(value: Any) -> tuple[float, float]:
-    pair = _pair("constant", value)
-    if min(pair) < 1:
-        raise InputError(
-            f"constant is {min(pair):g} and a bi-Lipschitz constant 1 + L is at least 1: L itself goes in excess="
-        )
-    return pair
-
-
-def _excesses(value: Any) -> tuple[float, float]:
-    first, second = _pair("excess", value)
-    return 1 + not_negative("excess", first), 1 + not_negative("excess", second)
-
-
-def _pair(name: str, value: Any) -> tuple[float, float]:
+def _of_constants(name: str, value: Any) -> Stitching:
+    """One number for both decoders, or one for each: constants, or excesses over 1."""
     many = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) and np.ndim(value) > 0
     numbers = [_number(each) for each in (value if many else [value, value])]
     if len(numbers) != 2 or any(map(math.isnan, numbers)):
         raise InputError(f"{name} is {value!r} and must be a number, or two of them")
-    return numbers[0], numbers[1]
+    if name == "excess":
+        numbers = [1 + not_negative(name, each) for each in numbers]
+    elif min(numbers) < 1:
+        raise InputError(
+            f"constant is {min(numbers):g} and a bi-Lipschitz constant 1 + L is at least 1: L itself goes in excess="
+        )
+    first, second = numbers
+    both, pair = first * second, (first, second)
+    return Stitching(1 / both, both, second, second, first, first, constants=pair, alike=first == second)
 
 
 def not_negative(name: str, value: Any) -> float:

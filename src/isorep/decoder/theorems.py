@@ -20,14 +20,12 @@ from ..ica import ICA
 from ..ica.curvature import curvature, weak_planes
 from ..representation import Array
 from ..results import Record
-from ..settings import check_choice
+from ..settings import check_choice, check_counts
 from .bound import MEASURED, NOT_TESTED, Assumption, Bound, Bounds
-from .isometric_constant import is_dimension
 from .near_isometry import EQUAL, bounds
 from .stitching import not_negative, positive
 
 GROUPS = {"rigid": 1.0, "signed_permutation": 1.0, "linear": math.inf}
-CONTRASTS = {"logcosh": (1.0, 1.0), "exp": (math.exp(-0.5), 1.0)}
 
 
 def whitening_constant(radius: float, eigenvalue: float, *, singular_values: tuple[float, float] = (1.0, 1.0)) -> float:
@@ -71,12 +69,10 @@ def ica_constant(gamma: float, radius: float, dimension: int, *, contrast: str =
     12.0
     """
     steepest, bend = _slopes(contrast, positive("radius", radius))
-    if not is_dimension(dimension):
-        raise InputError(f"dimension is {dimension!r} and must be a whole number from 1 on")
-    number = float(gamma)
-    if math.isnan(number):
+    check_counts(dimension=(dimension, 1))
+    if math.isnan(gamma):
         raise InputError("gamma is not a number")
-    return (bend * radius + math.sqrt(dimension) * steepest) / number if number > 0 else math.inf
+    return (bend * radius + math.sqrt(dimension) * steepest) / float(gamma) if gamma > 0 else math.inf
 
 
 @dataclass(frozen=True)
@@ -215,10 +211,9 @@ def structural_to_statistical(error: float, *, group: str = "rigid", norm: float
     epsilon = not_negative("error", error)
     largest = GROUPS[group] if norm is None else positive("norm", norm)
     value = 2 * largest * epsilon if epsilon > 0 else 0.0
+    said = f"The factor is 2C with C = {largest:g}."
     if math.isinf(largest) and epsilon > 0:
         said = "Linear maps have no largest operator norm: nothing follows."
-    else:
-        said = f"The factor is 2C with C = {largest:g}."
     rests = (Assumption("both models are within the error of the same factors", NOT_TESTED),)
     return Bound("structural_to_statistical", "sup", value, math.inf, "2 C ε", said, rests)
 
@@ -280,10 +275,9 @@ def _reduced(radius: float, eigenvalue: float, singular_values: tuple[float, flo
 
 def _slopes(contrast: str, radius: float) -> tuple[float, float]:
     """The constants of a contrast on projections of rows of this norm."""
-    if contrast == "cube":
-        return radius**3, 3 * radius**2
-    check_choice("contrast", contrast, [*CONTRASTS, "cube"])
-    return CONTRASTS[contrast]
+    slopes = {"logcosh": (1.0, 1.0), "exp": (math.exp(-0.5), 1.0), "cube": (radius**3, 3 * radius**2)}
+    check_choice("contrast", contrast, list(slopes))
+    return slopes[contrast]
 
 
 def _one(name: str, constant: float | None, excess: float | None) -> float:
@@ -291,10 +285,9 @@ def _one(name: str, constant: float | None, excess: float | None) -> float:
         raise InputError(f"either {name}= or {name}_excess= is needed, and only one")
     if constant is None:
         return 1 + not_negative(f"{name}_excess", excess)
-    number = float(constant)
-    if not number >= 1:
+    if not constant >= 1:
         raise InputError(f"{name} is {constant!r} and a constant is at least 1: its excess goes in {name}_excess=")
-    return number
+    return float(constant)
 
 
 MOST_COMPONENTS = 128
@@ -335,29 +328,31 @@ def conditioning(x: Array, y: Array, error: float | None, seed: int) -> Conditio
         why = "widths differ" if x.shape[1] != y.shape[1] else "a covariance is singular"
         return Conditioning(sides, None, f"Theorem 2 has no constants here: {why}.")
     radius = max(float(np.linalg.norm(values - values.mean(axis=0), axis=1).max()) for values in (x, y))
-    found = theorem2(error, dimension=d, radius=radius, eigenvalue=eigenvalue, gamma=min(gammas))
-    return Conditioning(sides, found, _sentence(found))
+    constants = theorem2(error, dimension=d, radius=radius, eigenvalue=eigenvalue, gamma=min(gammas))
+    return Conditioning(sides, constants, _sentence(constants))
 
 
-def _sentence(found: Theorem2) -> str:
-    if math.isinf(found.kappa):
+def _sentence(constants: Theorem2) -> str:
+    if math.isinf(constants.kappa):
         return "The contrast has a saddle or no curvature in some plane: Theorem 2 promises nothing after ICA."
-    said = "vacuous" if found.bound.vacuous else f"{found.bound.value:.3g} in whitened units"
-    return f"Theorem 2 with K = {found.linear:.3g} and K' = {found.quadratic:.3g}: after ICA the error is {said}."
+    said = "vacuous" if constants.bound.vacuous else f"{constants.bound.value:.3g} in whitened units"
+    return (
+        f"Theorem 2 with K = {constants.linear:.3g} and K' = {constants.quadratic:.3g}: after ICA the error is {said}."
+    )
 
 
 def _side(values: Array, seed: int) -> IcaSide:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         ica = ICA(random_state=seed).fit(values)
-    found = curvature(values, ica)
-    k = len(found.planes)
-    pairs = weak_planes(found.planes, found.error, ica.gaussian_)
+    curvatures = curvature(values, ica)
+    k = len(curvatures.planes)
+    pairs = weak_planes(curvatures.planes, curvatures.error, ica.gaussian_)
     first, second = np.triu_indices(k, 1)
-    order = np.argsort(found.planes[first, second], kind="stable")[:5]
-    weakest = tuple((int(first[p]), int(second[p]), float(found.planes[first[p], second[p]])) for p in order)
-    gamma = found.smallest if found.smallest is not None else (weakest[0][2] if weakest else None)
-    return IcaSide(k, gamma, found.smallest is not None, len(pairs), len(first), weakest, int(ica.gaussian_.sum()))
+    order = np.argsort(curvatures.planes[first, second], kind="stable")[:5]
+    weakest = tuple((int(first[p]), int(second[p]), float(curvatures.planes[first[p], second[p]])) for p in order)
+    gamma = curvatures.smallest if curvatures.smallest is not None else (weakest[0][2] if weakest else None)
+    return IcaSide(k, gamma, curvatures.smallest is not None, len(pairs), len(first), weakest, int(ica.gaussian_.sum()))
 
 
 def _least_eigenvalue(values: Array) -> float:

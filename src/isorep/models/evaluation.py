@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from ..errors import InputError, import_extra
@@ -22,17 +22,18 @@ def device_named(name: str) -> Any:
         return torch.device("cuda" if there["cuda"] else "mps" if there["mps"] else "cpu")
     try:
         device = torch.device(name)
-    except RuntimeError as error:
+        if there.get(device.type, True):
+            return torch.empty(0, device=device).device  # with its number, as those of parameters have it
+    except (RuntimeError, TypeError) as error:
         raise InputError(f"device {name!r} is not known to torch: {first_line(error)}") from None
-    if not there.get(device.type, True):
-        raise InputError(f"device {name!r} is not there: this torch sees no {device.type}")
-    return device
+    raise InputError(f"device {name!r} is not there: this torch sees no {device.type}")
 
 
 @contextmanager
 def evaluating(*modules: Any, device: Any = None) -> Iterator[None]:
     """Modules in evaluation mode, on a device where one is given; afterwards every part of them is as it was."""
     modes = [(part, part.training) for module in modules for part in module.modules()]
+    trained = [module for module in modules if module.training]
     homes = []
     for module in modules if device is not None else ():
         first = next(iter([*module.parameters(), *module.buffers()]), None)
@@ -40,13 +41,17 @@ def evaluating(*modules: Any, device: Any = None) -> Iterator[None]:
             homes.append((module, first.device))
     try:
         for module in modules:
-            module.eval()
+            with suppress(NotImplementedError):  # an exported program has its mode built in
+                module.eval()
         for module, _ in homes:
             module.to(device)
         yield
     finally:
         for module, home in homes:
             module.to(home)
+        for module in trained:
+            with suppress(NotImplementedError):
+                module.train()  # a module may do more here than set the flag
         for part, mode in modes:
             part.training = mode
 

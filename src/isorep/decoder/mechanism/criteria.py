@@ -1,18 +1,19 @@
-"""Every criterion over all samples and tolerances."""
+"""Criteria over all samples and tolerances."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ...representation import Array
 from .factors import FOUND, row_components
-from .result import UNDECIDED, Criterion, Evidence, Irreducibility, Level, level
+from .result import FAILS, HOLDS, UNDECIDED, Criterion, Evidence, Irreducibility, Level
 from .type_h import bends, derivatives, swaps
-from .type_m import containment, shared, splits_by_containment
-from .type_s import EXACT, Candidates, Gap, Pool, exact_gap, gap_bound, pool, sparsity_components, subset_count
+from .type_m import containment, irreducible_by_containment, shared
+from .type_s import BOUND, EXACT, Gap, Pool, exact_gap, gap_bound, pool, sparsity_components, subset_count
 from .views import Frame, View
 
 MEASURES = {
@@ -92,7 +93,7 @@ def supports_and_sparsity(samples: Samples) -> tuple[Criterion, Criterion]:
     for tolerance, supports in zip(samples.tolerances, at_samples, strict=True):
         margins = [each.margin for each in supports]
         holds = [None if sampled or np.isnan(value) else bool(value >= 1) for value in margins]
-        levels_m.append(level(tolerance, holds, margins, largest=False, method=by, note=note))
+        levels_m.append(_level(tolerance, holds, margins, largest=False, method=by, note=note))
         levels_s.append(_gap_level(tolerance, [each.gap for each in supports]))
     by_m, by_s = (
         tuple(
@@ -115,10 +116,10 @@ def interactions(samples: Samples, view: View, rows: Array, order: int, higher: 
     irreducible = separable = tuple(Irreducibility(block, untested, 0.0, "needs derivatives") for block in blocks)
     if view.derivatives is not None and higher > 0:
         chosen = slice(0, higher)
-        found = derivatives(
+        mixed = derivatives(
             view, rows[chosen], samples.frames[chosen], samples.blocks, order, samples.tolerances, samples.rng(order)
         )
-        flat = _flat(found.sizes, samples.jacobians[chosen], rows, order)
+        flat = _flat(mixed.sizes, samples.jacobians[chosen], rows, order)
         if flat and bends(view, rows, order) > max(_PIECEWISE, 100 * view.rounding):
             what, kind = ("second", "affine") if order == 2 else ("third", "quadratic")
             said.append(
@@ -127,12 +128,12 @@ def interactions(samples: Samples, view: View, rows: Array, order: int, higher: 
             )
             ways.append(Evidence("derivatives", (), said[-1]))
         else:
-            ratios = np.zeros(len(found.ratios)) if flat else found.ratios
+            ratios = np.zeros(len(mixed.ratios)) if flat else mixed.ratios
             levels = _share_levels(samples, ratios, [100 * view.noise] * len(ratios), "derivatives")
             note = f"almost everywhere: the decoder has kinks ({', '.join(view.kinks)})" if view.kinks else ""
             ways.append(Evidence("derivatives", levels, note))
-            irreducible = tuple(_from_states(block, found.states[:, :, block]) for block in blocks)
-            sines = found.separations
+            irreducible = tuple(_from_states(block, mixed.states[:, :, block]) for block in blocks)
+            sines = mixed.separations
             separable = tuple(_separability(block, sines[:, :, block], samples.tolerances) for block in blocks)
     ratios, errors, left_out = swaps(view, rows, samples.blocks, order, samples.rng(10 + order))
     if left_out:
@@ -146,13 +147,12 @@ def _share_levels(samples: Samples, shares: Array, errors: Sequence[float] | Arr
     """Shares that are 0 where a criterion holds, at every tolerance; what is below its error decides nothing."""
     levels = []
     for tolerance in samples.tolerances:
-        holds = [_holds(share, tolerance, error) for share, error in zip(shares, errors, strict=True)]
-        levels.append(level(tolerance, holds, shares, largest=True, method=method))
+        holds = [
+            True if share <= tolerance else None if share <= error else False
+            for share, error in zip(shares, errors, strict=True)
+        ]
+        levels.append(_level(tolerance, holds, shares, largest=True, method=method))
     return tuple(levels)
-
-
-def _holds(share: float, tolerance: float, error: float) -> bool | None:
-    return True if share <= tolerance else None if share <= error else False
 
 
 @dataclass(frozen=True)
@@ -176,30 +176,19 @@ def _supports(
     blocks = [each.at(tolerance) for each in pools]
     margin = containment(blocks)
     gap = exact_gap(here, whole.at(tolerance), blocks) if whole is not None else gap_bound(here, blocks, limit)
-    by_m = [_opposite(splits_by_containment(each)) for each in blocks]
-    return Supports(np.nan if margin is None else float(margin), gap, by_m, [_one_component(each) for each in blocks])
-
-
-def _opposite(value: bool | None) -> bool | None:
-    return None if value is None else not value
-
-
-def _one_component(candidates: Candidates) -> bool | None:
-    found = sparsity_components(candidates)
-    return None if found is None else len(found) == 1
+    by_m = list(map(irreducible_by_containment, blocks))
+    by_s = [None if groups is None else len(groups) == 1 for groups in map(sparsity_components, blocks)]
+    return Supports(np.nan if margin is None else float(margin), gap, by_m, by_s)
 
 
 def _gap_level(tolerance: float, gaps: Sequence[Gap]) -> Level:
     values = [np.nan if each.value is None or each.holds is None else each.value for each in gaps]
-    methods = [each.method for each in gaps]
-    exact, bound = methods.count(EXACT), methods.count("bound")
-    method = "exact gap" if exact == len(gaps) else "bound" if exact == 0 and bound else "exact gap and bound"
-    method = "no gap" if exact == bound == 0 else method
-    open_ends = sum(each.holds is None for each in gaps)
-    note = f"exact at {exact} samples, bound at {bound}" if exact and bound else ""
-    if open_ends:
-        note = "; ".join(filter(None, [note, f"{open_ends} samples undecided"]))
-    return level(tolerance, [each.holds for each in gaps], values, largest=False, method=method, note=note)
+    exact, bound = ([each.method for each in gaps].count(method) for method in (EXACT, BOUND))
+    method = " and ".join(name for name, count in (("exact gap", exact), ("bound", bound)) if count) or "no gap"
+    undecided = sum(each.holds is None for each in gaps)
+    notes = [f"exact at {exact} samples, bound at {bound}"] if exact and bound else []
+    note = "; ".join([*notes, *([f"{undecided} samples undecided"] if undecided else [])])
+    return _level(tolerance, [each.holds for each in gaps], values, largest=False, method=method, note=note)
 
 
 def _irreducibility(block: int, states: Sequence[Sequence[bool | None]]) -> Irreducibility:
@@ -213,11 +202,9 @@ def _from_states(block: int, states: Array) -> Irreducibility:
     verdicts, shares = [], []
     for row in states:
         decided = [each for each in row if each != UNDECIDED]
-        worse = [each for each in decided if each != "irreducible"]
-        enough = 2 * len(decided) >= len(row) and decided
-        verdicts.append(("degenerate" if "degenerate" in worse else worse[0]) if worse else UNDECIDED)
-        if enough and not worse:
-            verdicts[-1] = "irreducible"
+        worse = sorted(set(decided) - {"irreducible"})  # degenerate comes before reducible
+        enough = decided and 2 * len(decided) >= len(row)
+        verdicts.append(worse[0] if worse else "irreducible" if enough else UNDECIDED)
         if verdicts[-1] != UNDECIDED:
             shares.append(float(np.mean([each == "irreducible" for each in row])))
     return Irreducibility(block, tuple(verdicts), shares[0] if shares else 0.0)
@@ -226,11 +213,8 @@ def _from_states(block: int, states: Array) -> Irreducibility:
 def _separability(block: int, sines: Array, tolerances: Sequence[float]) -> Irreducibility:
     verdicts = []
     for row, tolerance in zip(sines, tolerances, strict=True):
-        known = row[~np.isnan(row)]
-        if len(known) == 0:
-            verdicts.append("degenerate")
-        else:
-            verdicts.append("separable" if known.min() > tolerance else "not separable")
+        least = row[~np.isnan(row)].min(initial=np.inf)
+        verdicts.append("degenerate" if np.isinf(least) else "separable" if least > tolerance else "not separable")
     known = sines[0][~np.isnan(sines[0])]
     if len(known) == 0:
         return Irreducibility(block, tuple(verdicts), 0.0, "no derivatives of this order")
@@ -243,3 +227,17 @@ def _flat(sizes: Array, jacobians: Array, rows: Array, order: int) -> bool:
     spread = float(np.sqrt((rows - rows.mean(0)).var())) if len(rows) > 1 else 1.0
     first = float(np.linalg.norm(jacobians, axis=(1, 2)).max(initial=0.0))
     return bool(sizes.max(initial=0.0) * max(spread, 1e-12) ** (order - 1) <= _FLAT * first)
+
+
+def _level(
+    tolerance: float, holds: Sequence[bool | None], worst: Any, *, largest: bool, method: str, note: str = ""
+) -> Level:
+    """A criterion at one tolerance from what each sample says (None: undecided) and its measure there."""
+    states = np.array([-1 if each is None else int(each) for each in holds])
+    measures = np.asarray(worst, dtype=float)
+    state = FAILS if (states == 0).any() else HOLDS if (states == 1).all() else UNDECIDED
+    at = None
+    if not np.isnan(measures).all():
+        at = int(np.nanargmax(measures) if largest else np.nanargmin(measures))
+    shares = float((states == 1).mean()), float((states >= 0).mean())
+    return Level(float(tolerance), state, *shares, None if at is None else float(measures[at]), at, method, note)

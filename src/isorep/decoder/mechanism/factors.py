@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import qr, subspace_angles
@@ -23,7 +22,7 @@ from scipy.optimize import linear_sum_assignment
 from ...representation import Array
 from .result import FactorLevel, Factors
 from .type_s import Gap, exact_gap, gap_bound, hyper_components, pool, sparsity_components
-from .views import frame
+from .views import consecutive, frame
 
 
 def find_factors(
@@ -48,27 +47,26 @@ def find_factors(
 
 
 def _at(jacobians: Array, tolerance: float, noise: float, angle: float, subsets: int, cells: int) -> FactorLevel:
-    found = [row_components(each, tolerance, noise) for each in jacobians]
-    decided = [place for place, each in enumerate(found) if each.state == FOUND]
-    counts = Counter(each.state for each in found)
-    sizes = Counter(found[place].dimensions for place in decided)
-    if 2 * len(decided) < len(found) or not decided:
-        state = UNDECIDED if not counts else max((each for each in counts if each != FOUND), key=counts.__getitem__)
-        return FactorLevel(tolerance, state, (), 0.0, len(decided) / len(found), found[0].labels)
+    splits = [row_components(each, tolerance, noise) for each in jacobians]
+    decided = [index for index, each in enumerate(splits) if each.state == FOUND]
+    sizes = Counter(splits[index].dimensions for index in decided)
+    if 2 * len(decided) < len(splits):
+        state = Counter(each.state for each in splits if each.state != FOUND).most_common(1)[0][0]
+        return FactorLevel(tolerance, state, (), 0.0, len(decided) / len(splits), splits[0].labels)
     dimensions = max(sizes, key=lambda each: (sizes[each], -len(each)))
-    alike = [place for place in decided if found[place].dimensions == dimensions]
-    reference, jacobian = found[alike[0]], jacobians[alike[0]]
-    turned, agreeing = _matched(reference, [found[place] for place in alike[1:]])
+    alike = [index for index in decided if splits[index].dimensions == dimensions]
+    reference, jacobian = splits[alike[0]], jacobians[alike[0]]
+    turned, agreeing = _matched(reference, [splits[index] for index in alike[1:]])
     gap, nonzeros, finest = _sparsity(jacobian, reference, tolerance, noise, subsets, cells)
     entries = np.abs(jacobian)
     return FactorLevel(
         tolerance=tolerance,
         state=FOUND,
         dimensions=dimensions,
-        share=len(alike) / len(found),
-        decided=len(decided) / len(found),
+        share=len(alike) / len(splits),
+        decided=len(decided) / len(splits),
         angle=turned,
-        constant=len(alike) == len(found) and turned <= angle,
+        constant=len(alike) == len(splits) and turned <= angle,
         outputs=reference.labels,
         outputs_agree=agreeing,
         subspaces=reference.subspaces,
@@ -98,16 +96,15 @@ def _sparsity(
     jacobian: Array, components: Components, tolerance: float, noise: float, subsets: int, cells: int
 ) -> tuple[Gap, int | None, tuple[int, ...] | None]:
     """The sparsity gap of the factors, the nonzeros of the sparsest basis, and the finest Type S decomposition."""
-    sizes = [basis.shape[1] for basis in components.subspaces]
-    edges = np.cumsum([0, *sizes])
-    blocks = [np.arange(start, stop) for start, stop in pairwise(edges)]
+    nothing = Gap(None, None, "none"), None, None
+    blocks = consecutive([basis.shape[1] for basis in components.subspaces])
     here = frame(jacobian @ np.concatenate(components.subspaces, axis=1), blocks, noise)
     limit = max(1, min(subsets, cells // len(jacobian)))
     if not here.full_rank or here.noise > tolerance:
-        return Gap(None, None, "none"), None, None
+        return nothing
     pools = [pool(here.block(place), limit, floor=tolerance) for place in range(len(blocks))]
     if any(each is None for each in pools):
-        return Gap(None, None, "none"), None, None
+        return nothing
     aligned = [each.at(tolerance) for each in pools if each is not None]
     whole = pool(here.values, limit, floor=tolerance)
     if whole is None:
@@ -115,7 +112,7 @@ def _sparsity(
     candidates = whole.at(tolerance)
     basis = candidates.basis
     if len(basis) < here.values.shape[1]:
-        return Gap(None, None, "none"), None, None
+        return nothing
     finest = sparsity_components(candidates)
     groups = None if finest is None else tuple(sorted((len(each) for each in finest), reverse=True))
     return exact_gap(here, candidates, aligned), int(candidates.weights[basis].sum()), groups

@@ -89,8 +89,8 @@ def compositional_contrast(
             raise InputError("probes is a number from 1 on, and goes without weighting")
         estimates = [_pairs(_probed(decoder, latents, blocks).abs()) for _ in range(probes)]
         return math.pi / 2 * torch.stack(estimates).mean(0).sum(-1).mean()
-    found = _columns(decoder, latents) if jacobian is None else jacobian
-    norms = torch.stack([_norm(_part(found, block)) for block in blocks], dim=-1)
+    columns = _columns(decoder, latents) if jacobian is None else jacobian
+    norms = torch.stack([_norm(_part(columns, block)) for block in blocks], dim=-1)
     if weighting == "image":
         mean = norms.mean(-1, keepdim=True)
         weight = mean / mean.amax(-2, keepdim=True).clamp_min(_TINY)
@@ -107,8 +107,8 @@ def jacobian_sparsity(decoder: Decoder, latents: Tensor, *, jacobian: Tensor | N
     Type M's theorem asks for few nonzeros, and the sparsest dictionary is what Type S aligns. A latent that moves
     nothing counts 0.
     """
-    found = _columns(decoder, latents) if jacobian is None else jacobian
-    return _unit(found).abs().sum(-2).mean()
+    columns = _columns(decoder, latents) if jacobian is None else jacobian
+    return _unit(columns).abs().sum(-2).mean()
 
 
 def ima_contrast(decoder: Decoder, latents: Tensor, *, jacobian: Tensor | None = None) -> Tensor:
@@ -118,15 +118,15 @@ def ima_contrast(decoder: Decoder, latents: Tensor, *, jacobian: Tensor | None =
 
     which for a square Jacobian is :math:`\sum_a\log\|J_{\cdot a}\|-\log|\det J|`. Infinite where rank is lost.
     """
-    found = _columns(decoder, latents) if jacobian is None else jacobian
-    if found.shape[-1] > found.shape[-2]:
+    columns = _columns(decoder, latents) if jacobian is None else jacobian
+    if columns.shape[-1] > columns.shape[-2]:
         raise InputError(
-            f"{found.shape[-1]} latents and {found.shape[-2]} outputs: no Jacobian of this shape has full rank"
+            f"{columns.shape[-1]} latents and {columns.shape[-2]} outputs: no Jacobian of this shape has full rank"
         )
-    unit = _unit(found)
-    if found.shape[-1] == found.shape[-2]:
-        return -_log_det(unit).mean()
-    return -0.5 * _log_det(unit.mT @ unit).mean()
+    unit = _unit(columns)
+    square = columns.shape[-1] == columns.shape[-2]
+    log_volumes: Tensor = torch.linalg.slogdet(unit)[1] if square else 0.5 * torch.linalg.slogdet(unit.mT @ unit)[1]
+    return -log_volumes.mean()
 
 
 def cross_hessian_penalty(
@@ -227,32 +227,26 @@ def _check_blocks(blocks: Sequence[Sequence[int]], latents: Tensor) -> None:
         places = [index(place) for block in blocks for place in block]
     except TypeError:
         raise InputError(f"blocks is {blocks!r}: pass the latents of every block, as in [[0, 1], [2]]") from None
-    if not places or not all(len(block) for block in blocks) or not all(0 <= place < d for place in places):
-        raise InputError(
-            f"blocks hold some of the latents 0 to {d - 1} each: they are {[list(each) for each in blocks]}"
-        )
-    if len(set(places)) < len(places):
-        raise InputError(f"blocks share latents: they are {[list(each) for each in blocks]}")
+    bad = not places or not all(len(block) for block in blocks) or not all(0 <= place < d for place in places)
+    if bad or len(set(places)) < len(places):
+        listed = [list(each) for each in blocks]
+        raise InputError(f"blocks hold some of the latents 0 to {d - 1} each and share none: they are {listed}")
 
 
-def _part(found: Tensor, block: Sequence[int]) -> Tensor:
+def _part(columns: Tensor, block: Sequence[int]) -> Tensor:
     """Columns of a block; a slice where they are neighbours, as gathering them costs more than their norm."""
     places = list(block)
     if places == list(range(places[0], places[0] + len(places))):
-        return found[..., places[0] : places[-1] + 1]
-    return found[..., places]
+        return columns[..., places[0] : places[-1] + 1]
+    return columns[..., places]
 
 
-def _unit(found: Tensor) -> Tensor:
+def _unit(columns: Tensor) -> Tensor:
     """Columns of unit length; those that are zero stay zero."""
-    largest = found.abs().amax(-2, keepdim=True)
-    scaled = found / torch.where(largest > 0, largest, torch.ones_like(largest)).detach()  # small squares vanish
+    largest = columns.abs().amax(-2, keepdim=True)
+    scaled = columns / torch.where(largest > 0, largest, torch.ones_like(largest)).detach()  # small squares vanish
     norms = _norm(scaled, dim=-2).unsqueeze(-2)
     return scaled / torch.where(norms > 0, norms, torch.ones_like(norms))
-
-
-def _log_det(matrices: Tensor) -> Tensor:
-    return torch.linalg.slogdet(matrices)[1]  # type: ignore[no-any-return]
 
 
 def _norm(values: Tensor, dim: int = -1) -> Tensor:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,14 @@ import numpy as np
 from ...errors import InputError
 from ...representation import Array
 from ...rows import Progress, no_progress
+from ...settings import check_choice, check_counts, check_seed
 from ..prepare import Latents, as_latents
 from .criteria import MEASURES, Samples, disjointness, interactions, supports_and_sparsity
 from .factors import find_factors
-from .lifting import lifting_checks
 from .result import Check, Criterion, Factors, Implication, Mechanisms, SparsityCondition
-from .theorems import checked_hierarchy, theorem
+from .theorems import checked_hierarchy, lifting_checks, theorem
 from .type_m import contrast, owners
-from .views import PRECISION, View, balanced_units, frame, viewed
+from .views import PRECISION, View, balanced_units, consecutive, frame, viewed
 
 _CELLS = 4_000_000  # of a table of candidates
 _JACOBIANS = 100_000_000  # numbers of all Jacobians together
@@ -100,12 +99,9 @@ def mechanisms(
     >>> found.type_d.state, found.type_h2.state, found.factors.dimensions
     ('holds', 'holds', (1, 1))
     """
-    if domain not in DOMAINS:
-        raise InputError(f"domain is {domain!r}; known is 'convex'")
-    least = {"samples": 1, "subsets": 1, "higher_samples": 0, "random_state": 0}
-    for name, value in zip(least, (samples, subsets, higher_samples, random_state), strict=True):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least[name]:
-            raise InputError(f"{name} is {value!r} and must be a whole number from {least[name]} on")
+    check_choice("domain", domain, DOMAINS)
+    check_counts(samples=(samples, 1), subsets=(subsets, 1), higher_samples=(higher_samples, 0))
+    check_seed(random_state)
     if isinstance(angle, bool) or not isinstance(angle, int | float | np.number) or not 0 <= angle <= 90:
         raise InputError(f"angle is {angle!r} and must be degrees between 0 and 90")
     given = as_latents(latents)
@@ -161,13 +157,6 @@ class Coordinates:
     every: Array
     view: View | None
 
-    def in_units(self, units: Array) -> Coordinates:
-        """In other units of the latents."""
-        view = self.view
-        if view is not None and (units != 1).any():
-            view = view.rebased(np.diag(units))
-        return Coordinates(self.jacobians * units, self.rows / units, self.every / units, view)
-
     def in_basis(self, basis: Array) -> Coordinates:
         """In coordinates y, with latents z = basis y."""
         back = np.linalg.inv(basis).T
@@ -187,7 +176,8 @@ def _judged(
     seconds: dict[str, float] = {}
     caveats = [] if view is None else list(view.notes)
     with _timed(seconds, "jacobians"):
-        if view is not None and jacobians is None and len(chosen) > (most := _most_rows(view)):
+        most = len(chosen) if view is None else max(1, _JACOBIANS // (view.width * view.d))
+        if jacobians is None and len(chosen) > most:
             caveats.append(f"{most} of {len(chosen)} samples were looked at: the Jacobians are large")
             chosen = chosen[:most]
         own, noise, source = _jacobians(view, given, chosen, jacobians, report)
@@ -196,12 +186,14 @@ def _judged(
         split = None if blocks is None else as_blocks(blocks, d)
         rows, every = (np.asarray(given.rows(part), dtype=np.float64) for part in (chosen, slice(0, 2000)))
         units = balanced_units(own, every, noise)
-        here = Coordinates(own, rows, every, view).in_units(units)
+        here = Coordinates(own, rows, every, view)
+        if (units != 1).any():
+            here = here.in_basis(np.diag(units))
     report("factors", 0, 1)
     with _timed(seconds, "factors"):
         values = here.jacobians
         factors = find_factors(values, levels, noise, angle=search.angle, subsets=search.subsets, cells=_CELLS)
-    smallest = (_smallest(own), _smallest(values) if (units != 1).any() else _smallest(own))
+    smallest = (_smallest(own), _smallest(values))
     shown = None
     if split is None:
         split, basis = _from_factors(factors)
@@ -248,12 +240,7 @@ def _judged(
         tolerances=levels,
         source=source,
         name=given.name,
-        settings={
-            **vars(search),
-            "samples": n,
-            "tolerances": levels,
-            "reference": search.reference is not None,
-        },
+        settings={**vars(search), "samples": n, "tolerances": levels, "reference": search.reference is not None},
         caveats=tuple(dict.fromkeys(caveats)),
         seconds=seconds,
     )
@@ -266,17 +253,14 @@ def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
     seconds[name] = time.perf_counter() - started
 
 
-def _most_rows(view: View) -> int:
-    return max(1, _JACOBIANS // (view.width * view.d))
-
-
 def _jacobians(
     view: View | None, given: Latents, chosen: Array, jacobians: Any, report: Progress
 ) -> tuple[Array, float, str]:
     """The Jacobians at the chosen rows, the relative error of their entries, and where they come from."""
     if jacobians is not None:
         values = as_jacobians(jacobians, given.n, given.d)[chosen]
-        return values, PRECISION[precision_of(jacobians)], "given"
+        precision = str(getattr(jacobians, "dtype", "")).removeprefix("torch.")
+        return values, PRECISION.get(precision, PRECISION["float64"]), "given"  # lists and whole numbers are exact
     if view is None:
         raise InputError("there is neither a decoder nor jacobians=")
     report("Jacobians", 0, 1)
@@ -302,8 +286,7 @@ def _criteria(
             criteria[f"H{order}"], notes = interactions(samples, view, here.rows, order, min(higher, most))
             said += notes
             if view.derivatives is not None and most < 1:
-                too_large = f"derivatives of order {order} are too large to hold"
-                said.append(f"{too_large}: Type H_{order} is judged by swaps alone")
+                said.append(f"derivatives of order {order} are too large to hold: H_{order} is judged by swaps alone")
         report("interactions", 2, 2)
     if view.derivatives is None and not view.notes:
         said.append("the decoder is no torch function: Type H_n is judged by swaps alone")
@@ -329,11 +312,8 @@ def _from_factors(factors: Factors) -> tuple[tuple[Array, ...] | None, Array | N
     best = factors.best
     if best.state != "found" or not best.constant or len(best.subspaces) < 2:
         return None, None
-    order = np.argsort([-basis.shape[1] for basis in best.subspaces], kind="stable")
-    chosen = [best.subspaces[place] for place in order]
-    edges = np.cumsum([0, *(basis.shape[1] for basis in chosen)])
-    split = tuple(np.arange(start, stop) for start, stop in pairwise(edges))
-    return split, np.concatenate(chosen, axis=1)
+    ordered = sorted(best.subspaces, key=lambda basis: -basis.shape[1])
+    return consecutive([basis.shape[1] for basis in ordered]), np.concatenate(ordered, axis=1)
 
 
 def _sparsity(
@@ -342,11 +322,12 @@ def _sparsity(
     if reference is None:
         return ()
     other = reference_jacobians(reference, chosen, n)
-    nonzeros = [[_nonzeros(each, tolerance) for each in (values, other)] for tolerance in levels]
-    return tuple(
-        SparsityCondition(tolerance, float((here <= there).mean()), float(here.mean()), float(there.mean()))
-        for tolerance, (here, there) in zip(levels, nonzeros, strict=True)
-    )
+    conditions = []
+    for tolerance in levels:
+        here, there = _nonzeros(values, tolerance), _nonzeros(other, tolerance)
+        share = float((here <= there).mean())
+        conditions.append(SparsityCondition(tolerance, share, float(here.mean()), float(there.mean())))
+    return tuple(conditions)
 
 
 def _nonzeros(jacobians: Array, tolerance: float) -> Array:
@@ -359,24 +340,25 @@ DOUBLE, SINGLE, HALF = (1e-6, 1e-4, 1e-3), (1e-4, 1e-3, 1e-2), (1e-2, 3e-2, 1e-1
 
 def as_blocks(blocks: Any, d: int) -> tuple[Array, ...]:
     """Disjoint blocks that cover all latents, from lists of them or from sizes."""
-    listed = isinstance(blocks, Sequence) or (isinstance(blocks, np.ndarray) and blocks.ndim > 0)
     wrong = InputError(f"blocks is {blocks!r}: pass lists of latents, or the sizes of consecutive blocks")
-    if isinstance(blocks, str | bytes) or not listed or len(blocks) == 0:
+    listed = isinstance(blocks, Sequence | np.ndarray) and not isinstance(blocks, str | bytes)
+    if not listed or getattr(blocks, "ndim", 1) == 0 or len(blocks) == 0:
         raise wrong
-    if all(isinstance(each, int | np.integer) and not isinstance(each, bool) for each in blocks):
+    if all(map(_is_whole, blocks)):
         sizes = [int(each) for each in blocks]
         if min(sizes) < 1 or sum(sizes) != d:
             raise InputError(f"blocks of sizes {sizes} do not make up {d} latents")
-        edges = np.cumsum([0, *sizes])
-        return tuple(np.arange(start, stop) for start, stop in pairwise(edges))
-    try:
-        split = tuple(np.array([_index(each) for each in block], dtype=int) for block in blocks)
-    except TypeError:
-        raise wrong from None
-    members = np.concatenate(split).tolist()
-    if any(len(block) == 0 for block in split) or sorted(members) != list(range(d)):
+        return consecutive(sizes)
+    if not all(np.iterable(block) and all(map(_is_whole, block)) for block in blocks):
+        raise wrong
+    members = [int(each) for block in blocks for each in block]
+    if any(len(block) == 0 for block in blocks) or sorted(members) != list(range(d)):
         raise InputError(f"blocks must hold each of the latents 0 to {d - 1} once: they hold {members[:50]}")
-    return split
+    return tuple(np.array(list(block), dtype=int) for block in blocks)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def as_tolerances(tolerances: Any, noise: float) -> tuple[float, ...]:
@@ -400,7 +382,7 @@ def as_jacobians(given: Any, n: int | None = None, d: int | None = None) -> Arra
         values = np.asarray(given)
     except ValueError as error:
         raise InputError(f"jacobians cannot be taken as an array: {error}") from None
-    if values.dtype == object or not (np.issubdtype(values.dtype, np.number) and not np.iscomplexobj(values)):
+    if values.dtype.kind not in "iuf":
         raise InputError(f"jacobians hold {values.dtype} where numbers are needed")
     if values.ndim == 2:
         values = values[None]
@@ -408,16 +390,10 @@ def as_jacobians(given: Any, n: int | None = None, d: int | None = None) -> Arra
         raise InputError(f"jacobians have shape {values.shape}: (rows, outputs, latents) is needed")
     if (n is not None and len(values) != n) or (d is not None and values.shape[2] != d):
         raise InputError(f"jacobians have shape {values.shape}, which does not fit {n} rows of {d} latents")
-    found = values.astype(np.float64)
-    if not np.isfinite(found).all():
-        raise InputError(f"the Jacobian of row {int(np.argwhere(~np.isfinite(found))[0, 0])} is not finite")
-    return found
-
-
-def precision_of(given: Any) -> str:
-    """The precision that Jacobians were computed in; whole numbers, and lists, are as good as double."""
-    name = str(given.dtype).removeprefix("torch.") if hasattr(given, "dtype") else "float64"
-    return name if name in PRECISION else "float64"
+    bad = ~np.isfinite(values).all((1, 2))
+    if bad.any():
+        raise InputError(f"the Jacobian of row {int(bad.argmax())} is not finite")
+    return values.astype(np.float64)
 
 
 def reference_jacobians(reference: Any, chosen: Array, n: int) -> Array:
@@ -430,9 +406,3 @@ def reference_jacobians(reference: Any, chosen: Array, n: int) -> Array:
         raise InputError(f"the reference has {other.n} latents and this decoder {n}: rows must be the same examples")
     with viewed(decoder, other) as view:
         return view.jacobians(other.rows(chosen))
-
-
-def _index(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(value)
-    return int(value)

@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...representation import Array
-from ...results import Record, Written, aligned
+from ...results import Record, Written
 
-SCHEMA = "isorep.mechanisms/1"
 HOLDS, FAILS, UNDECIDED, DEPENDS = "holds", "fails", "undecided", "depends on the tolerance"
 MOST_OUTPUTS = 4096  # whose factors are written one by one
 
@@ -65,8 +64,7 @@ class Irreducibility(Record):
     @property
     def state(self) -> str:
         """That of all tolerances which decide, where they agree."""
-        decided = {state for state in self.states if state != UNDECIDED}
-        return UNDECIDED if not decided else decided.pop() if len(decided) == 1 else DEPENDS
+        return together(self.states)
 
 
 @dataclass(frozen=True)
@@ -96,21 +94,21 @@ class Criterion(Record):
     @property
     def state(self) -> str:
         """``holds``, ``fails``, ``depends on the tolerance`` or ``undecided``; evidence against outweighs the rest."""
-        found = [evidence.state for evidence in self.evidence if evidence.levels]
-        if FAILS in found:
-            return FAILS
-        if DEPENDS in found:
-            return DEPENDS
-        return HOLDS if HOLDS in found else UNDECIDED
+        states = [evidence.state for evidence in self.evidence]
+        return next((state for state in (FAILS, DEPENDS, HOLDS) if state in states), UNDECIDED)
 
     @property
     def holds_at(self) -> tuple[float, ...]:
         """The tolerances at which it holds by all evidence that decides."""
-        found: dict[float, list[str]] = {}
-        for evidence in self.evidence:
-            for level in evidence.levels:
-                found.setdefault(level.tolerance, []).append(level.state)
-        return tuple(tolerance for tolerance, states in found.items() if together(states) == HOLDS)
+        states: dict[float, list[str]] = {}
+        for level in self.levels:
+            states.setdefault(level.tolerance, []).append(level.state)
+        return tuple(tolerance for tolerance, every in states.items() if together(every) == HOLDS)
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """Those of all evidence, one after another."""
+        return tuple(level for evidence in self.evidence for level in evidence.levels)
 
     def way(self, method: str) -> Evidence | None:
         """The evidence of one kind: ``derivatives`` or ``swaps`` for H_n."""
@@ -122,47 +120,8 @@ class Criterion(Record):
 
 def together(states: Sequence[str]) -> str:
     """One state of many: that of all which decide, ``undecided`` where none does."""
-    decided = {state for state in states if state in (HOLDS, FAILS)}
-    if len(decided) > 1:
-        return DEPENDS
-    return decided.pop() if decided else UNDECIDED
-
-
-def level(
-    tolerance: float, holds: Sequence[bool | None], worst: Any, *, largest: bool, method: str, note: str = ""
-) -> Level:
-    """A criterion at one tolerance from what each sample says (None: undecided) and its measure there."""
-    states = np.array([-1 if each is None else int(each) for each in holds])
-    measures = np.asarray(worst, dtype=float)
-    state = FAILS if (states == 0).any() else HOLDS if (states == 1).all() else UNDECIDED
-    known = np.flatnonzero(~np.isnan(measures))
-    place = None
-    if len(known):
-        place = int(known[measures[known].argmax() if largest else measures[known].argmin()])
-    return Level(
-        float(tolerance),
-        state,
-        float((states == 1).mean()),
-        float((states >= 0).mean()),
-        None if place is None else float(measures[place]),
-        place,
-        method,
-        note,
-    )
-
-
-def withdrawn(criterion: Criterion, tolerance: float, method: str | None, reason: str) -> Criterion:
-    """The criterion with one level set to undecided, and why."""
-    ways = []
-    for evidence in criterion.evidence:
-        levels = tuple(
-            replace(each, state=UNDECIDED, note=reason)
-            if each.tolerance == tolerance and method in (None, evidence.method)
-            else each
-            for each in evidence.levels
-        )
-        ways.append(replace(evidence, levels=levels))
-    return replace(criterion, evidence=tuple(ways))
+    decided = set(states) - {UNDECIDED}
+    return DEPENDS if len(decided) > 1 else next(iter(decided), UNDECIDED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,8 +203,8 @@ class Factors(Record):
     @property
     def state(self) -> str:
         """``found``, ``rank deficient`` or ``undecided``; ``depends on the tolerance`` where levels disagree."""
-        found = {level.dimensions for level in self.levels if level.state == "found"}
-        return DEPENDS if len(found) > 1 else self.best.state
+        dimensions = {level.dimensions for level in self.levels if level.state == "found"}
+        return DEPENDS if len(dimensions) > 1 else self.best.state
 
     @property
     def dimensions(self) -> tuple[int, ...]:
@@ -335,7 +294,7 @@ class Mechanisms(Written):
         The compositional contrast, mean over samples.
     """
 
-    schema: ClassVar[str] = SCHEMA
+    schema: ClassVar[str] = "isorep.mechanisms/1"
     page_by: ClassVar[str] = "decoder.mechanism.page:page"
     unwritten: ClassVar[frozenset[str]] = frozenset(f"type_{name}" for name in ("d", "m", "s", "h2", "h3"))
     derived: ClassVar[tuple[str, ...]] = ("verdict", "criteria")
@@ -377,15 +336,16 @@ class Mechanisms(Written):
 
     def table(self) -> str:
         """The criteria as text, one row for each criterion, way and tolerance; without criteria the factors."""
-        if not self.criteria:
-            return factors_table(self.factors.levels)
-        rows = [HEADINGS]
-        for criterion in self.criteria.values():
-            for level in (level for way in criterion.evidence for level in way.levels):
-                worst = "-" if level.worst is None else f"{level.worst:.3g}"
-                numbers = (f"{level.tolerance:g}", level.state, f"{100 * level.share:.3g} %", worst)
-                rows.append((criterion.name, level.method, *numbers, criterion.measure))
-        return aligned(rows, left=(0, 1, 3, 6))
+        from ..page import as_text
+        from .page import level_table
+
+        return as_text(level_table(self), "decided", "at sample") if self.criteria else self._factors()
+
+    def _factors(self) -> str:
+        from ..page import as_text
+        from .page import factor_table
+
+        return as_text(factor_table(self), "outputs that stay", "gap by", "finest Type S split")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
@@ -395,35 +355,12 @@ class Mechanisms(Written):
     def __str__(self) -> str:
         lines = [self.table(), ""]
         if self.criteria:
-            lines += ["factors without knowing them", factors_table(self.factors.levels), ""]
+            lines += ["factors without knowing them", self._factors(), ""]
         lines.append(self.verdict)
         lines += [theorem.sentence for theorem in self.theorems]
         lines += [step.sentence for step in self.hierarchy if step.state != "agrees"]
         lines += [f"{check.name}: {check.state}. {check.sentence}" for check in self.lifting]
         return "\n".join([*lines, *(f"note: {caveat}" for caveat in self.caveats)])
-
-
-HEADINGS = ("type", "by", "tolerance", "state", "samples", "worst", "measure")
-FACTOR_HEADINGS = ("tolerance", "state", "factors", "samples", "angle", "components", "nonzeros", "gap")
-
-
-def factors_table(levels: Sequence[FactorLevel]) -> str:
-    """The factors at every tolerance; components and nonzeros in the best basis and in that of the latents."""
-    rows = [FACTOR_HEADINGS]
-    for level in levels:
-        rows.append(
-            (
-                f"{level.tolerance:g}",
-                level.state,
-                "+".join(map(str, level.dimensions)) or "-",
-                f"{100 * level.share:.3g} %",
-                "-" if level.angle is None else f"{level.angle:.3g}°",
-                _pair(level.components, level.components_here),
-                _pair(level.nonzeros, level.nonzeros_here),
-                "-" if level.gap is None else f"{level.gap:.3g}",
-            )
-        )
-    return aligned(rows, left=(1, 2))
 
 
 def verdict_on_factors(factors: Factors) -> str:
@@ -439,41 +376,27 @@ def verdict_on_factors(factors: Factors) -> str:
     )
 
 
-def verdict_on_blocks(found: Mechanisms) -> str:
+def verdict_on_blocks(result: Mechanisms) -> str:
     """The types that hold, and the theorem that applies."""
-    blocks = f"{len(found.blocks)} {'blocks' if found.given else 'factors found'}" if len(found.blocks) > 1 else "block"
-    holding = [each for each in found.criteria.values() if each.state == HOLDS]
-    depending = [each for each in found.criteria.values() if each.state == DEPENDS]
-    if holding and all(each.holds_at == found.tolerances for each in holding):
-        names = [each.name for each in holding]
-        verb = "Type {} holds" if len(names) == 1 else "Types {} hold"
-        said = f"{verb.format(_listed(names))} for the {blocks}, at every tolerance"
-    elif holding:
-        said = f"For the {blocks} hold {_listed([f'{each.name} ({_tolerances(each)})' for each in holding])}"
-    else:
-        said = f"No type holds for the {blocks} at every tolerance"
-    if depending:
-        said += f"; {_listed([f'{each.name} ({_tolerances(each)})' for each in depending])} depends on it"
-    applying = [each.name for each in found.theorems if each.applies]
+    count = len(result.blocks)
+    blocks = "block" if count < 2 else f"{count} blocks" if result.given else f"{count} factors found"
+    holding = [each for each in result.criteria.values() if each.holds_at == result.tolerances]
+    others = [each for each in result.criteria.values() if each not in holding and each.state in (HOLDS, DEPENDS)]
+    verb = "No type holds" if not holding else "Type {} holds" if len(holding) == 1 else "Types {} hold"
+    names = _listed([each.name for each in holding])
+    said = f"{verb.format(names)} for the {blocks}{',' if holding else ''} at every tolerance"
+    if others:
+        where = [f"{each.name} ({_listed(each.holds_at) or 'none'})" for each in others]
+        said += f"; at some: {_listed(where)}"
+    applying = [each.name for each in result.theorems if each.applies]
+    rest = "no identifiability theorem applies"
     if applying:
-        plural = "theorems of types {} apply" if len(applying) > 1 else "theorem of type {} applies"
-        rest = f"the {plural.format(_listed(applying))} locally"
-    elif any(each.applies is None for each in found.theorems):
+        rest = f"the identifiability theorem applies locally by type {_listed(applying)}"
+    elif any(each.applies is None for each in result.theorems):
         rest = "it is open whether an identifiability theorem applies"
-    else:
-        rest = "no identifiability theorem applies"
     return f"{said}. On these samples {rest}."
-
-
-def _pair(best: int | None, here: int | None) -> str:
-    return "-" if here is None else f"{'?' if best is None else best} ({here} here)"
-
-
-def _tolerances(criterion: Criterion) -> str:
-    at = criterion.holds_at
-    return f"at {_listed(at)}" if at else "at no tolerance"
 
 
 def _listed(values: Sequence[float | str]) -> str:
     texts = [value if isinstance(value, str) else f"{value:g}" for value in values]
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+    return " and ".join(filter(None, [", ".join(texts[:-1]), *texts[-1:]]))

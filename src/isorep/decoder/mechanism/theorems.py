@@ -1,11 +1,37 @@
-"""The hierarchy of the criteria, and whether an identifiability theorem applies to what was found."""
+r"""Identifiability theorems: the hierarchy of the criteria, which theorem applies, and from local to global.
+
+Lifting: the assumptions that a sample can speak against.
+The source space is simply connected, every slice (all factors but one fixed) is path-connected, :math:`g` is continuous
+and locally injective and :math:`\hat g` is a covering map. A sample never proves any of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import product
 
-from .result import FAILS, HOLDS, Check, Criterion, Implication, SparsityCondition, Theorem, withdrawn
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+from scipy.spatial.distance import pdist, squareform
 
+from ...representation import Array
+from ..convexity import convexity
+from ..distances import chords
+from .result import FAILS, HOLDS, UNDECIDED, Check, Criterion, Evidence, Implication, SparsityCondition, Theorem
+from .views import View
+
+NOT_FALSIFIED, FALSIFIED, NOT_TESTED = "not falsified", "falsified", "not tested"
+_ROWS = 800  # points of a spanning tree
+_LEAST = 40  # rows below which nothing is said about connectedness
+_ANCHORS = 8  # slices of every factor
+_PART = 0.05  # of the points must lie beyond a gap
+_GAP = 3.0  # times the length that 95 % of the tree's edges stay below
+_GAP_ON_A_LINE = 5.0  # the same in one dimension, where spacings of even points differ more
+_SLICES = 3  # of one dimension, of a factor, that must show it
+_CELLS = 20_000_000
+_COLLISION = 0.01  # of the median least singular value
 NAMES = {"D": "Type D", "M": "Type M", "S": "Type S", "H2": "Type H_2", "H3": "Type H_3"}
 STEPS = (("D", "M"), ("D", "S"), ("D", "H2"), ("H2", "H3"))
 
@@ -14,35 +40,31 @@ def checked_hierarchy(
     criteria: dict[str, Criterion], full_rank: bool
 ) -> tuple[dict[str, Criterion], tuple[Implication, ...]]:
     """D implies M, S and H_2, and H_2 implies H_3. What contradicts that is undecided, and said to be."""
-    found = dict(criteria)
     steps = []
     for premise, conclusion in STEPS:
-        if premise in found and conclusion in found:
-            found, step = _checked(found, premise, conclusion, full_rank)
+        if premise in criteria and conclusion in criteria:
+            criteria, step = _checked(criteria, premise, conclusion, full_rank)
             steps.append(step)
-    return found, tuple(steps)
+    return criteria, tuple(steps)
 
 
 def theorem(
     criterion: Criterion, full_rank: bool, sparsity: Sequence[SparsityCondition], lifting: Sequence[Check], blocks: int
 ) -> Theorem:
     """Whether every assumption that a sample can show was found, at which tolerances, and the sentence that says so."""
-    tolerances = list(dict.fromkeys(level.tolerance for way in criterion.evidence for level in way.levels))
-    found = []
-    for place, tolerance in enumerate(tolerances):
-        lacking = _lacking(criterion, place, tolerance, sparsity)
-        if not full_rank:
-            lacking[0].insert(0, "a Jacobian of full rank at every sample")
-        if blocks < 2:
-            lacking[0].insert(0, "two blocks: with one there is nothing to tell apart")
-        found.append((tolerance, *lacking))
-    applies_at = tuple(tolerance for tolerance, missing, ends in found if not missing and not ends)
+    always = [] if blocks > 1 else ["two blocks: with one there is nothing to tell apart"]
+    always += [] if full_rank else ["a Jacobian of full rank at every sample"]
+    lacking = []
+    for index, tolerance in enumerate(dict.fromkeys(level.tolerance for level in criterion.levels)):
+        missing, ends = _lacking(criterion, index, tolerance, sparsity)
+        lacking.append((tolerance, always + missing, ends))
+    applies_at = tuple(tolerance for tolerance, missing, ends in lacking if not missing and not ends)
     name = NAMES[criterion.name]
     if applies_at:
-        return Theorem(criterion.name, True, applies_at, (), _found_sentence(name, applies_at, len(found), lifting))
-    if not found:
+        return Theorem(criterion.name, True, applies_at, (), _found_sentence(name, applies_at, len(lacking), lifting))
+    if not lacking:
         return Theorem(criterion.name, None, (), ("any sample",), f"Nothing could be said about the {name} theorem.")
-    tolerance, missing, ends = min(found, key=lambda each: (len(each[1]), len(each[2])))
+    tolerance, missing, ends = min(lacking, key=lambda each: (len(each[1]), len(each[2])))
     if missing:
         said = f"The {name} theorem does not apply; missing at {tolerance:g}: {'; '.join([*missing, *ends])}."
     else:
@@ -51,18 +73,18 @@ def theorem(
 
 
 def _lacking(
-    criterion: Criterion, place: int, tolerance: float, sparsity: Sequence[SparsityCondition]
+    criterion: Criterion, index: int, tolerance: float, sparsity: Sequence[SparsityCondition]
 ) -> tuple[list[str], list[str]]:
     """What is missing, and what is open, at one tolerance."""
     missing, ends = [], []
-    states = [way.levels[place].state for way in criterion.evidence if way.levels]
+    states = [way.levels[index].state for way in criterion.evidence if way.levels]
     if FAILS in states:
         missing.append(f"{NAMES[criterion.name]} independence itself")
     elif HOLDS not in states:
         ends.append(f"{NAMES[criterion.name]} independence (undecided)")
     for good, parts in (("irreducible", criterion.irreducible), ("separable", criterion.separable)):
-        for state in dict.fromkeys(part.states[place] for part in parts if part.states[place] != good):
-            named = [str(part.block) for part in parts if part.states[place] == state]
+        for state in dict.fromkeys(part.states[index] for part in parts if part.states[index] != good):
+            named = [str(part.block) for part in parts if part.states[index] == state]
             blocks = f"block {named[0]}" if len(named) == 1 else f"blocks {', '.join(named)}"
             (ends if state in ("undecided", "not tested") else missing).append(f"{good} {blocks} ({state})")
     if criterion.name == "M":
@@ -75,56 +97,163 @@ def _lacking(
 
 
 def _found_sentence(name: str, applies_at: Sequence[float], levels: int, lifting: Sequence[Check]) -> str:
-    against = [check.name for check in lifting if check.state == "falsified"]
-    untested = [check.name for check in lifting if check.state == "not tested"]
     where = "" if len(applies_at) == levels else f" (at tolerances {', '.join(f'{each:g}' for each in applies_at)})"
-    said = (
+    checks = [
+        f"{state}: {', '.join(check.name for check in lifting if check.state == state) or 'none'}"
+        for state in ("falsified", "not tested")
+    ]
+    return (
         f"Every assumption of the {name} theorem that a sample can show was found{where}: locally, another decoder of "
-        "the same kind with the same outputs has the same blocks, each up to a map of its own"
+        "the same kind with the same outputs has the same blocks, each up to a map of its own; globally under the "
+        f"assumptions of the lifting theorem ({'; '.join(checks) if lifting else 'not tested'})."
     )
-    if against:
-        return f"{said}; that this holds globally is spoken against by: {', '.join(against)}."
-    rest = f" ({', '.join(untested)}: not tested)" if untested else ""
-    return f"{said}; globally, if the lifting theorem's assumptions hold, none of which was falsified{rest}."
 
 
 def _checked(
     criteria: dict[str, Criterion], premise: str, conclusion: str, full_rank: bool
 ) -> tuple[dict[str, Criterion], Implication]:
-    first, second = criteria[premise], criteria[conclusion]
     words = NAMES[premise], NAMES[conclusion]
     if premise == "D" and conclusion in "MS" and not full_rank:
         said = "Some Jacobian has not full rank, and a direction that moves nothing has an empty support."
         return criteria, Implication(premise, conclusion, "not applicable", said)
-    local = None
-    for way in first.evidence:
-        for level in way.levels:
-            if level.state != HOLDS:
-                continue
-            for other in second.evidence:
-                if way.method != other.method and premise == "H2":
-                    continue  # derivatives imply derivatives, swaps swaps
-                against = next((each for each in other.levels if each.tolerance == level.tolerance), None)
-                if against is None or against.state != FAILS:
-                    continue
-                if premise == "D" and other.method == "swaps":
-                    local = (
-                        f"Type D holds at every sample at {level.tolerance:g}, and yet blocks interact over finite "
-                        "steps: outputs change hands between samples, as under occlusion."
-                    )
-                    continue
-                said = (
-                    f"{words[0]} holds and {words[1]} fails at {level.tolerance:g}, which cannot be: numerical "
-                    "indecision, both are set to undecided there."
-                )
-                criteria = {
-                    **criteria,
-                    premise: withdrawn(criteria[premise], level.tolerance, way.method, said),
-                    conclusion: withdrawn(criteria[conclusion], level.tolerance, other.method, said),
-                }
-                return criteria, Implication(premise, conclusion, "numerical indecision", said)
-    if local is not None:
-        return criteria, Implication(premise, conclusion, "local only", local)
-    return criteria, Implication(
-        premise, conclusion, "agrees", f"{words[0]} implies {words[1]}: nothing contradicts it."
-    )
+    step = Implication(premise, conclusion, "agrees", f"{words[0]} implies {words[1]}: nothing contradicts it.")
+    for way, other, tolerance in _contradictions(criteria[premise], criteria[conclusion]):
+        if premise == "H2" and way.method != other.method:
+            continue  # derivatives imply derivatives, swaps swaps
+        if premise == "D" and other.method == "swaps":
+            said = (
+                f"Type D holds at every sample at {tolerance:g}, and yet blocks interact over finite steps: outputs "
+                "change hands between samples, as under occlusion."
+            )
+            step = Implication(premise, conclusion, "local only", said)
+            continue
+        said = (
+            f"{words[0]} holds and {words[1]} fails at {tolerance:g}, which cannot be: numerical indecision, both are "
+            "set to undecided there."
+        )
+        first = _withdrawn(criteria[premise], tolerance, way.method, said)
+        second = _withdrawn(criteria[conclusion], tolerance, other.method, said)
+        step = Implication(premise, conclusion, "numerical indecision", said)
+        return {**criteria, premise: first, conclusion: second}, step
+    return criteria, step
+
+
+def _contradictions(premise: Criterion, conclusion: Criterion) -> Iterator[tuple[Evidence, Evidence, float]]:
+    """The ways by which one criterion holds and the other fails, and at which tolerance."""
+    for way, other in product(premise.evidence, conclusion.evidence):
+        holding = {level.tolerance for level in way.levels if level.state == HOLDS}
+        for level in other.levels:
+            if level.state == FAILS and level.tolerance in holding:
+                yield way, other, level.tolerance
+
+
+def _withdrawn(criterion: Criterion, tolerance: float, method: str, reason: str) -> Criterion:
+    """The criterion with one level set to undecided, and why."""
+    ways = []
+    for evidence in criterion.evidence:
+        undecided = {tolerance} if evidence.method == method else set()
+        levels = [
+            replace(each, state=UNDECIDED, note=reason) if each.tolerance in undecided else each
+            for each in evidence.levels
+        ]
+        ways.append(replace(evidence, levels=tuple(levels)))
+    return replace(criterion, evidence=tuple(ways))
+
+
+def lifting_checks(
+    latents: Array,
+    blocks: Sequence[Array],
+    smallest: tuple[Array, Array],
+    deficient: float,
+    view: View | None,
+    domain: str | None,
+    random_state: int,
+) -> tuple[Check, ...]:
+    """All checks; ``smallest`` holds the least singular value of the Jacobian at each sample.
+
+    First as the latents came, which is what is said, then in the units that ``latents`` are in.
+    """
+    rng = np.random.default_rng(random_state)
+    rows = latents[rng.permutation(len(latents))[:_ROWS]].astype(np.float64)
+    spread = rows.std(0)
+    scaled = rows / np.where(spread > 0, spread, 1.0)
+    least = f"The least singular value of the Jacobian is {smallest[0].min():.3g} on the samples."
+    lost = f"The Jacobian loses rank at {100 * deficient:.3g} % of the samples, within its error."
+    covering = "Whether another decoder is a covering map cannot be seen on a sample; an injective one is."
+    checks = {
+        "simply connected latents": _domain(latents, scaled, domain, random_state),
+        "connected slices": _slices(scaled, blocks, domain, rng),
+        "local injectivity": (FALSIFIED, lost) if deficient > 0 else (NOT_FALSIFIED, least),
+        "no collisions": _injective(rows, smallest[1], view),
+        "covering map": (NOT_TESTED, covering),
+    }
+    return tuple(Check(name, *found) for name, found in checks.items())
+
+
+def gap_between(points: Array) -> float | None:
+    """The longest edge of the spanning tree between two sizeable parts, in typical edges; None with too few points."""
+    if len(points) < _LEAST:
+        return None
+    tree = minimum_spanning_tree(squareform(pdist(points) + 1e-12)).tocoo()
+    typical = float(np.quantile(tree.data, 0.95))
+    largest = 0.0
+    for place in np.argsort(tree.data)[::-1][:10]:
+        lengths = np.where(np.arange(len(tree.data)) == place, 0.0, tree.data)
+        cut = coo_array((lengths, (tree.row, tree.col)), shape=tree.shape)
+        cut.eliminate_zeros()
+        sizes = np.bincount(connected_components(cut, directed=False)[1])
+        if sizes.min() >= _PART * len(points):
+            largest = max(largest, float(tree.data[place]) / typical)
+    return largest
+
+
+def _domain(latents: Array, scaled: Array, domain: str | None, random_state: int) -> tuple[str, str]:
+    if domain == "convex":
+        return NOT_FALSIFIED, "The latents' support was given as convex, and convex sets are simply connected."
+    gap = gap_between(scaled)
+    if gap is not None and gap > _limit(scaled.shape[1]):
+        return FALSIFIED, f"The latents fall into parts that lie {gap:.1f} typical distances apart."
+    probe = convexity(np.asarray(latents), random_state=random_state)
+    if probe is None:
+        return NOT_TESTED, "There are too few latents to tell whether their support is in one piece."
+    if probe.answer == "holes":
+        return NOT_TESTED, "The support is not convex; whether its holes can be filled by a disc was not computed."
+    seen = "cannot be told" if probe.answer == "blind" else probe.answer
+    return NOT_FALSIFIED, f"The latents are in one piece; holes between them: {seen}."
+
+
+def _slices(scaled: Array, blocks: Sequence[Array], domain: str | None, rng: np.random.Generator) -> tuple[str, str]:
+    if domain == "convex":
+        return NOT_FALSIFIED, "Slices of a convex set are convex."
+    near = max(_LEAST, len(scaled) // 8)
+    if len(blocks) < 2 or len(scaled) < 2 * near:
+        return NOT_TESTED, "Slices need two blocks, and more latents than there are."
+    worst = 0.0
+    for block in blocks:
+        gaps = []
+        others = np.setdiff1d(np.arange(scaled.shape[1]), block)
+        for anchor in rng.choice(len(scaled), _ANCHORS, replace=False):
+            distances = np.linalg.norm(scaled[:, others] - scaled[anchor, others], axis=1)
+            gaps.append(gap_between(scaled[np.argsort(distances)[:near]][:, block]) or 0.0)
+        seen = sorted(gaps)[-_SLICES] if len(block) == 1 else max(gaps)
+        if seen > _limit(len(block)):
+            worst = max(worst, seen)
+    if worst:
+        return FALSIFIED, f"A slice falls into parts that lie {worst:.1f} typical distances apart."
+    return NOT_FALSIFIED, f"{_ANCHORS * len(blocks)} slices of near latents each are in one piece."
+
+
+def _limit(dimension: int) -> float:
+    return _GAP_ON_A_LINE if dimension == 1 else _GAP
+
+
+def _injective(rows: Array, smallest: Array, view: View | None) -> tuple[str, str]:
+    if view is None:
+        return NOT_TESTED, "Collisions need the decoder itself."
+    rows = rows[: max(2, _CELLS // view.width)]
+    if len(rows) < 2:
+        return NOT_TESTED, "Collisions need two latents."
+    seen = chords(rows, view.outputs(rows))
+    if seen.pairs and seen.smallest <= _COLLISION * float(np.median(smallest)):
+        return FALSIFIED, f"Distant latents have nearly the same output: their distances shrink to {seen.smallest:.3g}."
+    return NOT_FALSIFIED, f"No two of {len(rows)} latents share an output."

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
+from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 
 from ...representation import Array
-from .views import Frame, View
+from .views import Frame, View, rebase
 
 _PAIRS = 60  # of blocks that are swapped, drawn at random beyond
 
@@ -45,21 +45,19 @@ def derivatives(
     """
     assert view.derivatives is not None
     labels = np.empty(view.d, dtype=int)
-    for number, block in enumerate(blocks):
-        labels[block] = number
+    for index, block in enumerate(blocks):
+        labels[block] = index
     step = view.rows_at_once(order)
     ratios, sizes, apart, states = [], [], [], []
     for start in range(0, len(rows), step):
         lower = [view.derivatives(rows[start : start + step], each) for each in range(2, order + 1)]
-        for place in range(len(lower[-1])):
-            here = frames[start + place]
-            size, ratio = _across(lower[-1][place], here, labels)
-            sizes.append(size)
-            ratios.append(ratio)
-            pieces = [_whitened(each[place], here) for each in lower]
-            found = [_of_blocks(pieces, here, tolerance, rng) for tolerance in tolerances]
-            apart.append([each[0] for each in found])
-            states.append([each[1] for each in found])
+        for here, *tensors in zip(frames[start : start + step], *lower, strict=True):
+            pieces = [_whitened(each, here) for each in tensors]
+            sizes.append(float(np.linalg.norm(tensors[-1])))
+            ratios.append(_across(pieces[-1], here, labels))
+            judged = [_of_blocks(pieces, here, tolerance, rng) for tolerance in tolerances]
+            apart.append([sines for sines, _ in judged])
+            states.append([splitting for _, splitting in judged])
     return Derivatives(
         np.array(ratios),
         np.array(sizes),
@@ -79,18 +77,18 @@ def swaps(
     many pairs of blocks were left out.
     """
     n = len(rows)
-    pairs = [(i, j) for i in range(len(blocks)) for j in range(i + 1, len(blocks))]
+    pairs = list(combinations(blocks, 2))
     left_out = max(0, len(pairs) - _PAIRS)
     if left_out:
-        pairs = [pairs[place] for place in np.sort(rng.choice(len(pairs), _PAIRS, replace=False))]
+        pairs = [pairs[index] for index in np.sort(rng.choice(len(pairs), _PAIRS, replace=False))]
     if n < 2 or not pairs:
         return np.zeros(n), np.zeros(n), left_out
     shifts = rng.integers(1, n, size=2)
     towards = (np.roll(rows, int(shifts[0]), axis=0) - rows) * (1.0 if order == 2 else 0.5)
     third = 0.5 * (np.roll(rows, int(shifts[1]), axis=0) - rows)
     ratios, errors = np.zeros(n), np.zeros(n)
-    for i, j in pairs:
-        steps = [_only(towards, blocks[i]), _only(towards, blocks[j])] + ([third] if order == 3 else [])
+    for pair in pairs:
+        steps = [_only(towards, block) for block in pair] + ([third] if order == 3 else [])
         ratio, error = _interaction(view, rows, steps)
         errors = np.where(ratio > ratios, error, errors)
         ratios = np.maximum(ratios, ratio)
@@ -115,12 +113,12 @@ def _interaction(view: View, rows: Array, steps: Sequence[Array]) -> tuple[Array
     total, alone, largest = np.zeros(()), np.zeros(len(rows)), np.zeros(len(rows))
     base = view.outputs(rows)
     for mask in range(2 ** len(steps)):
-        taken = [step for place, step in enumerate(steps) if mask >> place & 1]
-        found = base if not taken else view.outputs(rows + sum(taken))
-        total = total + (-1) ** len(taken) * found
-        largest = np.maximum(largest, np.linalg.norm(found, axis=1))
+        taken = [step for index, step in enumerate(steps) if mask >> index & 1]
+        outputs = base if not taken else view.outputs(rows + sum(taken))
+        total = total + (-1) ** len(taken) * outputs
+        largest = np.maximum(largest, np.linalg.norm(outputs, axis=1))
         if len(taken) == 1:
-            alone = alone + np.linalg.norm(found - base, axis=1)
+            alone = alone + np.linalg.norm(outputs - base, axis=1)
     size = np.linalg.norm(total, axis=1)
     scale = np.where(alone > 0, alone, 1.0)
     rounding = 2 ** len(steps) * 10 * view.rounding * largest / scale
@@ -133,27 +131,18 @@ def _only(steps: Array, block: Array) -> Array:
     return kept
 
 
-def _across(tensor: Array, here: Frame, labels: Array) -> tuple[float, float]:
-    """The size of all derivatives (outputs, d, ...) as they came, and the share of those with two blocks, whitened."""
-    size = float(np.linalg.norm(tensor))
-    whitened = _whitened(tensor, here)
-    order = tensor.ndim - 1
+def _across(whitened: Array, here: Frame, labels: Array) -> float:
+    """The share of derivatives (outputs, d, ...) that belong to two blocks; ``labels`` are those of the latents."""
     if here.unwhiten is not None:
         labels = np.concatenate([np.full(place.stop - place.start, k) for k, place in enumerate(here.places)])
-    grids = np.meshgrid(*[labels] * order, indexing="ij")
-    crossing = np.zeros(grids[0].shape, dtype=bool)
-    for grid in grids[1:]:
-        crossing |= grid != grids[0]
+    grids = np.stack(np.meshgrid(*[labels] * (whitened.ndim - 1), indexing="ij"))
+    crossing = (grids != grids[0]).any(0)
     total = float(np.linalg.norm(whitened))
-    return size, float(np.linalg.norm(whitened[:, crossing])) / total if total > 0 else 0.0
+    return float(np.linalg.norm(whitened[:, crossing])) / total if total > 0 else 0.0
 
 
 def _whitened(tensor: Array, here: Frame) -> Array:
-    if here.unwhiten is None:
-        return tensor
-    for axis in range(1, tensor.ndim):
-        tensor = np.moveaxis(np.tensordot(tensor, here.unwhiten, (axis, 0)), -1, axis)
-    return tensor
+    return tensor if here.unwhiten is None else rebase(tensor, here.unwhiten, 1)
 
 
 def _of_blocks(
@@ -168,7 +157,7 @@ def _of_blocks(
     own = [_distinct(tensor, np.arange(place.start, place.stop)) for place in here.places]
     below = [here.values, *(_distinct(each, np.arange(each.shape[1])) for each in lower[:-1])]
     for number, place in enumerate(here.places):
-        inside = tensor[np.ix_(np.arange(len(tensor)), *[np.arange(place.start, place.stop)] * (tensor.ndim - 1))]
+        inside = tensor[:, *[place] * (tensor.ndim - 1)]
         k = place.stop - place.start
         forms = np.moveaxis(inside.reshape(len(tensor), k, k, -1), -1, 1).reshape(-1, k, k)
         states.append(splits(forms, tolerance, scale, rng))
@@ -181,9 +170,9 @@ def _of_blocks(
 def _distinct(tensor: Array, places: Array) -> Array:
     """The distinct derivatives within some coordinates, as columns, in units of the largest of all."""
     chosen = list(combinations_with_replacement(places, tensor.ndim - 1))
-    found = np.stack([tensor[:, *each] for each in chosen], axis=1)
+    columns = np.stack([tensor[:, *each] for each in chosen], axis=1)
     largest = float(np.linalg.norm(tensor, axis=0).max(initial=0.0))
-    return found / largest if largest > 0 else found
+    return columns / largest if largest > 0 else columns
 
 
 IRREDUCIBLE, REDUCIBLE, DEGENERATE = "irreducible", "reducible", "degenerate"
@@ -218,14 +207,9 @@ def splits(forms: Array, tolerance: float, scale: float, rng: np.random.Generato
         return IRREDUCIBLE
     _, values, right = np.linalg.svd(forms.reshape(len(forms), -1), full_matrices=False)
     few = (values[:, None] * right)[values > 0].reshape(-1, k, k)
-    upper = np.triu_indices(k, 1)
-    columns = []
-    for place in range(k * k):
-        unit = np.zeros((k, k))
-        unit.flat[place] = 1.0
-        product = few @ unit
-        columns.append((product - product.swapaxes(1, 2))[:, *upper].ravel())
-    system = np.stack(columns, axis=1)
+    products = few[:, None] @ np.eye(k * k).reshape(-1, k, k)  # F_n X for every matrix X with a single 1
+    skew = (products - products.swapaxes(2, 3))[:, :, *np.triu_indices(k, 1)]
+    system = skew.swapaxes(1, 2).reshape(-1, k * k)
     _, strengths, right = np.linalg.svd(system, full_matrices=True)
     strengths = np.concatenate([strengths, np.zeros(k * k - len(strengths))])
     kernel = right[strengths <= tolerance * max(strengths[0], 1e-300)]
@@ -254,8 +238,6 @@ def separation(own: Array, others: Sequence[Array], tolerance: float) -> float |
 
 
 def _orthonormal(columns: Array, tolerance: float) -> Array:
-    if columns.size == 0:
-        return np.zeros((len(columns), 0))
     norms = np.linalg.norm(columns, axis=0)
     kept = norms > tolerance
     if not kept.any():

@@ -3,13 +3,14 @@ r"""Types D and M at one sample: outputs that two blocks share, and supports tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, islice
 from math import comb
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from ...representation import Array
-from .type_s import Candidates, components
+from .type_s import Candidates
 from .views import Frame
 
 _BASES = 200  # sparsest bases of a block that are looked through for one that splits
@@ -39,13 +40,6 @@ def contrast(jacobian: Array, blocks: Sequence[Array]) -> float:
     return float(0.5 * (norms.sum(1) ** 2 - (norms**2).sum(1)).sum())
 
 
-def in_sparsest_bases(candidates: Candidates) -> Array | None:
-    """Which candidates belong to some sparsest basis: those no heavier than the heaviest they could replace."""
-    if candidates.needed is None:
-        return None
-    return np.asarray(candidates.weights <= candidates.needed)
-
-
 def containment(blocks: Sequence[Candidates]) -> int | None:
     r"""The Type M margin: the least of :math:`|\Omega_a\setminus\Omega_b|` over a, b in different blocks.
 
@@ -54,10 +48,9 @@ def containment(blocks: Sequence[Candidates]) -> int | None:
     """
     supports = []
     for candidates in blocks:
-        used = in_sparsest_bases(candidates)
-        if used is None:
+        if candidates.in_sparsest_bases is None:
             return None
-        supports.append(candidates.supports[used].astype(np.float32))
+        supports.append(candidates.supports[candidates.in_sparsest_bases].astype(np.float32))
     least = int(blocks[0].supports.shape[1])
     for one, other in combinations(supports, 2):
         common = one @ other.T
@@ -67,29 +60,27 @@ def containment(blocks: Sequence[Candidates]) -> int | None:
     return least
 
 
-def splits_by_containment(candidates: Candidates) -> bool | None:
-    """Whether some sparsest basis of a block falls into groups none of whose supports contains another group's.
+def irreducible_by_containment(candidates: Candidates) -> bool | None:
+    """Whether no sparsest basis of a block falls into groups none of whose supports contains another group's.
 
     None where equally sparse bases are too many to look through and none of those seen falls apart.
     """
     d = candidates.vectors.shape[1]
     if d == 1:
-        return False
-    basis, used = candidates.basis, in_sparsest_bases(candidates)
+        return True
+    basis, used = candidates.basis, candidates.in_sparsest_bases
     if used is None:
         return None
     if _falls_apart(candidates.supports[basis]):
-        return True
-    places, total = np.flatnonzero(used), candidates.weights[basis].sum()
-    for seen, chosen in enumerate(combinations(places, d)):
-        if seen >= _BASES:
-            return None
+        return False
+    usable, total = np.flatnonzero(used), candidates.weights[basis].sum()
+    for chosen in islice(combinations(usable, d), _BASES):
         picked = list(chosen)
         light = candidates.weights[picked].sum() == total
         independent = np.linalg.svd(candidates.vectors[picked], compute_uv=False)[-1] > candidates.tolerance
         if light and independent and _falls_apart(candidates.supports[picked]):
-            return True
-    return False if candidates.complete and comb(len(places), d) <= _BASES else None
+            return False
+    return True if candidates.complete and comb(len(usable), d) <= _BASES else None
 
 
 def _falls_apart(supports: Array) -> bool:
@@ -97,4 +88,4 @@ def _falls_apart(supports: Array) -> bool:
     common = inside @ inside.T
     sizes = inside.sum(1)
     contained = (common == sizes[:, None]) | (common == sizes[None])
-    return components(contained)[0] > 1
+    return bool(connected_components(contained, directed=False)[0] > 1)

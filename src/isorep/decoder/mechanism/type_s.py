@@ -9,8 +9,6 @@ Sparsest bases: the vectors of minimal support in the range of a matrix, and the
 :math:`\|AM\|_0=\sum_c w(m_c)` with :math:`w(m)=\|Am\|_0` is the weight of a basis of a linear matroid, so the greedy
 choice of light vectors is optimal; and candidates may be restricted to elementary vectors, each of which vanishes on
 :math:`d-1` independent rows.
-
-Connected components of a few things.
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ from itertools import combinations
 from math import comb
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 
 from ...representation import Array
 from .views import Frame
@@ -30,7 +29,6 @@ EXACT, BOUND, NONE = "exact", "bound", "none"
 _ALL_SUBSETS = 12  # blocks up to which the bound looks at every set of them
 _CLEARLY = 10  # tolerances that a vector's second block must have for a lack of a gap to count
 _CHUNK = 4_000_000  # cells of an intersection table at once
-_BASES = 200  # sparsest bases of a block that are looked through for one that splits
 
 
 @dataclass(frozen=True)
@@ -126,9 +124,9 @@ def sparsity_components(candidates: Candidates) -> list[Array] | None:
     A vector that is as light as the heaviest it needs belongs to another sparsest basis, and joins all that it needs.
     A decomposition has a positive gap exactly where no such vector crosses it, so the groups are the finest.
     """
-    if candidates.needed is None or candidates.circuits is None or not candidates.complete:
+    if candidates.in_sparsest_bases is None or candidates.circuits is None or not candidates.complete:
         return None
-    count, labels = hyper_components(candidates.circuits[candidates.weights <= candidates.needed])
+    count, labels = hyper_components(candidates.circuits[candidates.in_sparsest_bases])
     return [candidates.basis[labels == label] for label in range(count)]
 
 
@@ -148,8 +146,7 @@ def _embedded(frame: Frame, blocks: Sequence[Candidates]) -> tuple[Array, Array,
         supports.append(candidates.supports)
         home.append(np.full(len(wide), number))
     everything, places = np.concatenate(supports), np.concatenate(home)
-    complete = all(candidates.complete for candidates in blocks)
-    aligned = Candidates(np.concatenate(vectors), everything, everything.sum(1), blocks[0].tolerance, complete)
+    aligned = Candidates(np.concatenate(vectors), everything, everything.sum(1), blocks[0].tolerance, True)
     return np.concatenate(bases), np.concatenate(weights), aligned, places
 
 
@@ -163,17 +160,10 @@ def _gap(bases: Array, weights: Array, aligned: Candidates, home: Array, whole: 
     lightest = Candidates(vectors[order], supports[order], sums[order], whole.tolerance, True).lightest
     if lightest is not None and lightest < rho:
         return Gap(rho, float(lightest - rho), EXACT)
-    needed = _heaviest(vectors, bases, weights, whole.tolerance)
+    needed = np.where(_circuits(vectors, bases, whole.tolerance), weights, 0).max(1)
     gap = float((sums - needed)[len(home) :].min(initial=np.inf))
     blocks_of = np.concatenate([home, np.full(int(mixed.sum()), -1)])
     return Gap(rho, min(gap, _pairs(supports, sums, needed, blocks_of, len(home))), EXACT)
-
-
-def _heaviest(vectors: Array, bases: Array, weights: Array, tolerance: float) -> Array:
-    """The weight of the heaviest basis vector that each vector needs."""
-    sizes = np.abs(np.linalg.solve(bases.T, vectors.T).T)
-    needed = sizes > tolerance * sizes.max(1, keepdims=True)
-    return np.asarray(np.where(needed, weights, 0).max(1))
 
 
 def _pairs(supports: Array, sums: Array, needed: Array, home: Array, aligned: int) -> float:
@@ -264,13 +254,20 @@ class Candidates:
         """Which basis vectors each candidate needs, by its coefficients: (E, d) bool; None without a basis."""
         if len(self.basis) < self.vectors.shape[1]:
             return None
-        sizes = np.abs(np.linalg.solve(self.vectors[self.basis].T, self.vectors.T).T)
-        return np.asarray(sizes > self.tolerance * sizes.max(1, keepdims=True))
+        return _circuits(self.vectors, self.vectors[self.basis], self.tolerance)
 
     @cached_property
-    def needed(self) -> Array | None:
-        """The weight of the heaviest basis vector that each candidate needs."""
-        return None if self.circuits is None else np.where(self.circuits, self.weights[self.basis], 0).max(1)
+    def in_sparsest_bases(self) -> Array | None:
+        """Which candidates belong to some sparsest basis: those no heavier than the heaviest they could replace."""
+        if self.circuits is None:
+            return None
+        return np.asarray(self.weights <= np.where(self.circuits, self.weights[self.basis], 0).max(1))
+
+
+def _circuits(vectors: Array, basis: Array, tolerance: float) -> Array:
+    """Which vectors of a basis each vector needs, by its coefficients."""
+    sizes = np.abs(np.linalg.solve(basis.T, vectors.T).T)
+    return np.asarray(sizes > tolerance * sizes.max(1, keepdims=True))
 
 
 def pool(matrix: Array, limit: int, rng: np.random.Generator | None = None, floor: float = 0.0) -> Pool | None:
@@ -308,8 +305,8 @@ def pool(matrix: Array, limit: int, rng: np.random.Generator | None = None, floo
             _, sizes, right = np.linalg.svd(part, full_matrices=True)
             vectors.append(right[:, -1])
             conditions.append(sizes[:, -1])
-    found = np.concatenate(vectors) if vectors else np.zeros((0, d))
-    return _made(matrix, found, np.concatenate(conditions) if conditions else np.zeros(0), total <= limit)
+    every = np.concatenate([np.zeros((0, d)), *vectors]), np.concatenate([np.zeros(0), *conditions])
+    return _made(matrix, *every, total <= limit)
 
 
 def subset_count(matrix: Array, floor: float = 0.0) -> int:
@@ -339,16 +336,5 @@ def _directions(matrix: Array, floor: float) -> Array:
 def hyper_components(members: Array) -> tuple[int, Array]:
     """Components of things (columns) that rows join: how many, and the label of every column in order of appearance."""
     joined = members.astype(np.float32)
-    return components(joined.T @ joined > 0)
-
-
-def components(adjacent: Array) -> tuple[int, Array]:
-    """Components of a small graph, by squaring its adjacency until nothing more is reached."""
-    reached = adjacent | adjacent.T | np.eye(len(adjacent), dtype=bool)
-    while True:
-        wider = (reached.astype(np.float32) @ reached.astype(np.float32)) > 0
-        if (wider == reached).all():
-            break
-        reached = wider
-    _, labels = np.unique(reached.argmax(1), return_inverse=True)
-    return int(labels.max(initial=-1)) + 1, labels
+    count, labels = connected_components(joined.T @ joined > 0, directed=False)
+    return int(count), labels

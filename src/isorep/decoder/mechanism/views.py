@@ -9,8 +9,9 @@ norms of :math:`Q_i` and supports of the vectors in its range are facts about th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -51,19 +52,11 @@ class View:
     def rebased(self, basis: Array) -> View:
         """The same decoder as a function of coordinates y, with latents z = basis y."""
         higher = self.derivatives
-
-        def derivatives(rows: Array, order: int) -> Array:
-            assert higher is not None
-            found = higher(rows @ basis.T, order)
-            for axis in range(2, 2 + order):
-                found = np.moveaxis(np.tensordot(found, basis, (axis, 0)), -1, axis)
-            return found
-
         return replace(
             self,
             outputs=lambda rows: self.outputs(rows @ basis.T),
             jacobians=lambda rows: self.jacobians(rows @ basis.T) @ basis,
-            derivatives=None if higher is None else derivatives,
+            derivatives=higher and (lambda rows, order: rebase(higher(rows @ basis.T, order), basis, 2)),
         )
 
     def rows_at_once(self, order: int) -> int:
@@ -76,6 +69,19 @@ class View:
 
     def _bytes(self, order: int) -> int:
         return int(32 * max(self.width, self.widest) * self.d**order)
+
+
+def rebase(tensor: Array, basis: Array, first: int) -> Array:
+    """Derivatives along the columns of a basis, from the axis ``first`` on, in the place of those along latents."""
+    for axis in range(first, tensor.ndim):
+        tensor = np.moveaxis(np.tensordot(tensor, basis, (axis, 0)), -1, axis)
+    return tensor
+
+
+def consecutive(sizes: Sequence[int]) -> tuple[Array, ...]:
+    """Blocks of these sizes, one after another."""
+    edges = np.cumsum([0, *sizes])
+    return tuple(np.arange(start, stop) for start, stop in pairwise(edges))
 
 
 @contextmanager
@@ -100,16 +106,14 @@ def _takes_tensors(decoder: Any, latents: Latents) -> bool:
         return True
     if callable(getattr(decoder, "jacobian", None)):
         return False
+    sample = np.array(latents.rows(slice(0, 2)))
     for dtype in (torch.float64, torch.float32):
-        rows = torch.tensor(np.array(latents.rows(slice(0, 2))), dtype=dtype).reshape(-1, *latents.row_shape)
-        try:
-            found = decoder(rows.requires_grad_())
-        except Exception:  # numpy functions refuse such a tensor, each in its own words
-            continue
-        if isinstance(found, torch.Tensor):
-            return True
+        with suppress(Exception):  # numpy functions refuse such a tensor, each in its own words
+            rows = torch.tensor(sample, dtype=dtype).reshape(-1, *latents.row_shape)
+            if isinstance(decoder(rows.requires_grad_()), torch.Tensor):
+                return True
     try:
-        return not isinstance(decoder(np.array(latents.rows(slice(0, 2)))), np.ndarray)
+        return not isinstance(decoder(sample), np.ndarray)
     except Exception:  # then the torch side says what is wrong with it
         return True
 
@@ -127,7 +131,6 @@ def _torch_view(decoder: Any, latents: Latents, ready: Ready) -> View:
     higher = _way_to_higher(ready, latents.rows(slice(0, 1)))
 
     def derivatives(rows: Array, order: int) -> Array:
-        assert higher is not None
         with torch.set_grad_enabled(higher == "recorded"):
             found = _nested(ready, order)(ready.tensor(rows))
         return np.asarray(found.numpy(force=True), dtype=np.float64)  # zeros may not be written out yet
@@ -157,30 +160,24 @@ def _way_to_higher(ready: Ready, row: Array) -> str | None:
     import torch
 
     for way in ("plain", "recorded"):
-        try:
-            with torch.set_grad_enabled(way == "recorded"):
-                _nested(ready, 3, 1)(ready.tensor(row))
-        except Exception:  # what torch raises for what it cannot transform differs from case to case
-            continue
-        return way
+        # What torch raises for what it cannot transform differs from case to case.
+        with suppress(Exception), torch.set_grad_enabled(way == "recorded"):
+            _nested(ready, 3, 1)(ready.tensor(row))
+            return way
     return None
 
 
 def _nested(ready: Ready, order: int, most: int | None = None) -> Callable[[Any], Any]:
-    """All derivatives of an order, or those along some latents."""
-    function: Callable[[Any], Any] = ready.function
-    for _ in range(order):
-        function = _differentiated(function, ready.d, most)
-    return function
-
-
-def _differentiated(function: Callable[[Any], Any], d: int, most: int | None = None) -> Callable[[Any], Any]:
-    """The derivative along every latent, or some, on a new last axis; one product serves all rows."""
+    """All derivatives of an order on new last axes, or those along some latents; one product serves all rows."""
     import torch
 
+    if order == 0:
+        return ready.function
+    lower = _nested(ready, order - 1, most)
+
     def derivative(rows: Any) -> Any:
-        axes = torch.eye(d, dtype=rows.dtype, device=rows.device)[:most, None].expand(-1, len(rows), -1)
-        pushed = torch.func.vmap(lambda axis: torch.func.jvp(function, (rows,), (axis,))[1])(axes)
+        axes = torch.eye(ready.d, dtype=rows.dtype, device=rows.device)[:most, None].expand(-1, len(rows), -1)
+        pushed = torch.func.vmap(lambda axis: torch.func.jvp(lower, (rows,), (axis,))[1])(axes)
         return pushed.movedim(0, -1)
 
     return derivative
@@ -217,20 +214,12 @@ def _numpy_view(decoder: Any, latents: Latents) -> View:
         found = np.asarray(exact(np.asarray(rows).reshape(-1, *latents.row_shape)), dtype=np.float64)  # type: ignore[misc]
         return found.reshape(len(rows), width, -1)
 
-    has = callable(exact)
-    return View(
-        latents.d,
-        width,
-        outputs,
-        exactly if has else differences,
-        None,
-        PRECISION["float64"] if has else _DIFFERENCES,
-        float(np.finfo(np.float64).eps),
-        (),
-        (),
-        "the decoder's own jacobian" if has else "central differences",
-        width,
-    )
+    way = (differences, _DIFFERENCES, "central differences")
+    if callable(exact):
+        way = (exactly, PRECISION["float64"], "the decoder's own jacobian")
+    jacobians, noise, source = way
+    eps = float(np.finfo(np.float64).eps)
+    return View(latents.d, width, outputs, jacobians, None, noise, eps, (), (), source, width)
 
 
 def _steps(rows: Array) -> Array:
@@ -293,16 +282,14 @@ def balanced_units(jacobians: Array, latents: Array, noise: float) -> Array:
 def frame(jacobian: Array, members: Sequence[Array], noise: float) -> Frame:
     """The frame of one Jacobian (outputs, d), in float64; ``members`` are the latents of every block."""
     n, d = jacobian.shape
-    parts, places, deficient, worst, start = [], [], [], 1.0, 0
+    parts, places, deficient, worst, start, smallest = [], [], [], 1.0, 0, 0.0
     unwhiten: Array | None = np.zeros((d, d))
     for block in members:
-        columns = np.asarray(jacobian[:, block], dtype=np.float64)
-        left, values, right = np.linalg.svd(columns, full_matrices=False)
-        largest = values[0] if len(values) else 0.0
-        kept = int((values > 10 * noise * np.sqrt(n) * largest).sum()) if largest > 0 else 0
+        left, values, right = np.linalg.svd(jacobian[:, block], full_matrices=False)
+        kept = int((values > 10 * noise * np.sqrt(n) * values[0]).sum())
         deficient.append(kept < len(block))
         if kept:
-            worst = max(worst, largest / values[kept - 1])
+            worst = max(worst, values[0] / values[kept - 1])
         if kept < len(block):
             unwhiten = None
         elif unwhiten is not None:
@@ -311,7 +298,6 @@ def frame(jacobian: Array, members: Sequence[Array], noise: float) -> Frame:
         places.append(slice(start, start + kept))
         start += kept
     values = np.concatenate(parts, axis=1)
-    smallest = 0.0
     if 0 < start <= n:
         smallest = float(np.linalg.svd(values, compute_uv=False)[-1])
     return Frame(values, tuple(places), noise * worst, tuple(deficient), smallest, unwhiten)
