@@ -12,9 +12,8 @@ from ..report.page import page_of
 from ..report.read import MISSING, compact, count, fixed, p_value
 from ..resampling import Interval
 from .components import Component, Example
-from .result import Deconfounding, Mean
+from .result import LEVEL, Deconfounding, Mean
 from .transforms import condition_name
-from .verdict import LEVEL
 
 REACHED = {"helps": True, "hurts": False, "not shown": None}
 STEPS = {"helps": "ICA helps", "not shown": "not shown", "hurts": "ICA hurts"}
@@ -137,7 +136,7 @@ def _tests(result: Deconfounding) -> Section | None:
             condition_name(test.condition),
             condition_name(test.against),
             test.difference,
-            Cell(_span(test.interval), test.interval.low if test.interval else None),
+            Cell.between(test.interval, fixed),
             Cell(p_value(test.p_value, test.least_p), test.p_value),
             Cell(compact(test.corrected, 3), test.corrected, strong=test.corrected <= LEVEL),
             test.pairs,

@@ -146,6 +146,14 @@ class Whitening(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return apply_affine(open_components(self, X), self.mixing_.T, after=self.mean_)
 
 
+def keep_leading(whitening: Whitening, k: int) -> Whitening:
+    """A fitted PCA whitening cut to its leading axes."""
+    whitening.components_, whitening.mixing_ = whitening.components_[:k], whitening.mixing_[:, :k]
+    whitening.singular_values_ = whitening.singular_values_[:k]
+    whitening._n_features_out = len(whitening.components_)
+    return whitening
+
+
 def columns_left_out(fitted: Any, name: str) -> str | None:
     """A sentence on the columns that vary, but too little to count for a fitted estimator; None without any.
 
