@@ -9,9 +9,10 @@ from scipy import sparse
 from sklearn.metrics import mutual_info_score
 
 from ..ica import ICA, Stability, stability
+from ..ica.whitening import quietly
 from ..representation import Array
 from .inputs import Asked, Column, Inputs
-from .transforms import quietly, whitening
+from .transforms import whitening
 
 _BINS = 10
 _COLUMNS = 32

@@ -9,15 +9,15 @@ import numpy as np
 
 from ..errors import InputError
 from ..ica import ICA, Whitening
-from ..ica.whitening import columns_left_out
+from ..ica.whitening import columns_left_out, quietly
 from ..rows import Progress, no_progress
 from ..settings import check_choice, check_counts, check_seed
 from .classifiers import require_classifiers
 from .components import Component, final_components
 from .evaluation import FILTERED, Evaluation, Plan, conditions_of, evaluate, filtered, paired_tests
 from .inputs import SPLITS, TESTS, Asked, Inputs, control_values, make_tasks, open_inputs, open_rows, refuse_confounded
-from .result import LEVEL, Data, Deconfounding, PairedTest, judge
-from .transforms import TRANSDUCTIVE, WHITE, condition_name, dimensions, named, quietly
+from .result import CHANCE, LEVEL, Data, Deconfounding, PairedTest, judge
+from .transforms import TRANSDUCTIVE, WHITE, condition_name, dimensions, named
 
 
 def deconfound(
@@ -244,7 +244,10 @@ def _caveats(
     cut = asked.n_components is None and dimensions(rows, width, None) < width
     left_out = columns_left_out(model or quietly(Whitening(), inputs.values), inputs.name) if white else None
     transductive = " and ".join(condition_name(name) for name in asked.names if name in TRANSDUCTIVE)
-    centred, mixings = evaluation.mixings.get("centred"), evaluation.mixings
+    mixings, several, linear = evaluation.mixings, len(white) > 1, "logistic" in asked.classifiers
+    centred = mixings["centred"].batch_auroc if "centred" in mixings else CHANCE
+    blown_up = white and asked.n_components == "all" and rows < 10 * kept
+    unequal = len(set(evaluation.dimensions.values())) > 1 and "lightgbm" in asked.classifiers
     pairs, least = (tests[0].pairs, min(1.0, len(tests) * tests[0].least_p)) if tests else (0, 0.0)
     said = [
         (lost, f"{len(plan.left_out)} tasks were left out, as no split has both classes on both sides: {lost}"),
@@ -252,33 +255,18 @@ def _caveats(
         (one_label, f"every {batch.title} holds one value of {label.title}: effects of the two are confounded"),
         (2 * sum(back) < len(back), f"only {sum(back)} of {len(back)} components come back in refits"),
         (cut and kept < width, f"whitening kept {kept} of {width} dimensions, a tenth of its rows: see n_components"),
-        (
-            white and asked.n_components == "all" and rows < 10 * kept,
-            f"whitening kept {kept} dimensions of {rows} rows: noise is blown up, and single rows may be components",
-        ),
-        (
-            len(set(evaluation.dimensions.values())) > 1 and "lightgbm" in asked.classifiers,
-            "Hoyer sparsity depends on the number of dimensions: compare it only between conditions of as many",
-        ),
+        (blown_up, f"whitening kept {kept} dimensions of {rows} rows: noise is blown up to full size"),
+        (unequal, "Hoyer sparsity depends on the number of dimensions: compare it only between equal numbers"),
         (left_out, left_out or ""),
         (transductive, f"{transductive} used the batch of held-out rows, and corrected them with training rows"),
-        (
-            centred is not None and centred.batch_auroc < 0.5,
-            "batch AUROC below 0.5 is a trace of centring: what is left of a mean in one half is missing in the other",
-        ),
+        (centred < CHANCE, "batch AUROC below 0.5 is a trace of centring: what one half has of a mean the other lacks"),
         (asked.fit_on == "all", "transforms were fitted on all rows, held-out batches among them, without labels"),
-        (
-            "logistic" in asked.classifiers and len(white) > 1,
-            "a linear classifier cannot tell rotations apart: PCA, PCA+ICA and PCA+Rand agree by construction",
-        ),
-        (
-            mixings and len(white) > 1,
-            "batch AUROC, silhouettes and mixing do not change under rotation: PCA, PCA+ICA and PCA+Rand share them",
-        ),
+        (several and linear, "a linear classifier cannot tell rotations apart: PCA, PCA+ICA and PCA+Rand agree"),
+        (several and mixings, "PCA, PCA+ICA and PCA+Rand are rotations: they share all figures on how batches mix"),
         (not mixings, "there are not two batches of 10 rows, so how batches mix was not measured"),
         (evaluation.nothing_left, f"in {evaluation.nothing_left} folds all components were batch-driven: one was kept"),
         (least > LEVEL, f"{pairs} pairs cannot give a corrected p below {least:.2g}: use more folds"),
-        (asked.n_seeds > 1, "pairs of other seeds share their rows: p-values and standard errors are too small"),
+        (asked.n_seeds > 1, "pairs of other seeds share rows: p-values and standard errors are somewhat too small"),
         (asked.each or inputs.guides, "tasks share their control rows, so their scores are not independent"),
     ]
     return (*inputs.notes, *(sentence for applies, sentence in said if applies))

@@ -85,12 +85,8 @@ class Evaluation:
         self.seconds[step] += time.perf_counter() - began
 
 
-@dataclass(frozen=True, eq=False)
-class Space:
-    """All rows under a condition, and the columns that a classifier sees: the filter needs no copy."""
-
-    values: Array
-    columns: Array
+Space = tuple[Array, Array]
+"""All rows under a condition, and the columns that a classifier sees: the filter needs no copy."""
 
 
 def evaluate(inputs: Inputs, plan: Plan, asked: Asked, tell: Progress) -> Evaluation:
@@ -101,15 +97,17 @@ def evaluate(inputs: Inputs, plan: Plan, asked: Asked, tell: Progress) -> Evalua
         tell("transforms", step, len(plan.steps))
         with result.timed("transforms"):
             if transforms is None or asked.fit_on == "train":  # other transforms are the same for every fold
-                transforms = _transforms(inputs, split, asked)
+                fitted = inputs.values[split.train] if asked.fit_on == "train" else inputs.values
+                fitted = fitted if asked.elsewhere is None else asked.elsewhere
+                transforms = Transforms(inputs.values, fitted, asked.n_components, inputs.batch, asked.transformers)
             rotation = int(np.random.default_rng([asked.random_state, seed, 1]).integers(2**31))
             every = {name: transforms(name, rotation) for name in asked.names}
         tell("transforms", step + 1, len(plan.steps))
         tell("classifiers", step, len(plan.steps))
-        spaces = {name: Space(values, np.arange(values.shape[1])) for name, values in every.items()}
-        result.dimensions = {name: len(space.columns) for name, space in spaces.items()} | result.dimensions
+        spaces = {name: (values, np.arange(values.shape[1])) for name, values in every.items()}
+        result.dimensions = {name: len(columns) for name, (_, columns) in spaces.items()} | result.dimensions
         if "pca_ica" in spaces:
-            spaces[FILTERED] = Space(every["pca_ica"], _not_driven(every["pca_ica"], inputs, split, asked, result))
+            spaces[FILTERED] = every["pca_ica"], _not_driven(every["pca_ica"], inputs, split, asked, result)
         with result.timed("classifiers"):
             result.scores += _classified(spaces, seed, split, tasks, asked)
         if step == 0:
@@ -175,17 +173,6 @@ def positives_of(tasks: list[Task], n: int) -> Array:
     return chosen
 
 
-def _transforms(inputs: Inputs, split: Split, asked: Asked) -> Transforms:
-    fitted = inputs.values[split.train] if asked.fit_on == "train" else inputs.values
-    return Transforms(
-        inputs.values,
-        fitted if asked.elsewhere is None else asked.elsewhere,
-        n_components=asked.n_components,
-        batch=inputs.batch,
-        transformers=asked.transformers,
-    )
-
-
 def _classified(spaces: Mapping[str, Space], seed: int, split: Split, tasks: list[Task], asked: Asked) -> list[Score]:
     """All fits of a split side by side; each is made again on ranked features, for the concentration."""
     fits = [
@@ -197,8 +184,7 @@ def _classified(spaces: Mapping[str, Space], seed: int, split: Split, tasks: lis
 
     def fit(at: slice) -> Score:
         name, classifier, task = fits[at.start]
-        space = spaces[name]
-        rows = Rows(space.values, space.columns, *task.rows(split.train), *task.rows(split.test))
+        rows = Rows(*spaces[name], *task.rows(split.train), *task.rows(split.test))
         figures, ranked = fit_all(rows, classifier, asked.random_state + seed)
         parts = {}
         for share in asked.top if name != FILTERED else ():
@@ -232,8 +218,8 @@ def _mixings(spaces: Mapping[str, Space], inputs: Inputs, plan: Plan, random_sta
     apart = [name for name in spaces if name not in white[1:]]
 
     def of_space(at: slice) -> Mixing:
-        space = spaces[apart[at.start]]
-        return mixing(space.values[np.ix_(sample, space.columns)], inputs.batch.codes[sample], positive)
+        values, columns = spaces[apart[at.start]]
+        return mixing(values[np.ix_(sample, columns)], inputs.batch.codes[sample], positive)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

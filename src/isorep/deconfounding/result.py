@@ -22,6 +22,7 @@ from .kbet import Mixing
 from .transforms import condition_name
 
 LEVEL = 0.05
+CHANCE = 0.5  # AUROC of guessing
 OPENINGS = {"helps": "ICA helps", "hurts": "ICA hurts", "not shown": "ICA is not shown to help or to hurt"}
 
 
@@ -197,6 +198,8 @@ class Deconfounding(Written):
     schema: ClassVar[str] = "isorep.deconfound/1"
     page_by: ClassVar[str] = "deconfounding.page:page"
     unwritten: ClassVar[frozenset[str]] = frozenset({"model"})
+    derived: ClassVar[tuple[str, ...]] = ("unit",)
+    unit: ClassVar[str] = "AUROC and average precision on held-out batches, higher is better; R² less chance; nats"
     conditions: dict[str, Condition]
     tests: tuple[PairedTest, ...]
     components: tuple[Component, ...]
@@ -259,10 +262,8 @@ class Deconfounding(Written):
             batch = ["-", "-"] if mixing is None else [f"{mixing.batch_auroc:.3f}", f"{mixing.accepted:.2f}"]
             for classifier, summary in condition.scores.items():
                 names = [condition_name(name), *([classifier] if several else []), str(condition.dimensions)]
-                means = [summary.auroc, summary.average_precision, summary.hoyer]
-                means += [
-                    summary.concentration[each].share if each in summary.concentration else None for each in shares
-                ]
+                parts = [getattr(summary.concentration.get(share), "share", None) for share in shares]
+                means = [summary.auroc, summary.average_precision, summary.hoyer, *parts]
                 rows.append([*names, *("-" if mean is None else str(mean) for mean in means), *batch])
         return aligned(rows)
 
@@ -276,26 +277,21 @@ class Deconfounding(Written):
             rows.append([words, *numbers, str(test.pairs)])
         return aligned(rows)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the model, as plain data with a versioned schema."""
-        unit = "AUROC and average precision on held-out batches, higher is better; R² less chance; nats"
-        return super().to_dict() | {"unit": unit}
-
     def __str__(self) -> str:
         parts = [self.table(), *(("", self.tests_table()) if self.tests else ()), "", f"verdict: {self.verdict}"]
-        if self.components:
-            driven = sum(component.batch_driven for component in self.components)
-            said = f"components: {driven} of {len(self.components)} are batch-driven"
-            if self.components[0].recurs is not None:
-                said += f"; {sum(bool(component.recurs) for component in self.components)} come back in refits"
-            parts.append(said)
         if self.filtered is not None:
-            without = self.filtered
-            p = p_text(without.p_value, least_p(without.pairs, self.settings["test"]))
-            parts.append(
-                f"without batch-driven components ({without.dropped.value:.1f} a fold) AUROC is "
-                f"{without.auroc.value:.4f} ({without.difference:+.4f}, p {p} from {without.pairs} pairs)"
+            without, every = self.filtered, self.components
+            back = (
+                f"; {sum(bool(each.recurs) for each in every)} come back in refits"
+                if every[0].recurs is not None
+                else ""
             )
+            p = p_text(without.p_value, least_p(without.pairs, self.settings["test"]))
+            parts += [
+                f"components: {sum(each.batch_driven for each in every)} of {len(every)} are batch-driven{back}",
+                f"without batch-driven components ({without.dropped.value:.1f} a fold) AUROC is "
+                f"{without.auroc.value:.4f} ({without.difference:+.4f}, p {p} from {without.pairs} pairs)",
+            ]
         return "\n".join([*parts, *(f"note: {caveat}" for caveat in self.caveats)])
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from ..errors import InputError, missing_extra
 from ..ica import ICA, Whitening
-from ..ica.whitening import keep_leading
+from ..ica.whitening import keep_leading, quietly
 from ..representation import Array
 from ..settings import check_names
 from .inputs import Column
@@ -30,7 +30,6 @@ NAMES = {
 CONDITIONS = tuple(NAMES)
 WHITE = ("pca", "pca_ica", "pca_rand")  # one space in three bases: distances and linear models do not tell them apart
 TRANSDUCTIVE = ("centred", "harmony")  # they need the batch of the rows they are applied to
-Fitted = TypeVar("Fitted", ICA, Whitening)
 _ROWS_A_COMPONENT = 10
 _STRAY_SWEEPS = 100  # of the fixed point without whitening, which need not settle
 
@@ -40,20 +39,15 @@ def condition_name(name: str) -> str:
     return NAMES.get(name, name)
 
 
+@dataclass(frozen=True, eq=False)
 class Transforms:
     """All conditions for the rows of one fit; whitened rows are computed once and shared."""
 
-    def __init__(
-        self,
-        values: Array,
-        fitted: Array,
-        *,
-        n_components: int | str | None,
-        batch: Column,
-        transformers: Mapping[str, Any],
-    ) -> None:
-        self.values, self.fitted = values, fitted
-        self.n_components, self.batch, self.transformers = n_components, batch, transformers
+    values: Array
+    fitted: Array
+    n_components: int | str | None
+    batch: Column
+    transformers: Mapping[str, Any]
 
     def __call__(self, name: str, seed: int = 0) -> Array:
         """All rows under a condition; the seed is that of random rotations and of iterations."""
@@ -151,13 +145,6 @@ def harmonised(scores: Array, batch: Column, seed: int) -> Array:
         raise missing_extra("harmonypy", "bio", "the condition harmony") from None
     frame = {"batch": np.array(batch.names)[batch.codes]}
     return np.asarray(run_harmony(scores, frame, "batch", verbose=False, random_state=seed, ncores=2).Z_corr)
-
-
-def quietly(estimator: Fitted, rows: Array) -> Fitted:
-    """A fit whose warnings are told elsewhere: the result marks near-Gaussian components and names columns left out."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return estimator.fit(rows)
 
 
 def named(conditions: Any, transformers: Mapping[str, Any]) -> list[str]:
