@@ -135,7 +135,7 @@ def run_sweep(place: str, rows: int | None) -> dict[str, Any]:
         products = Products(directions.astype(white.values.dtype))
         white.sweep(directions, contrast)
         pairs = [
-            (timed(lambda: white.sweep(directions, contrast))[0], timed(lambda: white.sums(products))[0])
+            (timed(lambda: white.sweep(directions, contrast))[0], timed(lambda: white.means(products))[0])
             for _ in range(3)
         ]
     storage = "a scratch file" if isinstance(white.values, np.memmap) else "memory"

@@ -336,7 +336,7 @@ def test_an_interruption_says_what_is_there(isorep_command, folder, model, monke
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("isorep.ica.model.AppliedRows._slice", stop)
+    monkeypatch.setattr("isorep.ica.whitening.AffineRows._slice", stop)
     done = isorep_command("ica", "apply", model, folder / "a.npy", folder / "s.npy")
     assert (done.code, done.out, done.err.strip()) == (130, "", "isorep: interrupted; nothing was written")
     assert not list(folder.glob("*s.npy*"))

@@ -24,11 +24,11 @@ import isorep.storage.registry as registry
 from isorep.cli.main import run
 from isorep.translation.translator import TranslatedRows
 registry._BLOCK_BYTES = 2**12
-translate = TranslatedRows._translate
+translate = TranslatedRows._map_block
 def slow(rows, *arguments):
     time.sleep(0.1)
     return translate(rows, *arguments)
-TranslatedRows._translate = slow
+TranslatedRows._map_block = slow
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have had it ignored
 run()
 """

@@ -50,7 +50,7 @@ def test_centring_takes_batch_means_away_and_harmony_mixes_batches():
     assert mixed["base"] < mixed["harmony"]
     assert mixed["base"] < mixed["centred"]
     assert mixed["centred"] > 0.9
-    assert any("batch-centred and Harmony need the batch of held-out rows" in caveat for caveat in result.caveats)
+    assert any("batch-centred and Harmony used the batch of held-out rows" in caveat for caveat in result.caveats)
 
 
 def test_ica_without_whitening_is_a_rotation_up_to_scale():
@@ -104,7 +104,7 @@ def test_transforms_are_fitted_on_the_rows_that_were_asked_for_and_without_label
 def test_held_out_rows_do_not_move_transforms_fitted_on_training_batches():
     train = CODES < 7
     first = whitening(X[train], None)
-    assert np.array_equal(first.apply(X)[train], first.apply(X[train]))
+    assert np.array_equal(first.transform(X)[train], first.transform(X[train]))
 
 
 @pytest.mark.parametrize("fit_on", ["all", "file"])
@@ -161,7 +161,7 @@ def test_the_result_prints_and_answers_questions():
 
 def test_columns_that_hardly_vary_do_not_count_and_are_named():
     dead = np.column_stack([X, 1e-6 * np.random.default_rng(0).normal(size=len(X))])
-    assert whitening(dead, "all").rank == whitening(X, "all").rank == 8
+    assert whitening(dead, "all").rank_ == whitening(X, "all").rank_ == 8
     for conditions in (("base", "pca_ica"), ("base", "pca")):
         result = isorep.deconfound(dead, TREATED, PLATE, conditions=conditions, folds=2, **QUICK)
         assert sum("1 column of embedding hardly varies" in caveat for caveat in result.caveats) == 1

@@ -83,4 +83,4 @@ def test_seeds_draw_other_folds_and_other_rotations():
     assert {score.seed for score in result.scores} == {0, 1}
     assert len({fold.held_out for fold in result.folds}) > 2
     assert result.conditions["pca_rand"].scores["lightgbm"].auroc.n == 4
-    assert any("share their rows" in caveat for caveat in result.caveats)
+    assert any("share rows" in caveat for caveat in result.caveats)

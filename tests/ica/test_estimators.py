@@ -384,7 +384,7 @@ def test_components_are_mapped_back_from_where_they_lie(tmp_path):
             fitted.inverse_transform(np.full((2, 5), np.nan))
     bad = np.lib.format.open_memmap(tmp_path / "bad.npy", "w+", np.float32, (50, 5))
     bad[3, 3] = np.nan
-    with pytest.raises(isorep.InputError, match="not finite"):
+    with pytest.raises(isorep.InputError, match="1 NaN value, the first at row 3, column 3"):
         fitted.transform(bad)
 
 

@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 
 import isorep
-from isorep.translation.learning_curve import Point
+from isorep.translation.maps import Point
 
 from ..data import noisy_pair
 from .pages import HOSTILE, figures, sections, show, written

@@ -5,8 +5,8 @@ import pytest
 
 from isorep.alignment import AffineMap
 from isorep.rows import no_progress
-from isorep.translation import retrieval
-from isorep.translation.retrieval import measure_retrieval, nearest
+from isorep.similarity import neighbours
+from isorep.translation.retrieval import measure_retrieval
 
 
 def distances(queries, corpus, metric):
@@ -25,8 +25,7 @@ def measured(x, y, test, maps, best, **options):
 @pytest.mark.parametrize("metric", ["cosine", "euclidean", "dot"])
 @pytest.mark.parametrize("mean", [0.0, 30.0])
 def test_all_figures_are_those_of_brute_force(metric, mean, monkeypatch):
-    monkeypatch.setattr(retrieval, "_CORPUS_AT_ONCE", 64)
-    monkeypatch.setattr(retrieval, "_QUERIES_AT_ONCE", 16)
+    monkeypatch.setattr(neighbours, "_TILE_CELLS", 64)  # many tiles of queries
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 6))
     y = x @ rng.normal(size=(6, 5)) + 0.4 * rng.normal(size=(300, 5)) + mean
@@ -75,15 +74,6 @@ def test_the_corpus_is_a_sample_that_holds_the_queries_own_items():
     assert found.ceiling.recall[1] == 1
     fewest = measured(y, y, np.arange(100), {"rigid": identity}, "rigid", n_queries=30, n_corpus=10)
     assert fewest.corpus == 30
-
-
-def test_neighbours_come_best_first_and_a_small_corpus_gives_fewer():
-    rng = np.random.default_rng(0)
-    queries, corpus = rng.normal(size=(7, 3)).astype(np.float32), rng.normal(size=(40, 3)).astype(np.float32)
-    for metric in ("dot", "euclidean"):
-        expected = np.argsort(distances(queries, corpus, metric), axis=1)
-        np.testing.assert_array_equal(nearest(queries, corpus, 6, metric), expected[:, :6])
-        np.testing.assert_array_equal(nearest(queries, corpus, 99, metric), expected)
 
 
 def test_a_vector_without_length_is_no_reason_to_fail():

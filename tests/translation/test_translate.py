@@ -10,7 +10,7 @@ import pytest
 
 import isorep
 from isorep import InputError, Representation
-from isorep.translation.learning_curve import Point, _read
+from isorep.translation.maps import Point, read_curve
 from isorep.translation.result import headline_k
 
 from ..data import noisy_pair, rotation, sources
@@ -76,7 +76,7 @@ def test_every_kind_has_a_curve(kind):
 
 def test_how_a_curve_is_read():
     def read(*errors):
-        return _read("linear", tuple(Point(100 * 2**place, error) for place, error in enumerate(errors)))
+        return read_curve("linear", tuple(Point(100 * 2**place, error) for place, error in enumerate(errors)))
 
     assert read(3.0, 1.04, 1.03, 1.0).enough == 200
     assert read(1.01, 1.2, 1.02, 1.0).enough == 400  # within 5 % by chance, and then not

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from ..results import Verdict
-from .classifiers import CLASSIFIERS, PARAMETERS
+from .classifiers import CLASSIFIERS, PARAMETERS, concentration, hoyer
 from .components import Component, Example
 from .deconfound import deconfound
 from .inputs import SPLITS
 from .kbet import Mixing
 from .result import Concentration, Condition, Data, Deconfounding, Filtered, Fold, Mean, PairedTest, Score, Summary
-from .sparsity import concentration, hoyer
 from .transforms import CONDITIONS
 
 __all__ = [

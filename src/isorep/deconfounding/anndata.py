@@ -34,23 +34,21 @@ def annotate(result: Deconfounding, target: Any, *, key: str, output: str | Path
         if output is not None:
             raise InputError("output is for files: write the AnnData object yourself")
         values, place = embedding_of(target, result.place)
-        values = values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values[:])
-        for where, found in _entries(result, values, key, place).items():
-            group, _, name = where.partition("/")
-            getattr(target, group)[name] = found
+        for path, content in _contents(result, np.asarray(values[:]), key, place).items():
+            group, _, name = path.partition("/")
+            getattr(target, group)[name] = content
         return target
-    path = Path(target)
-    _write(result, path, Path(output) if output is not None else path, key)
+    _write(result, Path(target), Path(target if output is None else output), key)
     return None
 
 
-def _entries(result: Deconfounding, values: Any, key: str, place: str | None) -> dict[str, Any]:
-    """What is written, by its place."""
+def _contents(result: Deconfounding, values: Array, key: str, place: str | None) -> dict[str, Any]:
+    """What is written, by its path."""
     name = key.removeprefix("X_")
     components = result.components
     sources, model = result.transform(values), result.model
     assert model is not None, "transform refuses a result without a model"
-    found: dict[str, Any] = {
+    contents: dict[str, Any] = {
         f"obsm/{key}": sources,
         f"uns/{name}": {
             "json": finite_json(result.to_dict()),
@@ -64,8 +62,8 @@ def _entries(result: Deconfounding, values: Any, key: str, place: str | None) ->
         },
     }
     if place == "X":
-        found[f"varm/{name}"] = np.asarray(model.mixing_)
-    return found
+        contents[f"varm/{name}"] = np.asarray(model.mixing_)
+    return contents
 
 
 def _write(result: Deconfounding, path: Path, output: Path, key: str) -> None:
@@ -78,13 +76,11 @@ def _write(result: Deconfounding, path: Path, output: Path, key: str) -> None:
         from anndata.io import write_elem  # type: ignore[import-untyped]
     except ModuleNotFoundError:
         raise missing_extra("anndata", "bio", "writing into an h5ad file") from None
-    data = read(path, key=result.place)
-    values: Array = np.asarray(data.values[:])
-    entries = _entries(result, values, key, result.place)
+    contents = _contents(result, np.asarray(read(path, key=result.place).values[:]), key, result.place)
     with replacing(output.resolve()) as temporary:
         shutil.copyfile(path, temporary)
         with h5py.File(temporary, "r+") as file:
-            for where, found in entries.items():
-                if where in file:
-                    del file[where]
-                write_elem(file, where, found)
+            for name, content in contents.items():
+                if name in file:
+                    del file[name]
+                write_elem(file, name, content)

@@ -1,4 +1,13 @@
-"""Classifiers on training batches, and what they show on held-out ones: AUROC, average precision, importances."""
+r"""Classifiers on training batches, and what they show on held-out ones: AUROC, average precision, sparsity.
+
+Split fractions :math:`s` (how often each feature is split on, summing to one) are sparse where trees lean on few
+features (Hoyer 2004),
+
+.. math:: \mathrm{Hoyer}(s)=\frac{\sqrt d-\|s\|_1/\|s\|_2}{\sqrt d-1},
+
+0 for equal use and 1 for a single feature. Concentration compares a classifier on the most important share k of the
+features, of AUROC :math:`a`, with one on the rest, of AUROC :math:`b`.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +19,12 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from ..errors import InputError, missing_extra
+from ..errors import missing_extra
 from ..representation import Array
-from .sparsity import hoyer
+from ..settings import check_names
 
 PARAMETERS: dict[str, Any] = {
     "objective": "binary",
@@ -30,28 +41,20 @@ PARAMETERS: dict[str, Any] = {
 ROUNDS = 100  # unstated in the paper: the library's default
 CLASSIFIERS = ("lightgbm", "logistic")
 _SWEEPS = 1000
+_ABOVE_CHANCE = 0.51  # below this AUROC there is no signal to take shares of
 _BINNED_ROWS = 50_000  # that bins are drawn from: they are held in float64 for a moment, twice over for two fits
-
-
-@dataclass(frozen=True)
-class HeldOutScores:
-    """What one classifier showed on held-out rows."""
-
-    auroc: float
-    average_precision: float
-    hoyer: float | None
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Which rows and features of a space train and test a classifier, with the truth; copies are made on demand."""
+    """Which rows and columns of a space train and test a classifier, with the truth; copies are made on demand."""
 
     values: Array
+    columns: Array
     train: Array
     train_truth: Array
     test: Array
     test_truth: Array
-    columns: Array
 
     def train_values(self) -> Array:
         """A copy of the training rows."""
@@ -61,41 +64,32 @@ class Rows:
         """A copy of the test rows."""
         return np.asarray(self.values[np.ix_(self.test, self.columns)])
 
-    def among(self, chosen: Array) -> Rows:
-        """Some of the features only, by their place among these."""
-        return replace(self, columns=self.columns[chosen])
 
-
-def fit_all(rows: Rows, classifier: str, seed: int) -> tuple[HeldOutScores, Array]:
+def fit_all(rows: Rows, classifier: str, seed: int) -> tuple[dict[str, Any], Array]:
     """Fit on training rows with all features: figures on the test rows, and the features, most important first."""
     predicted, importance = _FITS[classifier](rows, seed)
-    found = HeldOutScores(
-        auroc=float(roc_auc_score(rows.test_truth, predicted)),
-        average_precision=float(average_precision_score(rows.test_truth, predicted)),
-        hoyer=hoyer(importance) if classifier == "lightgbm" else None,
-    )
-    return found, np.argsort(-importance, kind="stable")
+    figures = {
+        "auroc": float(roc_auc_score(rows.test_truth, predicted)),
+        "average_precision": float(average_precision_score(rows.test_truth, predicted)),
+        "hoyer": hoyer(importance) if classifier == "lightgbm" else None,
+    }
+    return figures, np.argsort(-importance, kind="stable")
 
 
 def fit_parts(rows: Rows, classifier: str, seed: int, ranked: Array, share: float) -> tuple[float, float] | None:
     """AUROC of the top share of the ranked features, and of the rest; None where one of them would be empty."""
+
+    def auroc(features: Array) -> float:
+        some = replace(rows, columns=rows.columns[np.sort(features)])
+        return float(roc_auc_score(rows.test_truth, _FITS[classifier](some, seed)[0]))
+
     cut = max(1, math.ceil(share * len(ranked)))
-    if cut == len(ranked):
-        return None
-    top, rest = (
-        float(roc_auc_score(rows.test_truth, _FITS[classifier](rows.among(np.sort(some)), seed)[0]))
-        for some in (ranked[:cut], ranked[cut:])
-    )
-    return top, rest
+    return None if cut == len(ranked) else (auroc(ranked[:cut]), auroc(ranked[cut:]))
 
 
 def require_classifiers(classifiers: Any) -> tuple[str, ...]:
     """The wanted classifiers, the headline first, once it is certain that they can run."""
-    wanted = tuple([classifiers] if isinstance(classifiers, str) else classifiers or ())
-    unknown = [name for name in wanted if name not in CLASSIFIERS]
-    if unknown or not wanted:
-        known = ", ".join(CLASSIFIERS)
-        raise InputError(f"classifiers {', '.join(map(str, unknown)) or 'is empty'}: choose from {known}")
+    wanted = check_names("classifiers", classifiers, CLASSIFIERS)
     if "lightgbm" in wanted:
         _lightgbm()
     return tuple(dict.fromkeys(wanted))
@@ -121,12 +115,9 @@ def boosted(rows: Rows, seed: int) -> tuple[Array, Array]:
 
 def logistic(rows: Rows, seed: int) -> tuple[Array, Array]:
     """Logistic regression on standardised features with balanced classes: scores, and absolute weights."""
-    train = rows.train_values()
-    mean, deviation = train.mean(axis=0), train.std(axis=0)
-    deviation = np.where(deviation > 0, deviation, 1)
-    model = LogisticRegression(class_weight="balanced", max_iter=_SWEEPS, random_state=seed)
-    model.fit((train - mean) / deviation, rows.train_truth)
-    return np.asarray(model.decision_function((rows.test_values() - mean) / deviation)), np.abs(model.coef_[0])
+    regression = LogisticRegression(class_weight="balanced", max_iter=_SWEEPS, random_state=seed)
+    model = make_pipeline(StandardScaler(), regression).fit(rows.train_values(), rows.train_truth)
+    return np.asarray(model.decision_function(rows.test_values())), np.abs(regression.coef_[0])
 
 
 _FITS: dict[str, Callable[[Rows, int], tuple[Array, Array]]] = {"lightgbm": boosted, "logistic": logistic}
@@ -138,3 +129,34 @@ def _lightgbm() -> Any:
     except ModuleNotFoundError:
         raise missing_extra("lightgbm", "bio", "the classifier lightgbm (logistic works without it)") from None
     return lightgbm
+
+
+def hoyer(fractions: Any) -> float | None:
+    """Hoyer sparsity of non-negative use counts or fractions; None where nothing is used, or for one feature.
+
+    Examples
+    --------
+    >>> from isorep.deconfounding import hoyer
+    >>> hoyer([0, 3, 0, 0]), hoyer([1, 1, 1, 1])
+    (1.0, 0.0)
+    """
+    used = np.asarray(fractions, dtype=float)
+    root, norm = math.sqrt(len(used)), float(np.linalg.norm(used))
+    if norm == 0 or len(used) < 2:
+        return None
+    return float((root - used.sum() / norm) / (root - 1))
+
+
+def concentration(top: float, rest: float) -> tuple[float, float, float]:
+    r"""Share, ratio and Gini of two AUROCs: :math:`\frac{a-b}{a-1/2}`, :math:`\frac ab-1`, :math:`2(a-b)`.
+
+    The share, of the signal above chance, is not a number where the top features are no better than chance.
+
+    Examples
+    --------
+    >>> from isorep.deconfounding import concentration
+    >>> [round(value, 3) for value in concentration(0.75, 0.6)]
+    [0.6, 0.25, 0.3]
+    """
+    share = (top - rest) / (top - 0.5) if top > _ABOVE_CHANCE else math.nan
+    return share, top / rest - 1 if rest > 0 else math.nan, 2 * (top - rest)

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
+from sklearn.metrics import mutual_info_score
 
-from ..errors import InputError
-from ..ica import ICA, stability
+from ..ica import ICA, Stability, stability
+from ..ica.whitening import quietly
 from ..representation import Array
-from .inputs import Column, Inputs
-from .transforms import quietly
+from .inputs import Asked, Column, Inputs
+from .transforms import whitening
 
 _BINS = 10
 _COLUMNS = 32
@@ -61,50 +62,41 @@ class Component:
     lowest: tuple[Example, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class FinalModel:
-    """PCA+ICA on all rows that transforms may see, with the recurrence of its components where refits were made."""
-
-    ica: ICA
-    recurrence: Array | None
-    recurs: Array | None
-
-
-def fit_final(fitted: Array, batch: Array | None, dimensions: int, n_restarts: int, seed: int) -> FinalModel:
-    """The model that is kept; ``batch`` holds the batches of its rows, where known."""
-    ica = ICA(n_components=dimensions, random_state=0)
-    if n_restarts == 0:
-        return FinalModel(quietly(ica, fitted), None, None)
-    groups = batch if batch is not None and int(batch.max()) + 1 >= _BATCHES_TO_DRAW else None
-    found = stability(fitted, n_restarts, ica=ica, groups=groups, random_state=seed)
-    return FinalModel(found.ica, found.scores, found.comes_back)
-
-
-def read_components(model: FinalModel, inputs: Inputs, batch_limit: float, n_examples: int) -> tuple[Component, ...]:
-    """All components of the final model on all rows."""
-    sources = np.asarray(model.ica.transform(inputs.values))
-    label_r2, batch_r2, driven = associations(sources, inputs.label, inputs.batches, batch_limit)
-    found = []
-    for place in range(sources.shape[1]):
-        column = sources[:, place]
-        binned = _binned(column)
-        highest, lowest = (_examples(rows, column, inputs.ids) for rows in _ends(column, n_examples))
-        found.append(
+def final_components(inputs: Inputs, asked: Asked) -> tuple[ICA, tuple[Component, ...]]:
+    """PCA+ICA on all rows that transforms may see, and its components on all rows."""
+    fitted = inputs.values if asked.elsewhere is None else asked.elsewhere
+    ica = ICA(n_components=len(whitening(fitted, asked.n_components).components_), random_state=0)
+    again: Stability | None = None
+    if asked.n_restarts == 0:
+        quietly(ica, fitted)
+    else:
+        by_batch = asked.elsewhere is None and inputs.batch.count >= _BATCHES_TO_DRAW
+        groups = inputs.batch.codes if by_batch else None
+        again = stability(fitted, asked.n_restarts, ica=ica, groups=groups, random_state=asked.random_state)
+        ica = again.ica
+    sources = np.asarray(ica.transform(inputs.values))
+    label_r2, batch_r2, driven = associations(sources, inputs.label, inputs.batches, asked.batch_limit)
+    components = []
+    for index, column in enumerate(sources.T):
+        binned = np.searchsorted(np.quantile(column, np.arange(1, _BINS) / _BINS), column, "right")
+        order = np.argsort(column, kind="stable")
+        highest, lowest = (_examples(rows[: asked.n_examples], column, inputs.ids) for rows in (order[::-1], order))
+        components.append(
             Component(
-                number=place,
-                label_r2=float(label_r2[place]),
+                number=index,
+                label_r2=float(label_r2[index]),
                 label_information=information(binned, inputs.label),
-                batch_r2={each.title: float(batch_r2[row, place]) for row, each in enumerate(inputs.batches)},
+                batch_r2={each.title: float(batch_r2[row, index]) for row, each in enumerate(inputs.batches)},
                 batch_information={each.title: information(binned, each) for each in inputs.batches},
-                recurrence=None if model.recurrence is None else float(model.recurrence[place]),
-                recurs=None if model.recurs is None else bool(model.recurs[place]),
-                gaussian=bool(model.ica.gaussian_[place]),
-                batch_driven=bool(driven[place]),
+                recurrence=None if again is None else float(again.scores[index]),
+                recurs=None if again is None else bool(again.comes_back[index]),
+                gaussian=bool(ica.gaussian_[index]),
+                batch_driven=bool(driven[index]),
                 highest=highest,
                 lowest=lowest,
             )
         )
-    return tuple(found)
+    return ica, tuple(components)
 
 
 def associations(
@@ -132,15 +124,15 @@ def explained(values: Array, codes: Array, rows: Array | None = None) -> Array:
         return np.zeros(k)
     members = sparse.csr_array((np.ones(n), (codes, np.arange(n))), shape=(count, n))
     sizes = np.bincount(codes)[:, None]
-    found = np.zeros(k)
+    shares = np.zeros(k)
     for start in range(0, k, _COLUMNS):
         some = values[:, start : start + _COLUMNS]
         block = np.asarray(some if rows is None else some[rows], np.float64)
         block = block - block.mean(axis=0)
         between = (np.asarray(members @ block) ** 2 / sizes).sum(axis=0)
         variance = np.einsum("ij,ij->j", block, block)
-        found[start : start + _COLUMNS] = np.divide(between, variance, out=np.zeros_like(between), where=variance > 0)
-    return np.asarray(np.clip(1 - (1 - found) * (n - 1) / (n - count), 0, 1))
+        shares[start : start + _COLUMNS] = np.divide(between, variance, out=np.zeros_like(between), where=variance > 0)
+    return np.asarray(np.clip(1 - (1 - shares) * (n - 1) / (n - count), 0, 1))
 
 
 def information(binned: Array, column: Column) -> float:
@@ -148,32 +140,8 @@ def information(binned: Array, column: Column) -> float:
 
     The plug-in estimate is too large by about :math:`(b-1)(c-1)/2n` for b bins and c classes (Miller & Madow 1955).
     """
-    n, count = len(binned), column.count
-    table = np.bincount(binned * count + column.codes, minlength=_BINS * count).reshape(-1, count) / n
-    apart = table.sum(axis=1, keepdims=True) * table.sum(axis=0, keepdims=True)
-    seen = table > 0
-    bias = (int((table.sum(axis=1) > 0).sum()) - 1) * (count - 1) / (2 * n)
-    return float(max((table[seen] * np.log(table[seen] / apart[seen])).sum() - bias, 0.0))
-
-
-def check_limit(batch_limit: float) -> None:
-    """Refuse a limit that is no share."""
-    if isinstance(batch_limit, bool) or not isinstance(batch_limit, float | int) or not 0 <= batch_limit <= 1:
-        raise InputError(f"batch_limit is {batch_limit!r} and must be a share from 0 to 1")
-
-
-def _binned(column: Array) -> Array:
-    """A column in ten bins of equal counts."""
-    return np.searchsorted(np.quantile(column, np.arange(1, _BINS) / _BINS), column, "right")
-
-
-def _ends(column: Array, count: int) -> tuple[Array, Array]:
-    """The rows of the largest and of the smallest values, the most extreme first."""
-    count = min(count, len(column))
-    if count == 0:
-        return np.empty(0, np.intp), np.empty(0, np.intp)
-    low, high = np.argpartition(column, count - 1)[:count], np.argpartition(-column, count - 1)[:count]
-    return high[np.argsort(-column[high], kind="stable")], low[np.argsort(column[low], kind="stable")]
+    bias = (len(np.unique(binned)) - 1) * (column.count - 1) / (2 * len(binned))
+    return max(float(mutual_info_score(binned, column.codes)) - bias, 0.0)
 
 
 def _examples(rows: Array, values: Array, ids: Array | None) -> tuple[Example, ...]:

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..ica import ICA
+from ..ica import ICA, Whitening
+from ..ica.whitening import columns_left_out, quietly
 from ..rows import Progress, no_progress
 from ..settings import check_choice, check_counts, check_seed
 from .classifiers import require_classifiers
-from .components import Component, check_limit
-from .evaluation import FILTERED, Asked, Plan, evaluate, filtered, final_components, paired_tests
-from .inputs import SPLITS, TESTS, Inputs, control_values, make_tasks, open_inputs, open_rows, refuse_confounded
-from .result import Condition, Data, Deconfounding, summarised
-from .transforms import named
-from .verdict import collect_caveats, judge
+from .components import Component, final_components
+from .evaluation import FILTERED, Evaluation, Plan, conditions_of, evaluate, filtered, paired_tests
+from .inputs import SPLITS, TESTS, Asked, Inputs, control_values, make_tasks, open_inputs, open_rows, refuse_confounded
+from .result import CHANCE, LEVEL, Data, Deconfounding, PairedTest, judge
+from .transforms import TRANSDUCTIVE, WHITE, condition_name, dimensions, named
 
 
 def deconfound(
@@ -133,12 +133,14 @@ def deconfound(
     given = dict(transformers or {})
     names = named(conditions, given)
     chosen, shares = require_classifiers(classifiers), _checked_shares(top)
-    _check_components(n_components)
+    if n_components is not None and n_components != "all":
+        check_counts(n_components=(n_components, 1))
     check_choice("split", split, SPLITS)
     check_choice("test", test, TESTS)
     check_counts(folds=(folds, 2), n_seeds=(n_seeds, 1), n_restarts=(n_restarts, 0), n_examples=(n_examples, 0))
     check_seed(random_state)
-    check_limit(batch_limit)
+    if isinstance(batch_limit, bool) or not isinstance(batch_limit, float | int) or not 0 <= batch_limit <= 1:
+        raise InputError(f"batch_limit is {batch_limit!r} and must be a share from 0 to 1")
     if fit_on is None:
         raise InputError("fit_on is None; it takes train, all, or rows to fit on")
     tell = progress or no_progress
@@ -147,71 +149,56 @@ def deconfound(
     controls = control_values(inputs.label, control)
     tasks = make_tasks(inputs, controls, each)
     inside = isinstance(fit_on, str) and fit_on in ("train", "all")
-    elsewhere = None if inside else open_rows(fit_on, inputs.values.shape[1])
     asked = Asked(
+        each=bool(each),
         names=names,
         transformers=given,
-        fit_on=fit_on if inside else "other",
-        elsewhere=elsewhere,
+        fit_on=fit_on if inside else "other rows",
+        elsewhere=None if inside else open_rows(fit_on, inputs.values.shape[1]),
         n_components=n_components,
+        split=split,
+        folds=folds,
+        n_seeds=n_seeds,
         classifiers=chosen,
         top=shares,
-        batch_limit=batch_limit,
+        batch_limit=float(batch_limit),
+        n_restarts=n_restarts,
+        n_examples=n_examples,
         test=test,
         random_state=int(random_state),
     )
-    plan = Plan.make(inputs, tasks, split, folds, n_seeds, random_state, each=each)
-    found = evaluate(inputs, plan, asked, tell)
-    tests = paired_tests(found, plan, asked)
+    plan = Plan.make(inputs, tasks, asked)
+    evaluation = evaluate(inputs, plan, asked, tell)
+    tests, summaries = paired_tests(evaluation, plan, asked), conditions_of(evaluation, asked)
     model: ICA | None = None
     components: tuple[Component, ...] = ()
     if "pca_ica" in names:
         tell("components", 0, 1)
-        with found.timed("components"):
-            model, components = final_components(inputs, asked, n_restarts, n_examples)
+        with evaluation.timed("components"):
+            model, components = final_components(inputs, asked)
         tell("components", 1, 1)
-    summaries = {
-        name: Condition(
-            name,
-            found.dimensions[name],
-            {by: summarised(found.scores_of(name, by), [f"{share:g}" for share in shares]) for by in chosen},
-            found.mixings.get(name),
-        )
-        for name in names
-    }
+    echoed = {name: value for name, value in vars(asked).items() if name not in ("names", "elsewhere")}
     return Deconfounding(
         conditions=summaries,
         tests=tests,
         components=components,
-        filtered=filtered(found, plan, asked),
-        scores=tuple(score for score in found.scores if score.condition != FILTERED),
+        filtered=filtered(evaluation, plan, asked),
+        scores=tuple(score for score in evaluation.scores if score.condition != FILTERED),
         folds=tuple(plan.facts),
         tasks=tuple(dict.fromkeys(task.name for task in plan.tasks)),
         data=_data(inputs, controls),
         verdict=judge(summaries, tests, chosen[0]),
-        caveats=tuple(collect_caveats(inputs, asked, plan, found, tests, model, components)),
-        settings={
+        caveats=_caveats(inputs, asked, plan, evaluation, tests, model, components),
+        settings=echoed
+        | {
             "control": list(controls),
-            "each": bool(each),
             "guides": None if inputs.guides is None else inputs.guides.title,
             "conditions": names,
             "transformers": {name: str(transformer) for name, transformer in given.items()},
-            "fit_on": fit_on if inside else "other rows",
-            "n_components": n_components,
-            "split": split,
-            "folds": int(folds),
-            "n_seeds": int(n_seeds),
-            "classifiers": list(chosen),
-            "top": list(shares),
-            "batch_limit": float(batch_limit),
-            "n_restarts": int(n_restarts),
-            "n_examples": int(n_examples),
-            "test": test,
-            "random_state": int(random_state),
         },
         model=model,
         place=inputs.place,
-        seconds=found.seconds,
+        seconds=evaluation.seconds,
     )
 
 
@@ -230,15 +217,56 @@ def _data(inputs: Inputs, controls: tuple[str, ...]) -> Data:
     )
 
 
-def _check_components(n_components: Any) -> None:
-    if n_components is None or n_components == "all":
-        return
-    if isinstance(n_components, bool) or not isinstance(n_components, int | np.integer) or n_components < 1:
-        raise InputError(f"n_components is {n_components!r} and must be a whole number of at least 1, or all")
-
-
 def _checked_shares(top: Any) -> tuple[float, ...]:
     shares = tuple([top] if isinstance(top, float) else top or ())
     if any(isinstance(share, bool) or not isinstance(share, float | int) or not 0 < share < 1 for share in shares):
         raise InputError(f"top is {top!r} and must hold shares between 0 and 1, such as 0.25")
     return tuple(float(share) for share in shares)
+
+
+def _caveats(
+    inputs: Inputs,
+    asked: Asked,
+    plan: Plan,
+    evaluation: Evaluation,
+    tests: tuple[PairedTest, ...],
+    model: ICA | None,
+    components: tuple[Component, ...],
+) -> tuple[str, ...]:
+    """What limits these numbers: sentences, each with whether it applies."""
+    label, batch, width = inputs.label, inputs.batch, inputs.values.shape[1]
+    lost = ", ".join(plan.left_out[:5]) + (" and more" if len(plan.left_out) > 5 else "")
+    one_label = len(np.unique(np.stack([label.codes, batch.codes]), axis=1).T) == batch.count
+    back = [component.recurs for component in components if component.recurs is not None]
+    rows = min(fold.train_rows for fold in plan.facts) if asked.fit_on == "train" else len(inputs.values)
+    white = [name for name in asked.names if name in WHITE]
+    kept = evaluation.dimensions[white[0]] if white else width
+    cut = asked.n_components is None and dimensions(rows, width, None) < width
+    left_out = columns_left_out(model or quietly(Whitening(), inputs.values), inputs.name) if white else None
+    transductive = " and ".join(condition_name(name) for name in asked.names if name in TRANSDUCTIVE)
+    mixings, several, linear = evaluation.mixings, len(white) > 1, "logistic" in asked.classifiers
+    centred = mixings["centred"].batch_auroc if "centred" in mixings else CHANCE
+    blown_up = white and asked.n_components == "all" and rows < 10 * kept
+    unequal = len(set(evaluation.dimensions.values())) > 1 and "lightgbm" in asked.classifiers
+    pairs, least = (tests[0].pairs, min(1.0, len(tests) * tests[0].least_p)) if tests else (0, 0.0)
+    said = [
+        (lost, f"{len(plan.left_out)} tasks were left out, as no split has both classes on both sides: {lost}"),
+        (plan.skipped, f"{plan.skipped} folds were left out of a task, as a class was missing on one side"),
+        (one_label, f"every {batch.title} holds one value of {label.title}: effects of the two are confounded"),
+        (2 * sum(back) < len(back), f"only {sum(back)} of {len(back)} components come back in refits"),
+        (cut and kept < width, f"whitening kept {kept} of {width} dimensions, a tenth of its rows: see n_components"),
+        (blown_up, f"whitening kept {kept} dimensions of {rows} rows: noise is blown up to full size"),
+        (unequal, "Hoyer sparsity depends on the number of dimensions: compare it only between equal numbers"),
+        (left_out, left_out or ""),
+        (transductive, f"{transductive} used the batch of held-out rows, and corrected them with training rows"),
+        (centred < CHANCE, "batch AUROC below 0.5 is a trace of centring: what one half has of a mean the other lacks"),
+        (asked.fit_on == "all", "transforms were fitted on all rows, held-out batches among them, without labels"),
+        (several and linear, "a linear classifier cannot tell rotations apart: PCA, PCA+ICA and PCA+Rand agree"),
+        (several and mixings, "PCA, PCA+ICA and PCA+Rand are rotations: they share all figures on how batches mix"),
+        (not mixings, "there are not two batches of 10 rows, so how batches mix was not measured"),
+        (evaluation.nothing_left, f"in {evaluation.nothing_left} folds all components were batch-driven: one was kept"),
+        (least > LEVEL, f"{pairs} pairs cannot give a corrected p below {least:.2g}: use more folds"),
+        (asked.n_seeds > 1, "pairs of other seeds share rows: p-values and standard errors are somewhat too small"),
+        (asked.each or inputs.guides, "tasks share their control rows, so their scores are not independent"),
+    ]
+    return (*inputs.notes, *(sentence for applies, sentence in said if applies))

@@ -6,87 +6,60 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..errors import InputError
-from ..ica import ICA
 from ..representation import Array
 from ..rows import Progress, map_blocks
 from .classifiers import Rows, fit_all, fit_parts
-from .components import Component, associations, fit_final, read_components
-from .inputs import Inputs, Split, Task, holm, interval_of, least_p, make_splits, paired_p
+from .components import associations
+from .inputs import Asked, Column, Inputs, Split, Task, holm, interval_of, least_p, make_splits, paired_p
 from .kbet import Mixing, mixing, sample_rows
-from .result import Filtered, Fold, Mean, PairedTest, Score
-from .transforms import WHITE, Transforms, whitening
+from .result import Condition, Filtered, Fold, Mean, PairedTest, Score, summarised
+from .transforms import WHITE, Transforms
 
 FILTERED = "pca_ica without batch-driven components"
 STEPS = ("transforms", "classifiers", "mixing", "components")
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """The settings of an evaluation, checked; ``elsewhere`` holds other rows to fit on, where ``fit_on`` is other."""
-
-    names: list[str]
-    transformers: Mapping[str, Any]
-    fit_on: str
-    elsewhere: Array | None
-    n_components: int | str | None
-    classifiers: tuple[str, ...]
-    top: tuple[float, ...]
-    batch_limit: float
-    test: str
-    random_state: int
-
-
-@dataclass(frozen=True, eq=False)
 class Plan:
-    """Every seed and split, with the tasks that have both classes on both sides of it."""
+    """Every seed and split, with the tasks that have both classes on both sides of it.
+
+    ``test_over_train`` is the mean ratio of test to training rows; 0 where training sets share no rows.
+    """
 
     tasks: list[Task]
     steps: list[tuple[int, Split, list[Task]]]
     facts: list[Fold]
     skipped: int
     left_out: list[str]
-    split: str
-    each: bool
+    test_over_train: float
 
     @classmethod
-    def make(
-        cls, inputs: Inputs, tasks: list[Task], split: str, folds: int, n_seeds: int, random_state: int, *, each: bool
-    ) -> Plan:
+    def make(cls, inputs: Inputs, tasks: list[Task], asked: Asked) -> Plan:
         """Refuse a task that no split can evaluate before any work; of one task ``each`` it is left out."""
-        steps, facts, skipped = [], [], 0
-        everyone = positives_of(tasks, len(inputs.values))
-        for seed in range(n_seeds):
-            rng = np.random.default_rng([random_state, seed])
-            for part in make_splits(inputs.batch, tasks, split, folds, rng):
-                usable = [task for task in tasks if _has_both(task, part.train) and _has_both(task, part.test)]
-                skipped += len(tasks) - len(usable)
-                steps.append((seed, part, usable))
-                rows, positives = (
-                    [int((mask & kind).sum()) for mask in (part.train, part.test)] for kind in (True, everyone)
-                )
-                facts.append(Fold(seed, part.number, part.held_out, *rows, *positives))
+        steps, facts = [], []
+        positive = positives_of(tasks, len(inputs.values))
+        for seed in range(asked.n_seeds):
+            rng = np.random.default_rng([asked.random_state, seed])
+            for split in make_splits(inputs.batch, tasks, asked.split, asked.folds, rng):
+                usable = [task for task in tasks if task.has_both(split.train) and task.has_both(split.test)]
+                steps.append((seed, split, usable))
+                masks = (split.train, split.test, split.train & positive, split.test & positive)
+                facts.append(Fold(seed, split.number, split.held_out, *(int(mask.sum()) for mask in masks)))
         evaluated = {id(task) for _, _, usable in steps for task in usable}
-        lost = [task for task in tasks if id(task) not in evaluated]
-        if lost and (not each or len(lost) == len(tasks)):
-            raise InputError(_why_lost(lost[0], inputs))
         kept = [task for task in tasks if id(task) in evaluated]
-        skipped -= len(lost) * len(steps)
-        return cls(kept, steps, facts, skipped, [_task_words(task) for task in lost], split, each)
-
-    @property
-    def test_over_train(self) -> float:
-        """Mean ratio of test to training rows; 0 where training sets share no rows."""
-        if self.split == "train_on_one":
-            return 0.0
-        return float(np.mean([fold.test_rows / fold.train_rows for fold in self.facts]))
+        lost = [task for task in tasks if id(task) not in evaluated]
+        if lost and not (asked.each and kept):
+            raise InputError(_why_lost(lost[0], inputs.batch))
+        skipped = sum(len(kept) - len(usable) for _, _, usable in steps)
+        ratios = [0.0 if asked.split == "train_on_one" else fold.test_rows / fold.train_rows for fold in facts]
+        return cls(kept, steps, facts, skipped, [str(task) for task in lost], float(np.mean(ratios)))
 
 
 @dataclass(eq=False)
@@ -112,95 +85,84 @@ class Evaluation:
         self.seconds[step] += time.perf_counter() - began
 
 
-@dataclass(frozen=True, eq=False)
-class Space:
-    """All rows under a condition, and the columns that a classifier sees: the filter needs no copy."""
-
-    values: Array
-    columns: Array
+Space = tuple[Array, Array]
+"""All rows under a condition, and the columns that a classifier sees: the filter needs no copy."""
 
 
 def evaluate(inputs: Inputs, plan: Plan, asked: Asked, tell: Progress) -> Evaluation:
     """Every split: all conditions first, then every classifier and task on them, one thread a core."""
-    found = Evaluation()
+    result = Evaluation()
     transforms: Transforms | None = None
     for step, (seed, split, tasks) in enumerate(plan.steps):
         tell("transforms", step, len(plan.steps))
-        with found.timed("transforms"):
+        with result.timed("transforms"):
             if transforms is None or asked.fit_on == "train":  # other transforms are the same for every fold
-                transforms = _transforms(inputs, split, asked)
+                fitted = inputs.values[split.train] if asked.fit_on == "train" else inputs.values
+                fitted = fitted if asked.elsewhere is None else asked.elsewhere
+                transforms = Transforms(inputs.values, fitted, asked.n_components, inputs.batch, asked.transformers)
             rotation = int(np.random.default_rng([asked.random_state, seed, 1]).integers(2**31))
             every = {name: transforms(name, rotation) for name in asked.names}
         tell("transforms", step + 1, len(plan.steps))
         tell("classifiers", step, len(plan.steps))
-        spaces = {name: Space(values, np.arange(values.shape[1])) for name, values in every.items()}
-        found.dimensions = {name: len(space.columns) for name, space in spaces.items()} | found.dimensions
+        spaces = {name: (values, np.arange(values.shape[1])) for name, values in every.items()}
+        result.dimensions = {name: len(columns) for name, (_, columns) in spaces.items()} | result.dimensions
         if "pca_ica" in spaces:
-            spaces[FILTERED] = Space(every["pca_ica"], _not_driven(every["pca_ica"], inputs, split, asked, found))
-        with found.timed("classifiers"):
-            found.scores += _classified(spaces, seed, split, tasks, asked)
+            spaces[FILTERED] = every["pca_ica"], _not_driven(every["pca_ica"], inputs, split, asked, result)
+        with result.timed("classifiers"):
+            result.scores += _classified(spaces, seed, split, tasks, asked)
         if step == 0:
-            with found.timed("mixing"):
-                found.mixings = _mixings(spaces, inputs, plan, asked.random_state)
+            with result.timed("mixing"):
+                result.mixings = _mixings(spaces, inputs, plan, asked.random_state)
         tell("classifiers", step + 1, len(plan.steps))
-    return found
+    return result
 
 
-def paired_tests(found: Evaluation, plan: Plan, asked: Asked) -> tuple[PairedTest, ...]:
+def conditions_of(evaluation: Evaluation, asked: Asked) -> dict[str, Condition]:
+    """What each condition shows by each classifier."""
+    shares, conditions = [f"{share:g}" for share in asked.top], {}
+    for name in asked.names:
+        scores = {by: summarised(evaluation.scores_of(name, by), shares) for by in asked.classifiers}
+        conditions[name] = Condition(name, evaluation.dimensions[name], scores, evaluation.mixings.get(name))
+    return conditions
+
+
+def paired_tests(evaluation: Evaluation, plan: Plan, asked: Asked) -> tuple[PairedTest, ...]:
     """PCA+ICA against every other condition, or all pairs without it."""
     if "pca_ica" in asked.names:
         pairs = [("pca_ica", name) for name in asked.names if name != "pca_ica"]
     else:
         pairs = [(second, first) for first, second in combinations(asked.names, 2)]
     rng = np.random.default_rng([asked.random_state, 2**21])
-    every = [differences(found, *pair, asked.classifiers[0]) for pair in pairs]
+    every = [differences(evaluation, *pair, asked.classifiers[0]) for pair in pairs]
     p_values = [paired_p(each, asked.test, rng) for each in every]
-    return tuple(
-        PairedTest(
-            *pair,
-            float(each.mean()),
-            interval_of(each, plan.test_over_train),
-            p_value,
-            corrected,
-            len(each),
-            least_p(len(each), asked.test),
-        )
-        for pair, each, p_value, corrected in zip(pairs, every, p_values, holm(p_values), strict=True)
-    )
+    tests = []
+    for pair, each, p_value, corrected in zip(pairs, every, p_values, holm(p_values), strict=True):
+        interval, least = interval_of(each, plan.test_over_train), least_p(len(each), asked.test)
+        tests.append(PairedTest(*pair, float(each.mean()), interval, p_value, corrected, len(each), least))
+    return tuple(tests)
 
 
-def filtered(found: Evaluation, plan: Plan, asked: Asked) -> Filtered | None:
+def filtered(evaluation: Evaluation, plan: Plan, asked: Asked) -> Filtered | None:
     """What dropping batch-driven components changes."""
     if "pca_ica" not in asked.names:
         return None
     by = asked.classifiers[0]
-    each = differences(found, FILTERED, "pca_ica", by)
+    each = differences(evaluation, FILTERED, "pca_ica", by)
     return Filtered(
-        auroc=Mean.of(score.auroc for score in found.scores_of(FILTERED, by)),
+        auroc=Mean.of(score.auroc for score in evaluation.scores_of(FILTERED, by)),
         difference=float(each.mean()),
         interval=interval_of(each, plan.test_over_train),
         p_value=paired_p(each, asked.test, np.random.default_rng([asked.random_state, 2**22])),
         pairs=len(each),
-        dropped=Mean.of(map(float, found.dropped)),
-        mixing=found.mixings.get(FILTERED),
+        dropped=Mean.of(map(float, evaluation.dropped)),
+        mixing=evaluation.mixings.get(FILTERED),
     )
 
 
-def final_components(
-    inputs: Inputs, asked: Asked, n_restarts: int, n_examples: int
-) -> tuple[ICA, tuple[Component, ...]]:
-    """PCA+ICA on all rows that transforms may see, and its components."""
-    fitted = inputs.values if asked.elsewhere is None else asked.elsewhere
-    batch = inputs.batch.codes if asked.elsewhere is None else None
-    wanted = whitening(fitted, asked.n_components).matrix.shape[1]
-    model = fit_final(fitted, batch, wanted, n_restarts, asked.random_state)
-    return model.ica, read_components(model, inputs, asked.batch_limit, n_examples)
-
-
-def differences(found: Evaluation, mine: str, other: str, classifier: str) -> Array:
-    """Differences in AUROC of two conditions on the same task, guide, fold and seed."""
-    theirs = {_same(score): score.auroc for score in found.scores_of(other, classifier)}
-    return np.array([score.auroc - theirs[_same(score)] for score in found.scores_of(mine, classifier)])
+def differences(evaluation: Evaluation, mine: str, other: str, classifier: str) -> Array:
+    """Differences in AUROC of two conditions on the same task, guide, fold and seed, which they have in one order."""
+    pairs = zip(*(evaluation.scores_of(name, classifier) for name in (mine, other)), strict=True)
+    return np.array([score.auroc - against.auroc for score, against in pairs])
 
 
 def positives_of(tasks: list[Task], n: int) -> Array:
@@ -211,59 +173,38 @@ def positives_of(tasks: list[Task], n: int) -> Array:
     return chosen
 
 
-def _transforms(inputs: Inputs, split: Split, asked: Asked) -> Transforms:
-    fitted = inputs.values[split.train] if asked.fit_on == "train" else inputs.values
-    return Transforms(
-        inputs.values,
-        fitted if asked.elsewhere is None else asked.elsewhere,
-        n_components=asked.n_components,
-        batch=inputs.batch,
-        transformers=asked.transformers,
-    )
-
-
-def _classified(
-    spaces: Mapping[str, Space], seed: int, split: Split, tasks: list[Task], asked: Asked
-) -> Iterator[Score]:
-    """All fits of a split side by side; a second round, on ranked features, for the concentration."""
+def _classified(spaces: Mapping[str, Space], seed: int, split: Split, tasks: list[Task], asked: Asked) -> list[Score]:
+    """All fits of a split side by side; each is made again on ranked features, for the concentration."""
     fits = [
         (name, classifier, task)
         for name in spaces
         for classifier in (asked.classifiers if name != FILTERED else asked.classifiers[:1])
         for task in tasks
     ]
-    parts = [(index, share) for index, fit in enumerate(fits) for share in asked.top if fit[0] != FILTERED]
 
-    def rows_of(index: int) -> tuple[Rows, str, int]:
-        name, classifier, task = fits[index]
-        (train, train_truth), (test, test_truth) = task.rows(split.train), task.rows(split.test)
-        space = spaces[name]
-        rows = Rows(space.values, train, train_truth, test, test_truth, space.columns)
-        return rows, classifier, asked.random_state + seed
-
-    def part(at: slice) -> tuple[float, float] | None:
-        index, share = parts[at.start]
-        return fit_parts(*rows_of(index), whole[index][1], share)
+    def fit(at: slice) -> Score:
+        name, classifier, task = fits[at.start]
+        rows = Rows(*spaces[name], *task.rows(split.train), *task.rows(split.test))
+        figures, ranked = fit_all(rows, classifier, asked.random_state + seed)
+        parts = {}
+        for share in asked.top if name != FILTERED else ():
+            pair = fit_parts(rows, classifier, asked.random_state + seed, ranked, share)
+            if pair is not None:
+                parts[f"{share:g}"] = pair
+        return Score(name, classifier, task.name, task.guide, split.number, seed, **figures, parts=parts)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the ranking of rows settles long before the weights
-        whole = map_blocks(lambda at: fit_all(*rows_of(at.start)), len(fits), 1)
-        concentrated = map_blocks(part, len(parts), 1)
-    for index, (name, classifier, task) in enumerate(fits):
-        pairs = {
-            f"{share:g}": pair for (at, share), pair in zip(parts, concentrated, strict=True) if at == index and pair
-        }
-        where = (name, classifier, task.name, task.guide, split.number, seed)
-        yield Score(*where, **asdict(whole[index][0]), parts=pairs)
+        return map_blocks(fit, len(fits), 1)
 
 
-def _not_driven(sources: Array, inputs: Inputs, split: Split, asked: Asked, found: Evaluation) -> Array:
+def _not_driven(sources: Array, inputs: Inputs, split: Split, asked: Asked, result: Evaluation) -> Array:
     """The components that are not batch-driven on the training batches; one has to stay."""
     label_r2, batch_r2, driven = associations(sources, inputs.label, inputs.batches, asked.batch_limit, split.train)
     if driven.all():
-        found.nothing_left += 1
+        result.nothing_left += 1
         driven[np.argmax(label_r2 - batch_r2.max(axis=0))] = False
-    found.dropped.append(int(driven.sum()))
+    result.dropped.append(int(driven.sum()))
     return np.flatnonzero(~driven)
 
 
@@ -273,42 +214,27 @@ def _mixings(spaces: Mapping[str, Space], inputs: Inputs, plan: Plan, random_sta
     if sample is None:
         return {}
     positive = positives_of(plan.tasks, len(inputs.values))[sample]
-    first = next((name for name in WHITE if name in spaces), None)
-    apart = [name for name in spaces if name not in WHITE or name == first]
+    white = [name for name in WHITE if name in spaces]
+    apart = [name for name in spaces if name not in white[1:]]
 
     def of_space(at: slice) -> Mixing:
-        space = spaces[apart[at.start]]
-        return mixing(space.values[np.ix_(sample, space.columns)], inputs.batch.codes[sample], positive)
+        values, columns = spaces[apart[at.start]]
+        return mixing(values[np.ix_(sample, columns)], inputs.batch.codes[sample], positive)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         mixings = dict(zip(apart, map_blocks(of_space, len(apart), 1), strict=True))
-    return mixings | {name: mixings[first] for name in WHITE if first is not None and name in spaces}
+    for name in white[1:]:
+        mixings[name] = mixings[white[0]]
+    return mixings
 
 
-def _same(score: Score) -> tuple[str, str | None, int, int]:
-    return score.task, score.guide, score.fold, score.seed
-
-
-def _has_both(task: Task, chosen: Array) -> bool:
-    return bool(chosen[task.positives].any() and chosen[task.controls].any())
-
-
-def _task_words(task: Task) -> str:
-    return task.name if task.guide is None else f"{task.name}, guide {task.guide}"
-
-
-def _why_lost(task: Task, inputs: Inputs) -> str:
-    batch = inputs.batch
-    batches = [len(np.unique(batch.codes[rows])) for rows in (task.positives, task.controls)]
-    for count, kind in zip(batches, ("perturbed", "control"), strict=True):
-        if count == 1:
-            name = batch.names[int(batch.codes[(task.positives if kind == "perturbed" else task.controls)[0]])]
-            return (
-                f"all {kind} rows of {_task_words(task)} lie in one value of {batch.title}, {name!r}: no other "
-                "batch can test what is learnt there"
-            )
-    return (
-        f"no split of {batch.title} has perturbed and control rows of {_task_words(task)} on both sides: use fewer "
-        "folds or another split"
-    )
+def _why_lost(task: Task, batch: Column) -> str:
+    """Why no split can evaluate a task."""
+    for kind, rows in (("perturbed", task.positives), ("control", task.controls)):
+        codes = np.unique(batch.codes[rows])
+        if len(codes) == 1:
+            where = f"all {kind} rows of {task} lie in one value of {batch.title}, {batch.names[codes[0]]!r}"
+            return f"{where}: no other batch can test what is learnt there"
+    told = f"no split of {batch.title} has perturbed and control rows of {task} on both sides"
+    return f"{told}: use fewer folds or another split"

@@ -1,10 +1,8 @@
-"""What is to be deconfounded: an embedding with label, batches and guides of its rows, wherever they lie.
+"""Inputs of a deconfounding: an embedding with label, batches and guides of its rows, and what was asked.
 
-Which batches train and which test: a batch is never split, and perturbed rows are spread over the folds.
-
-What is told apart: perturbed rows from controls, all together or one perturbation and one guide at a time.
-
-Conditions against each other on the same folds: differences, intervals, tests, and the correction for many tests.
+* Tasks: perturbed rows are told from controls, all together or one perturbation and one guide at a time.
+* Splits: a batch is never split between training and test, and perturbed rows are spread over the folds.
+* Paired tests of conditions on the same folds: sign flips, Wilcoxon, intervals, Holm's correction.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from ..representation import Array, Matrix, Representation, as_representation, r
 from ..resampling import Interval, t_interval
 from ..rows import refuse_non_finite
 from ..storage import labels as stored_labels
-from ..storage import read
+from ..storage import loaded, read
 from ..storage.hdf5 import HDF5Tree
 from ..storage.naming import FLAG, NUMBER, TEXT, Tally, choose_columns, not_a_number
 from ..storage.registry import guarded, split_key
@@ -67,6 +65,28 @@ class Inputs:
         return self.batches[0]
 
 
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The settings of a deconfounding, checked; ``elsewhere`` holds other rows to fit on, where ``fit_on`` is other."""
+
+    each: bool
+    names: list[str]
+    transformers: Mapping[str, Any]
+    fit_on: str
+    elsewhere: Array | None
+    n_components: int | str | None
+    split: str
+    folds: int
+    n_seeds: int
+    classifiers: tuple[str, ...]
+    top: tuple[float, ...]
+    batch_limit: float
+    n_restarts: int
+    n_examples: int
+    test: str
+    random_state: int
+
+
 def open_inputs(embedding: Any, label: Any, batch: Any, guides: Any, key: str | None) -> Inputs:
     """Read and check everything that describes the rows."""
     named = [each for each in (label, *_several(batch).values(), guides) if isinstance(each, str)]
@@ -78,10 +98,10 @@ def open_inputs(embedding: Any, label: Any, batch: Any, guides: Any, key: str | 
     values = _in_memory(data.values)
     notes = reading_notes(data)
     if isinstance(embedding, str | Path) and str(embedding).partition("::")[0].lower().endswith(_TABLES):
-        same = _same(values, [stored_labels(name, embedding) for name in named])
-        if same.any():
-            notes.append(f"left out of {data.name}: {int(same.sum())} columns that repeat label or batch")
-            values = values[:, ~same]
+        repeats = _repeats(values, [stored_labels(name, embedding) for name in named])
+        if repeats.any():
+            notes.append(f"left out of {data.name}: {int(repeats.sum())} columns that repeat label or batch")
+            values = values[:, ~repeats]
     refuse_non_finite(values, data.name or "the embedding")
     name = data.name or "embedding"
     return Inputs(values, data.ids, name, tuple(notes), place, label_column, batch_columns, guide_column)
@@ -89,7 +109,7 @@ def open_inputs(embedding: Any, label: Any, batch: Any, guides: Any, key: str | 
 
 def open_rows(rows: Any, columns: int) -> Array:
     """Other rows to fit transforms on."""
-    data = read(rows) if isinstance(rows, str | Path) else as_representation(rows, "fit_on")
+    data = loaded(rows, "fit_on")
     if data.shape[1] != columns:
         raise InputError(f"fit_on has {data.shape[1]} columns and the embedding has {columns}")
     values = _in_memory(data.values)
@@ -111,17 +131,14 @@ def is_annotated(data: Any) -> bool:
 def embedding_of(data: Any, key: str | None) -> tuple[Any, str]:
     """An entry of obsm, or X, by the rule of :func:`isorep.read`: by default the only entry there is, otherwise X."""
     entries = list(data.obsm.keys())
-    place = key or (entries[0] if len(entries) == 1 else "X")
-    place = place.removeprefix("obsm/")
+    place = (key or (entries[0] if len(entries) == 1 else "X")).removeprefix("obsm/")
     if place != "X" and place not in entries:
         raise InputError(f"there is no {place!r} in obsm; it has {', '.join(entries[:12]) or 'no entries'}")
     values = data.X if place == "X" else data.obsm[place]
     if values is None or hasattr(values, "toarray") or "Sparse" in type(values).__name__:
-        what = "empty" if values is None else "sparse"
-        raise InputError(
-            f"{place} is {what}: name an entry of obsm with key=; it has {', '.join(entries[:12]) or 'none'}"
-        )
-    return values, place
+        what, shown = "empty" if values is None else "sparse", ", ".join(entries[:12]) or "none"
+        raise InputError(f"{place} is {what}: name an entry of obsm with key=; it has {shown}")
+    return values.to_numpy() if hasattr(values, "to_numpy") else values, place
 
 
 def _representation(embedding: Any, key: str | None, named: Sequence[str]) -> tuple[Representation, str | None]:
@@ -131,9 +148,8 @@ def _representation(embedding: Any, key: str | None, named: Sequence[str]) -> tu
         return read(path, key=named_key, besides=named), place
     if is_annotated(embedding):
         values, place = embedding_of(embedding, key)
-        values = values.to_numpy() if hasattr(values, "to_numpy") else values
-        others = [] if key else [entry for entry in ("X", *embedding.obsm.keys()) if entry != place]
-        left_out = {entry: "another embedding" for entry in others if entry != "X" or embedding.X is not None}
+        others = [] if key else [name for name in ("X", *embedding.obsm.keys()) if name != place]
+        left_out = {name: "another embedding" for name in others if name != "X" or embedding.X is not None}
         names = np.asarray(embedding.obs_names).astype(str)
         return Representation(values, ids=names, name=place, left_out=left_out), place
     if hasattr(embedding, "columns") and hasattr(embedding, "select_dtypes"):
@@ -144,25 +160,23 @@ def _representation(embedding: Any, key: str | None, named: Sequence[str]) -> tu
 def _frame(frame: Any, key: str | None, named: Sequence[str]) -> Representation:
     """The columns of a data frame that are features, by the rule of :func:`isorep.read` for tables."""
     names = [str(name) for name in frame.columns]
-    repeated = [name for place, name in enumerate(names) if name in names[:place]]
+    repeated = [name for index, name in enumerate(names) if name in names[:index]]
     if repeated:
         raise InputError(f"two columns of the data frame are called {repeated[0]!r}")
-    kinds = {name: _frame_kind(frame.iloc[:, place]) for place, name in enumerate(names)}
+    kinds = {name: _frame_kind(frame.iloc[:, index]) for index, name in enumerate(names)}
     choice = choose_columns(kinds, key, named)
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         if name in choice.doubtful or (name in choice.columns and kinds[name] == TEXT):
             tally = Tally(name)
-            for row, cell in enumerate(frame.iloc[:, place]):
+            for row, cell in enumerate(frame.iloc[:, index]):
                 tally.add(str(cell), row)
             tally.kind(typed=True)
             if name in choice.columns:
-                raise InputError(not_a_number(name, *(tally.first or (0, str(frame.iloc[0, place])))))
+                raise InputError(not_a_number(name, *(tally.first or (0, str(frame.iloc[0, index])))))
     choice.require()
-    places = [place for place, name in enumerate(names) if name in choice.columns]
+    features = frame.iloc[:, [index for index, name in enumerate(names) if name in choice.columns]].astype(float)
     flags = {name: "true and false to 1 and 0" for name in choice.columns if kinds[name] == FLAG}
-    return replace(
-        as_representation(frame.iloc[:, places].astype(float), "embedding"), left_out=choice.left_out, converted=flags
-    )
+    return replace(as_representation(features, "embedding"), left_out=choice.left_out, converted=flags)
 
 
 def _frame_kind(column: Any) -> str:
@@ -184,17 +198,14 @@ def _stored_place(path: Path, key: str | None) -> str:
 
 def _several(batch: Any) -> dict[str, Any]:
     """Batch columns by name; the first is held out."""
+    names = [batch] if isinstance(batch, str) else batch
     if isinstance(batch, Mapping):
-        found = {str(name): column for name, column in batch.items()}
-    elif isinstance(batch, str):
-        found = {batch: batch}
-    elif isinstance(batch, list | tuple) and batch and all(isinstance(each, str) for each in batch):
-        found = {each: each for each in batch}
-    else:
-        found = {"batch": batch}
-    if not found:
-        raise InputError("batch is empty: name at least one column of batches")
-    return found
+        if not batch:
+            raise InputError("batch is empty: name at least one column of batches")
+        return {str(name): column for name, column in batch.items()}
+    if isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names):
+        return {name: name for name in names}
+    return {"batch": batch}
 
 
 def _column(source: Any, given: Any, title: str, n: int, *, missing: bool = False) -> Column:
@@ -220,11 +231,8 @@ def _column(source: Any, given: Any, title: str, n: int, *, missing: bool = Fals
     if absent.any() and not missing:
         count, first = int(absent.sum()), int(np.argmax(absent))
         raise InputError(f"{title} is missing for {count} rows, the first at row {first}: leave those rows out first")
-    names, codes = np.unique(texts, return_inverse=True)
-    if absent.any():
-        kept = ~np.isin(names, MISSING)
-        codes = np.where(kept[codes], (np.cumsum(kept) - 1)[codes], -1)
-        names = names[kept]
+    codes = np.full(n, -1)
+    names, codes[~absent] = np.unique(texts[~absent], return_inverse=True)
     return Column(title, codes, tuple(names.tolist()))
 
 
@@ -235,21 +243,17 @@ def _in_memory(values: Matrix) -> Array:
     return rows
 
 
-def _same(values: Array, columns: list[Array]) -> Array:
+def _repeats(values: Array, columns: list[Array]) -> Array:
     """Which columns are the labels themselves: a table may hold them once more, as numbers."""
-    numbers = [found for found in map(_numbers, columns) if found is not None]
-    same = [any(np.array_equal(values[:, place], column) for column in numbers) for place in range(values.shape[1])]
-    if all(same):
+    repeats = np.zeros(values.shape[1], dtype=bool)
+    for labels in columns:
+        try:
+            repeats |= (values == labels.astype(np.float64)[:, None]).all(axis=0)
+        except ValueError:
+            continue  # these labels are words
+    if repeats.all():
         raise InputError("the table holds no column of numbers besides label and batch")
-    return np.array(same)
-
-
-def _numbers(labels: Array) -> Array | None:
-    """Labels as numbers, if they are."""
-    try:
-        return np.asarray(labels).astype(np.float64)
-    except ValueError:
-        return None
+    return repeats
 
 
 SPLITS = ("folds", "leave_one_out", "train_on_one")
@@ -269,22 +273,16 @@ def make_splits(batch: Column, tasks: list[Task], split: str, folds: int, rng: n
     """All splits of one seed."""
     if split == "folds":
         if batch.count < folds:
-            raise InputError(
-                f"{batch.title} has {batch.count} values and there are {folds} folds: a batch is never split, so lower "
-                "folds"
-            )
+            told = f"{batch.title} has {batch.count} values and there are {folds} folds"
+            raise InputError(f"{told}: a batch is never split, so lower folds")
         fold_of = stratified_folds(batch, tasks, folds, rng)
     else:
         folds, fold_of = batch.count, np.arange(batch.count)
     splits = []
     for number in range(folds):
-        chosen = (fold_of == number)[batch.codes]
-        named = tuple(np.array(batch.names)[fold_of == number].tolist())
-        if split == "train_on_one":
-            others = tuple(name for name in batch.names if name not in named)
-            splits.append(Split(number, chosen, ~chosen, others))
-        else:
-            splits.append(Split(number, ~chosen, chosen, named))
+        held_out = fold_of != number if split == "train_on_one" else fold_of == number
+        test = held_out[batch.codes]
+        splits.append(Split(number, ~test, test, tuple(np.array(batch.names)[held_out].tolist())))
     return splits
 
 
@@ -294,23 +292,18 @@ def stratified_folds(batch: Column, tasks: list[Task], folds: int, rng: np.rando
     The sum runs over folds f and over the perturbed rows of each task, the controls and all rows; it is least where
     every fold holds an equal share of each.
     """
-    counts = np.stack(
-        [np.bincount(batch.codes[task.positives], minlength=batch.count) for task in tasks]
-        + [np.bincount(batch.codes[tasks[0].controls], minlength=batch.count)]
-        + [np.bincount(batch.codes, minlength=batch.count)],
-        axis=1,
-    ).astype(float)
+    kinds = [batch.codes[rows] for rows in (*(task.positives for task in tasks), tasks[0].controls)]
+    counts = np.stack([np.bincount(codes, minlength=batch.count) for codes in (*kinds, batch.codes)], axis=1)
     shares = counts / np.maximum(counts.sum(axis=0), 1)
     # Perturbed rows are the scarce ones: batches that hold them choose their fold before the control-only ones.
     weight = shares[:, :-2].sum(axis=1)
     order = np.lexsort((rng.permutation(batch.count), -shares[:, -1], -weight))
     held = np.zeros((folds, shares.shape[1]))
-    found = np.empty(batch.count, dtype=np.intp)
-    for place in order:
-        fold = int(np.argmin(held @ shares[place]))
-        found[place] = fold
-        held[fold] += shares[place]
-    return found
+    fold_of = np.empty(batch.count, dtype=np.intp)
+    for code in order:
+        fold_of[code] = np.argmin(held @ shares[code])
+        held[fold_of[code]] += shares[code]
+    return fold_of
 
 
 _CONTROL_WORDS = (
@@ -331,29 +324,33 @@ class Task:
     def rows(self, chosen: Array) -> tuple[Array, Array]:
         """The rows of the task among those chosen by a mask, and which of them are perturbed."""
         positives, controls = (rows[chosen[rows]] for rows in (self.positives, self.controls))
-        truth = np.r_[np.ones(len(positives), dtype=bool), np.zeros(len(controls), dtype=bool)]
-        rows = np.concatenate([positives, controls])
-        order = np.argsort(rows, kind="stable")
-        return rows[order], truth[order]
+        rows = np.sort(np.concatenate([positives, controls]))
+        return rows, np.isin(rows, positives, assume_unique=True)
+
+    def has_both(self, chosen: Array) -> bool:
+        """Whether there are perturbed rows and controls among those chosen by a mask."""
+        return bool(chosen[self.positives].any() and chosen[self.controls].any())
+
+    def __str__(self) -> str:
+        return self.name if self.guide is None else f"{self.name}, guide {self.guide}"
 
 
 def control_values(label: Column, control: Any) -> tuple[str, ...]:
     """The values of the label that are controls: named by the user, or the one that reads as one."""
     if label.count < 2:
         raise InputError(f"{label.title} has one value only, {label.names[0]!r}: there is nothing to tell apart")
+    shown = ", ".join(map(repr, label.names[:6])) + (" and more" if label.count > 6 else "")
     if control is None:
         words = [name for name in label.names if name.lower() in _CONTROL_WORDS]
         if label.count == 2 and not words:
             words = [name for name in label.names if name.lower() in ("false", "0")]
         if len(words) != 1:
-            shown = ", ".join(map(repr, label.names[:6])) + (" and more" if label.count > 6 else "")
             raise InputError(f"which value of {label.title} is the control? Name it with control=; there are {shown}")
         return (words[0],)
     several = isinstance(control, Sequence | np.ndarray) and not isinstance(control, str)
     wanted = tuple(as_label(each) for each in (control if several else [control]))
     unknown = [each for each in wanted if each not in label.names]
     if unknown or not wanted:
-        shown = ", ".join(map(repr, label.names[:6])) + (" and more" if label.count > 6 else "")
         raise InputError(f"control {', '.join(map(repr, unknown)) or 'is empty'}: {label.title} holds {shown}")
     if len(set(wanted)) == label.count:
         raise InputError(f"every value of {label.title} is named as a control: there is nothing to tell apart")
@@ -365,21 +362,20 @@ def make_tasks(inputs: Inputs, control: tuple[str, ...], each: bool) -> list[Tas
     label = inputs.label
     is_control = np.isin(np.array(label.names), control)
     controls = np.flatnonzero(is_control[label.codes])
-    values = [place for place in range(label.count) if not is_control[place]]
-    grouped = [(label.names[place], [place]) for place in values] if each else [(_joint_name(label, values), values)]
+    others = np.flatnonzero(~is_control)
     tasks = []
-    for name, places in grouped:
-        positives = np.flatnonzero(np.isin(label.codes, places))
+    for codes in others[:, None] if each else [others]:
+        name = label.names[codes[0]] if len(codes) == 1 else f"{len(codes)} values of {label.title}"
+        positives = np.flatnonzero(np.isin(label.codes, codes))
         if inputs.guides is None:
             tasks.append(Task(name, None, positives, controls))
             continue
-        codes = inputs.guides.codes[positives]
-        if (codes < 0).any():
-            first = int(positives[np.argmax(codes < 0)])
+        guides = inputs.guides.codes[positives]
+        if (guides < 0).any():
+            first = int(positives[np.argmax(guides < 0)])
             raise InputError(f"{inputs.guides.title} is missing for perturbed rows, the first at row {first}")
-        tasks += [
-            Task(name, inputs.guides.names[code], positives[codes == code], controls) for code in np.unique(codes)
-        ]
+        for guide in np.unique(guides):
+            tasks.append(Task(name, inputs.guides.names[guide], positives[guides == guide], controls))
     return tasks
 
 
@@ -390,13 +386,8 @@ def refuse_confounded(inputs: Inputs) -> None:
         raise InputError(f"{batch.title} has one value only, {batch.names[0]!r}: no batch can be held out")
     pairs = len(np.unique(label.codes * np.int64(batch.count) + batch.codes))
     if pairs == label.count == batch.count:
-        raise InputError(
-            f"{batch.title} and {label.title} are the same division of the rows: nothing can separate batch from label"
-        )
-
-
-def _joint_name(label: Column, values: list[int]) -> str:
-    return label.names[values[0]] if len(values) == 1 else f"{len(values)} values of {label.title}"
+        both = f"{batch.title} and {label.title}"
+        raise InputError(f"{both} are the same division of the rows: nothing can separate batch from label")
 
 
 TESTS = ("sign_flip", "wilcoxon")
@@ -405,24 +396,18 @@ _DRAWS = 20_000
 
 
 def paired_p(differences: Array, test: str, rng: np.random.Generator) -> float:
-    """The two-sided p-value of no difference; not a number without pairs."""
-    found = differences[np.isfinite(differences)]
-    if len(found) == 0:
-        return float("nan")
-    if not found.any():
+    """The two-sided p-value of no difference."""
+    if not differences.any():
         return 1.0
-    if test == "wilcoxon":
-        kept = found[found != 0]
-        exact = len(kept) <= 50 and len(np.unique(np.abs(kept))) == len(kept)
-        tested = stats.wilcoxon(kept, method="exact") if exact else stats.wilcoxon(kept, method="approx")
-        return float(tested.pvalue)
-    return _sign_flip(found, rng)
+    if test == "sign_flip":
+        return _sign_flip(differences, rng)
+    kept = differences[differences != 0]
+    exact = len(kept) <= 50 and len(np.unique(np.abs(kept))) == len(kept)
+    return float(stats.wilcoxon(kept, method="exact" if exact else "approx").pvalue)
 
 
 def least_p(pairs: int, test: str = "sign_flip") -> float:
     """The smallest p-value that so many pairs can give: all differences of one sign, or no drawn signs as far out."""
-    if not pairs:
-        return float("nan")
     drawn = test == "sign_flip" and pairs > _EXACT_PAIRS
     return 1 / (1 + _DRAWS) if drawn else float(2.0 ** (1 - pairs))
 
@@ -432,15 +417,15 @@ def interval_of(differences: Array, test_over_train: float) -> Interval | None:
 
     the variance :math:`(1/J+n_\mathrm{test}/n_\mathrm{train})s^2` (Nadeau & Bengio 2003). None for one pair.
     """
-    found = differences[np.isfinite(differences)]
-    if len(found) < 2:
+    n = len(differences)
+    if n < 2:
         return None
-    spread = float(found.std(ddof=1) * np.sqrt(1 / len(found) + test_over_train))
-    return t_interval(float(found.mean()), spread, len(found))
+    spread = float(differences.std(ddof=1) * np.sqrt(1 / n + test_over_train))
+    return t_interval(float(differences.mean()), spread, n)
 
 
 def holm(p_values: list[float]) -> list[float]:
-    """Holm's step-down correction; what is not a number stays so and does not count.
+    """Holm's step-down correction.
 
     Examples
     --------
@@ -448,14 +433,11 @@ def holm(p_values: list[float]) -> list[float]:
     >>> [round(p, 2) for p in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
     """
-    given = np.array(p_values, dtype=float)
-    corrected = np.full(len(given), np.nan)
-    order = [place for place in np.argsort(given, kind="stable") if np.isfinite(given[place])]
-    largest = 0.0
-    for step, place in enumerate(order):
-        largest = max(largest, min(1.0, (len(order) - step) * given[place]))
-        corrected[place] = largest
-    return [float(p) for p in corrected]
+    order = np.argsort(p_values, kind="stable")
+    steps = np.arange(len(order), 0, -1) * np.array(p_values)[order]
+    corrected = np.empty(len(order))
+    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return corrected.tolist()
 
 
 def _sign_flip(differences: Array, rng: np.random.Generator) -> float:

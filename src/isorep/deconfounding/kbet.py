@@ -8,6 +8,8 @@ import numpy as np
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score, silhouette_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from ..representation import Array
 from ..similarity.neighbours import nearest
@@ -86,8 +88,7 @@ def accepted_share(values: Array, codes: Array) -> float:
     """
     n = len(codes)
     expected = np.bincount(codes) / n
-    k = int(np.clip(n * expected.mean(), *_NEIGHBOURS))
-    k = min(k, n - 1)
+    k = min(int(np.clip(n * expected.mean(), *_NEIGHBOURS)), n - 1)
     near = codes[nearest(values, values, k, metric="euclidean", itself=False)]
     observed = np.stack([(near == code).sum(axis=1) for code in range(len(expected))], axis=1)
     statistic = ((observed - k * expected) ** 2 / (k * expected)).sum(axis=1)
@@ -96,16 +97,10 @@ def accepted_share(values: Array, codes: Array) -> float:
 
 def _predictability(values: Array, codes: Array) -> tuple[float, float]:
     """AUROC (each batch against the others, on average) and accuracy on every second row of each batch."""
-    place = np.empty(len(codes), dtype=np.intp)
     order = np.argsort(codes, kind="stable")
-    place[order] = np.arange(len(codes)) % 2
-    train, test = place == 0, place == 1
-    mean, deviation = values[train].mean(axis=0), values[train].std(axis=0)
-    scaled = (values - mean) / np.where(deviation > 0, deviation, 1)
-    model = LogisticRegression(max_iter=200)
-    model.fit(scaled[train], codes[train])
-    chances = model.predict_proba(scaled[test])
+    train, test = np.sort(order[::2]), np.sort(order[1::2])
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=200)).fit(values[train], codes[train])
+    chances = model.predict_proba(values[test])
     accuracy = float(np.mean(model.classes_[chances.argmax(axis=1)] == codes[test]))
-    if chances.shape[1] == 2:
-        return float(roc_auc_score(codes[test], chances[:, 1])), accuracy
-    return float(roc_auc_score(codes[test], chances, multi_class="ovr")), accuracy
+    scores = chances[:, 1] if chances.shape[1] == 2 else chances
+    return float(roc_auc_score(codes[test], scores, multi_class="ovr")), accuracy

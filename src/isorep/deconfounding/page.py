@@ -10,43 +10,36 @@ from ..report.document import Answer, Cell, Column, Definitions, Figure, Forms, 
 from ..report.figures import IntervalRow, Intervals, Key, Line, Lines
 from ..report.page import page_of
 from ..report.read import MISSING, compact, count, fixed, p_value
-from ..resampling import Interval
 from .components import Component, Example
-from .result import Deconfounding, Mean
+from .result import CHANCE, LEVEL, Deconfounding, Mean
 from .transforms import condition_name
-from .verdict import LEVEL
 
 REACHED = {"helps": True, "hurts": False, "not shown": None}
 STEPS = {"helps": "ICA helps", "not shown": "not shown", "hurts": "ICA hurts"}
-CHANCE = 0.5
 COLOURS = {"base": "s0", "pca": "s1", "pca_ica": "s2", "pca_rand": "s3"}
 TESTS = {"sign_flip": "a sign-flip permutation test", "wilcoxon": "Wilcoxon's signed-rank test"}
 SHOWN_EXAMPLES = 3
 CONDITIONS = (
-    "A classifier learns on some batches to tell perturbed rows from controls and is judged on the others. "
-    "Base is the embedding as it is, PCA whitens it, PCA+ICA turns the whitened space to independent "
-    "components, and PCA+Rand turns it at random. Hoyer sparsity is 0 where trees use all features alike and "
-    "1 where they use one. Top and rest are the AUROC of the most important share of features and of the "
-    "others; share, ratio and Gini set the two against each other."
+    "A classifier learns on some batches to tell perturbed rows from controls and is judged on the others. Base is the "
+    "embedding as it is, PCA whitens it, PCA+ICA and PCA+Rand turn the whitened space to independent components and at "
+    "random. Hoyer sparsity is 0 where trees use all features alike and 1 where they use one. Top and rest are the "
+    "AUROC of the most important share of features and of the others; share, ratio and Gini compare the two."
 )
 PAIRED = (
     "Each pair is one fold of one task and seed, seen under both conditions. p-values come from {test} and are "
     "corrected after Holm; intervals allow for training rows that folds share (Nadeau & Bengio 2003)."
 )
 COMPONENTS = (
-    "Components are found without labels and read afterwards. Information is mutual information in nats of "
-    "ten bins of equal counts. A component recurs if refits to rows drawn anew find it again, correlated "
-    "above 0.9, in nine of ten cases; near-Gaussian ones need not."
+    "Components are found without labels. Information is mutual information in nats, of ten bins of equal counts. A "
+    "component recurs if nine of ten refits to rows drawn anew find it again, correlated above 0.9."
 )
 FILTER = (
-    "Components of which batches explain more than {limit} of the variance, and more than the label "
-    "does, are dropped. They are chosen on the training batches of each fold, and what is left is judged on "
-    "the held-out ones, against all components."
+    "Components of which batches explain more than {limit} of the variance, and more than the label does, are dropped. "
+    "They are chosen on the training batches of each fold, and the others are judged on the held-out ones."
 )
 MIXING = (
-    "On a sample of {rows} rows of {batches} batches: how well a linear classifier tells the batch of every second "
-    "row, how far batches and classes lie apart (silhouettes), and the share of neighbourhoods whose batches a "
-    "chi-square test accepts as mixed, 0.95 if they are."
+    "On a sample of {rows} rows of {batches} batches: a linear classifier of the batch, judged on every second row, "
+    "silhouettes of batches and classes, and the share of neighbourhoods that a chi-square test accepts as mixed."
 )
 SHORT = partial(fixed, digits=3)
 
@@ -105,13 +98,13 @@ def _auroc_figure(result: Deconfounding) -> Figure:
     rows = []
     for name, condition in result.conditions.items():
         auroc = condition.scores[result.headline].auroc
-        ends = None if auroc.error is None else (auroc.value - auroc.error, auroc.value + auroc.error)
+        low, value, high = (max(auroc.value + step * (auroc.error or 0) - CHANCE, 0.0) for step in (-1, 0, 1))
         rows.append(
             IntervalRow(
                 condition_name(name),
                 COLOURS.get(name, "s4"),
-                _above_chance(auroc.value),
-                None if ends is None else (_above_chance(ends[0]), _above_chance(ends[1])),
+                value,
+                None if auroc.error is None else (low, high),
                 strong=name == "pca_ica",
                 labels=(f"{fixed(auroc.value)} {_error(auroc)}".rstrip(), "", ""),
                 printed=fixed(auroc.value, 3),
@@ -132,18 +125,12 @@ def _tests(result: Deconfounding) -> Section | None:
         return None
     numbers = dict.fromkeys(("difference", "95 % interval", "p", "corrected p"), fixed)
     columns: Forms = {"condition": str, "against": str, **numbers, "pairs": count}
-    rows = [
-        (
-            condition_name(test.condition),
-            condition_name(test.against),
-            test.difference,
-            Cell(_span(test.interval), test.interval.low if test.interval else None),
-            Cell(p_value(test.p_value, test.least_p), test.p_value),
-            Cell(compact(test.corrected, 3), test.corrected, strong=test.corrected <= LEVEL),
-            test.pairs,
-        )
-        for test in result.tests
-    ]
+    rows = []
+    for test in result.tests:
+        names, interval = map(condition_name, (test.condition, test.against)), Cell.between(test.interval, fixed)
+        p = Cell(p_value(test.p_value, test.least_p), test.p_value)
+        corrected = Cell(compact(test.corrected, 3), test.corrected, strong=test.corrected <= LEVEL)
+        rows.append((*names, test.difference, interval, p, corrected, test.pairs))
     table = Table.of("tests", "Paired differences in AUROC", columns, rows)
     said = PAIRED.format(test=TESTS[result.settings["test"]])
     return Section("tests", "Paired tests", (Prose((said,)), table))
@@ -163,47 +150,39 @@ def _tasks(result: Deconfounding) -> Section | None:
 
 def _components(result: Deconfounding) -> Section | None:
     """Every component: what label and batch have to do with it."""
-    found = result.components
-    if not found:
+    every = result.components
+    if not every:
         return None
     clouds = []
     for driven, name, series in ((False, "kept", "s2"), (True, "batch-driven", "s1")):
-        mine = [(each.number, each.label_r2, _batch(each)) for each in found if each.batch_driven == driven]
+        mine = [(each.number, each.label_r2, _batch(each)) for each in every if each.batch_driven == driven]
         labels = tuple(f"component {at}: label {fixed(x, 3)}, batch {fixed(y, 3)}" for at, x, y in mine)
         clouds.append(Line(name, series, tuple((x, y) for _, x, y in mine), labels, dotted=True))
-    top = max(1e-3, *map(_batch, found))
+    shown = tuple(cloud for cloud in clouds if cloud.points)
+    reach, axes = (0.0, 1.05 * max(1e-3, *map(_batch, every))), ("R² with label", "R² with batch")
     figure = Figure(
         "components-figure",
         "Biology against batch",
         "Each dot is a component of PCA+ICA: the share of its variance that the label explains, and the largest share "
         "that a batch column explains, both less what chance would.",
-        f"{len(found)} components, of which {len(clouds[1].points)} are batch-driven.",
-        Lines(
-            tuple(cloud for cloud in clouds if cloud.points),
-            ("R² with label", "R² with batch"),
-            340,
-            y_range=(0.0, 1.05 * top),
-        ),
+        f"{len(every)} components, of which {len(clouds[1].points)} are batch-driven.",
+        Lines(shown, axes, 340, y_range=reach),
     )
-    return Section("components", "Components", (Prose((COMPONENTS,)), figure, _component_table(found)))
+    return Section("components", "Components", (Prose((COMPONENTS,)), figure, _component_table(every)))
 
 
-def _component_table(found: tuple[Component, ...]) -> Table:
-    batches = list(found[0].batch_r2)
+def _component_table(every: tuple[Component, ...]) -> Table:
+    batches = list(every[0].batch_r2)
     numbers = ["component", "label R²", "label information"]
     numbers += [f"{batch} {kind}" for batch in batches for kind in ("R²", "information")]
-    words = ("recurs", "reading", "highest rows", "lowest rows")
+    words = ("recurs", "remark", "highest rows", "lowest rows")
     rows = []
-    for each in found:
+    for each in every:
         values = [each.label_r2, each.label_information]
         values += [value for batch in batches for value in (each.batch_r2[batch], each.batch_information[batch])]
-        remarks = {"batch-driven": each.batch_driven, "near-Gaussian": each.gaussian}
-        texts = (
-            {True: "yes", False: "no", None: MISSING}[each.recurs],
-            ", ".join(remark for remark, applies in remarks.items() if applies),
-            _examples(each.highest),
-            _examples(each.lowest),
-        )
+        remarks = ["batch-driven"] * each.batch_driven + ["near-Gaussian"] * each.gaussian
+        recurs = {True: "yes", False: "no", None: MISSING}[each.recurs]
+        texts = (recurs, ", ".join(remarks), _examples(each.highest), _examples(each.lowest))
         cells = (Cell(count(each.number), each.number), *map(_number, values), _number(each.recurrence, 3))
         rows.append((*cells, *map(Cell, texts)))
     columns = (*map(Column, (*numbers, "recurrence")), *(Column(title, numeric=False) for title in words))
@@ -217,7 +196,7 @@ def _filter(result: Deconfounding) -> Section | None:
         return None
     items = (
         ("AUROC without them", fixed(without.auroc.value), _error(without.auroc)),
-        ("difference", fixed(without.difference), f"95 % interval {_span(without.interval)}"),
+        ("difference", fixed(without.difference), f"95 % interval {Cell.between(without.interval, fixed).text}"),
         ("p", compact(without.p_value, 3), f"from {count(without.pairs)} pairs"),
         ("components dropped a fold", fixed(without.dropped.value, 1), ""),
     )
@@ -240,10 +219,6 @@ def _mixing(result: Deconfounding) -> Section | None:
     return Section("mixing", "How batches mix", (Prose((said,)), table))
 
 
-def _above_chance(value: float) -> float:
-    return max(value - CHANCE, 0.0)
-
-
 def _batch(component: Component) -> float:
     return max(component.batch_r2.values())
 
@@ -261,10 +236,6 @@ def _mean(mean: Mean | None) -> Cell:
 
 def _number(value: float | None, digits: int = 4) -> Cell:
     return Cell(fixed(value, digits), value)
-
-
-def _span(interval: Interval | None) -> str:
-    return MISSING if interval is None else f"{fixed(interval.low)} to {fixed(interval.high)}"
 
 
 def _examples(rows: tuple[Example, ...]) -> str:

@@ -15,11 +15,15 @@ from ..ica import ICA
 from ..representation import Array
 from ..resampling import Interval, p_text
 from ..results import Verdict, Written, aligned
+from .classifiers import concentration
 from .components import Component
 from .inputs import least_p
 from .kbet import Mixing
-from .sparsity import concentration
 from .transforms import condition_name
+
+LEVEL = 0.05
+CHANCE = 0.5  # AUROC of guessing
+OPENINGS = {"helps": "ICA helps", "hurts": "ICA hurts", "not shown": "ICA is not shown to help or to hurt"}
 
 
 @dataclass(frozen=True)
@@ -95,13 +99,11 @@ class Score:
         """A figure by its name, such as ``auroc`` or ``share@0.25``."""
         kind, _, share = name.partition("@")
         if not share:
-            found: float | None = getattr(self, name)
-            return found
+            return getattr(self, name)  # type: ignore[no-any-return]
         if share not in self.parts:
             return None
-        top, rest = self.parts[share]
-        kinds = ("share", "ratio", "gini")
-        return {"top": top, "rest": rest, **dict(zip(kinds, concentration(top, rest), strict=True))}[kind]
+        parts = self.parts[share]
+        return dict(zip(PARTS, (*parts, *concentration(*parts)), strict=True))[kind]
 
 
 @dataclass(frozen=True)
@@ -196,6 +198,8 @@ class Deconfounding(Written):
     schema: ClassVar[str] = "isorep.deconfound/1"
     page_by: ClassVar[str] = "deconfounding.page:page"
     unwritten: ClassVar[frozenset[str]] = frozenset({"model"})
+    derived: ClassVar[tuple[str, ...]] = ("unit",)
+    unit: ClassVar[str] = "AUROC and average precision on held-out batches, higher is better; R² less chance; nats"
     conditions: dict[str, Condition]
     tests: tuple[PairedTest, ...]
     components: tuple[Component, ...]
@@ -258,10 +262,8 @@ class Deconfounding(Written):
             batch = ["-", "-"] if mixing is None else [f"{mixing.batch_auroc:.3f}", f"{mixing.accepted:.2f}"]
             for classifier, summary in condition.scores.items():
                 names = [condition_name(name), *([classifier] if several else []), str(condition.dimensions)]
-                means = [summary.auroc, summary.average_precision, summary.hoyer]
-                means += [
-                    summary.concentration[each].share if each in summary.concentration else None for each in shares
-                ]
+                parts = [getattr(summary.concentration.get(share), "share", None) for share in shares]
+                means = [summary.auroc, summary.average_precision, summary.hoyer, *parts]
                 rows.append([*names, *("-" if mean is None else str(mean) for mean in means), *batch])
         return aligned(rows)
 
@@ -275,46 +277,72 @@ class Deconfounding(Written):
             rows.append([words, *numbers, str(test.pairs)])
         return aligned(rows)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the model, as plain data with a versioned schema."""
-        unit = "AUROC and average precision on held-out batches, higher is better; R² less chance; nats"
-        return super().to_dict() | {"unit": unit}
-
     def __str__(self) -> str:
         parts = [self.table(), *(("", self.tests_table()) if self.tests else ()), "", f"verdict: {self.verdict}"]
-        if self.components:
-            driven = sum(component.batch_driven for component in self.components)
-            said = f"components: {driven} of {len(self.components)} are batch-driven"
-            if self.components[0].recurs is not None:
-                said += f"; {sum(bool(component.recurs) for component in self.components)} come back in refits"
-            parts.append(said)
         if self.filtered is not None:
-            without = self.filtered
-            p = p_text(without.p_value, least_p(without.pairs, self.settings["test"]))
-            parts.append(
-                f"without batch-driven components ({without.dropped.value:.1f} a fold) AUROC is "
-                f"{without.auroc.value:.4f} ({without.difference:+.4f}, p {p} from {without.pairs} pairs)"
+            without, every = self.filtered, self.components
+            back = (
+                f"; {sum(bool(each.recurs) for each in every)} come back in refits"
+                if every[0].recurs is not None
+                else ""
             )
+            p = p_text(without.p_value, least_p(without.pairs, self.settings["test"]))
+            parts += [
+                f"components: {sum(each.batch_driven for each in every)} of {len(every)} are batch-driven{back}",
+                f"without batch-driven components ({without.dropped.value:.1f} a fold) AUROC is "
+                f"{without.auroc.value:.4f} ({without.difference:+.4f}, p {p} from {without.pairs} pairs)",
+            ]
         return "\n".join([*parts, *(f"note: {caveat}" for caveat in self.caveats)])
 
 
-METRICS = ("auroc", "average_precision", "hoyer", "top", "rest", "share", "ratio", "gini")
+PARTS = ("top", "rest", "share", "ratio", "gini")
+METRICS = ("auroc", "average_precision", "hoyer", *PARTS)
 
 
-def summarised(scores: Iterable[Score], shares: Iterable[str]) -> Summary:
+def summarised(scores: list[Score], shares: Iterable[str]) -> Summary:
     """The scores of one condition and classifier."""
-    all_scores = list(scores)
 
     def mean(name: str) -> Mean:
-        return Mean.of(score.metric(name) for score in all_scores)
+        return Mean.of(score.metric(name) for score in scores)
 
     return Summary(
         auroc=mean("auroc"),
         average_precision=mean("average_precision"),
-        hoyer=mean("hoyer") if any(score.hoyer is not None for score in all_scores) else None,
+        hoyer=mean("hoyer") if any(score.hoyer is not None for score in scores) else None,
         concentration={
-            share: Concentration(*(mean(f"{kind}@{share}") for kind in ("top", "rest", "share", "ratio", "gini")))
+            share: Concentration(*(mean(f"{kind}@{share}") for kind in PARTS))
             for share in shares
-            if any(share in score.parts for score in all_scores)
+            if any(share in score.parts for score in scores)
         },
     )
+
+
+def judge(conditions: dict[str, Condition], tests: tuple[PairedTest, ...], classifier: str) -> Verdict:
+    """ICA helps, or hurts, if its difference from Base is shown: corrected p at most 0.05, and an interval without 0.
+
+    The test takes folds for independent, which they are not; the interval allows for the training rows they share.
+    """
+    auroc = {name: condition.scores[classifier].auroc.value for name, condition in conditions.items()}
+    against = {test.against: test for test in tests if test.condition == "pca_ica"}
+    if "base" not in against:
+        best = max(auroc, key=lambda name: auroc[name])
+        said = f"Base and PCA+ICA were not both asked for; the highest AUROC on held-out batches is {auroc[best]:.3f}"
+        return Verdict("not asked", f"{said}, with {condition_name(best)}.")
+    test, interval = against["base"], against["base"].interval
+    shown = test.corrected <= LEVEL and interval is not None and not interval.low <= 0 <= interval.high
+    answer = "not shown" if not shown else "helps" if test.difference > 0 else "hurts"
+    pairs = f"{test.pairs} {'pair' if test.pairs == 1 else 'pairs'}"
+    said = (
+        f"{OPENINGS[answer]}: on held-out batches AUROC is {auroc['pca_ica']:.3f} with PCA+ICA and {auroc['base']:.3f} "
+        f"without. The difference is {_numbers(test)}, from {pairs}."
+    )
+    for name, words in (("pca", "whitening alone"), ("pca_rand", "a random rotation")):
+        if name in against:
+            said += f" Beyond {words}: {_numbers(against[name])}."
+    return Verdict(answer, said)
+
+
+def _numbers(test: PairedTest) -> str:
+    """A difference with its interval, which decides beside the p-value whether it is shown."""
+    span = f"95 % interval {test.interval.low:+.3f} to {test.interval.high:+.3f}, " if test.interval else ""
+    return f"{test.difference:+.3f} ({span}corrected p {test.corrected:.2g})"

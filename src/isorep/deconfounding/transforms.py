@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from ..errors import InputError, missing_extra
 from ..ica import ICA, Whitening
-from ..ica.whitening import apply_affine
+from ..ica.whitening import keep_leading, quietly
 from ..representation import Array
+from ..settings import check_names
 from .inputs import Column
 
 NAMES = {
@@ -30,7 +30,6 @@ NAMES = {
 CONDITIONS = tuple(NAMES)
 WHITE = ("pca", "pca_ica", "pca_rand")  # one space in three bases: distances and linear models do not tell them apart
 TRANSDUCTIVE = ("centred", "harmony")  # they need the batch of the rows they are applied to
-Fitted = TypeVar("Fitted", ICA, Whitening)
 _ROWS_A_COMPONENT = 10
 _STRAY_SWEEPS = 100  # of the fixed point without whitening, which need not settle
 
@@ -41,33 +40,14 @@ def condition_name(name: str) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class White:
-    """A whitening: centred rows times ``matrix``; ``deviations`` undo its scaling."""
-
-    mean: Array
-    matrix: Array
-    deviations: Array
-    rank: int
-
-    def apply(self, values: Array) -> Array:
-        """Whitened rows, in the precision of the values."""
-        return np.asarray(apply_affine(values, self.matrix, before=self.mean))
-
-
 class Transforms:
     """All conditions for the rows of one fit; whitened rows are computed once and shared."""
 
-    def __init__(
-        self,
-        values: Array,
-        fitted: Array,
-        *,
-        n_components: int | str | None,
-        batch: Column,
-        transformers: Mapping[str, Any],
-    ) -> None:
-        self.values, self.fitted = values, fitted
-        self.n_components, self.batch, self.transformers = n_components, batch, transformers
+    values: Array
+    fitted: Array
+    n_components: int | str | None
+    batch: Column
+    transformers: Mapping[str, Any]
 
     def __call__(self, name: str, seed: int = 0) -> Array:
         """All rows under a condition; the seed is that of random rotations and of iterations."""
@@ -85,16 +65,16 @@ class Transforms:
         return made[name]()
 
     @cached_property
-    def _white(self) -> tuple[White, Array]:
+    def _white(self) -> tuple[Whitening, Array]:
         """The whitening, and all rows under it."""
         white = whitening(self.fitted, self.n_components)
-        return white, white.apply(self.values)
+        return white, np.asarray(white.transform(self.values))
 
     @cached_property
     def _sources(self) -> Array:
         """All rows as independent components of the whitened space."""
         white, rows = self._white
-        return np.asarray(quietly(ICA(random_state=0), white.apply(self.fitted)).transform(rows))
+        return np.asarray(quietly(ICA(random_state=0), white.transform(self.fitted)).transform(rows))
 
     def _rotated(self, seed: int) -> Array:
         rows = self._white[1]
@@ -111,29 +91,28 @@ class Transforms:
     def _harmony(self, seed: int) -> Array:
         """Harmony on principal components, which keep their variances."""
         white, rows = self._white
-        scores = np.asarray(rows * white.deviations.astype(rows.dtype), np.float64)
+        scores = np.asarray(rows * white.singular_values_.astype(rows.dtype), np.float64)
         return harmonised(scores, self.batch, seed).astype(self.values.dtype)
 
     def _by_user(self, name: str) -> Array:
         try:
-            found = np.asarray(clone(self.transformers[name]).fit(self.fitted).transform(self.values))
+            rows = np.asarray(clone(self.transformers[name]).fit(self.fitted).transform(self.values))
         except Exception as error:  # whatever a transformer of the user's raises
             reason = " ".join(str(error).split())[:200] or type(error).__name__
             raise InputError(f"the transformer {name!r} failed: {reason}") from error
-        if found.ndim != 2 or len(found) != len(self.values) or not np.isfinite(found).all():
+        if rows.ndim != 2 or len(rows) != len(self.values) or not np.isfinite(rows).all():
             raise InputError(f"the transformer {name!r} does not give one row of finite numbers for each row")
-        return found
+        return rows
 
 
-def whitening(fitted: Array, n_components: int | str | None) -> White:
+def whitening(fitted: Array, n_components: int | str | None) -> Whitening:
     """Whitening at the numerical rank, cut to as many leading axes as wanted.
 
     Features are whitened as they are: axes are those of their own variances, and columns that hardly vary beside the
     others do not count. Whoever measures in different units standardises first, as the other conditions see units, too.
     """
-    found = quietly(Whitening(), fitted)
-    kept = dimensions(len(fitted), found.rank_, n_components)
-    return White(found.mean_, found.components_[:kept].T, found.singular_values_[:kept], found.rank_)
+    white = quietly(Whitening(), fitted)
+    return keep_leading(white, dimensions(len(fitted), white.rank_, n_components))
 
 
 def dimensions(rows: int, rank: int, n_components: int | str | None) -> int:
@@ -168,21 +147,9 @@ def harmonised(scores: Array, batch: Column, seed: int) -> Array:
     return np.asarray(run_harmony(scores, frame, "batch", verbose=False, random_state=seed, ncores=2).Z_corr)
 
 
-def quietly(estimator: Fitted, rows: Array) -> Fitted:
-    """A fit whose warnings are told elsewhere: the result marks near-Gaussian components and names columns left out."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return estimator.fit(rows)
-
-
 def named(conditions: Any, transformers: Mapping[str, Any]) -> list[str]:
     """The conditions in order, those of the user last."""
-    wanted = [conditions] if isinstance(conditions, str) else list(conditions or ())
-    unknown = [name for name in wanted if name not in CONDITIONS]
-    if unknown or not (wanted or transformers):
-        raise InputError(
-            f"conditions {', '.join(map(str, unknown)) or 'is empty'}: choose from {', '.join(CONDITIONS)}"
-        )
+    wanted = check_names("conditions", conditions, CONDITIONS) if conditions or not transformers else []
     for name, transformer in transformers.items():
         if name in CONDITIONS:
             raise InputError(f"a transformer cannot be called {name!r}: that is a condition of its own")

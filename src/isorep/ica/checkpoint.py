@@ -11,7 +11,6 @@ What a fit has cost and reached so far, and where it can be taken up again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from ..checkpoint import Checkpoint as StateFile
-from ..errors import InputError
 from ..representation import Array
+from ..results import plain
 from .white import WhiteRows
 
 Report = Callable[[float, float, float], None]  # sweeps paid, contrast, share of the way still to go
@@ -88,7 +87,7 @@ class Checkpoint(Keeper):
     """The state of a fit in a file, written again every few seconds."""
 
     def __init__(self, path: str | Path, belongs: dict[str, Any], seconds: float = 5.0) -> None:
-        self._file = StateFile(path, "fit", json.loads(json.dumps(belongs, default=_plain)), seconds)
+        self._file = StateFile(path, "fit", plain(belongs), seconds)
         self.path = self._file.path
         self.whitening: dict[str, Array] = {}
 
@@ -119,10 +118,3 @@ class Checkpoint(Keeper):
     def remove(self) -> None:
         """The fit is done."""
         self.path.unlink(missing_ok=True)
-
-
-def _plain(value: Any) -> Any:
-    """A number of numpy's as one of Python's."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise InputError(f"a checkpoint cannot hold the setting {value!r}")

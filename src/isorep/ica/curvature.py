@@ -94,16 +94,17 @@ def curvature(rows: Matrix, ica: ICA) -> Curvature:
         return (sums / n for sums in total)
 
     norms: list[float] = []
-    single = Single(*means(lambda y: _single(y, contrast, norms)))
-    signs = np.where(single.alpha >= 0, 1.0, -1.0)
-    mean, own, crossed, product, *third = means(lambda y: _double(y, contrast, single))
+    slope, product, square, stretch = means(lambda y: _single(y, contrast, norms))
+    alpha = slope - product  # the curvature of each component against Gaussian noise
+    signs = np.where(alpha >= 0, 1.0, -1.0)
+    mean, own, crossed, cross, *third = means(lambda y: _double(y, contrast, slope, stretch))
     planes = (signs[:, None] * mean + signs * mean.T) / 2
     spread = (own + own.T + 2 * np.multiply.outer(signs, signs) * crossed) / 4 - planes**2
-    noise = np.maximum(single.square - single.product**2, 0)
+    noise = np.maximum(square - product**2, 0)
     angle = np.sqrt((noise[:, None] + noise[None, :]) / n) / np.maximum(2 * planes, 1e-300)
-    for matrix, diagonal in ((planes, np.abs(single.alpha)), (spread, 0), (angle, 0)):
+    for matrix, diagonal in ((planes, np.abs(alpha)), (spread, 0), (angle, 0)):
         np.fill_diagonal(matrix, diagonal)
-    smallest = float(linalg.eigvalsh(hessian(third[0], product, signs))[0]) if third and k > 1 else None
+    smallest = float(linalg.eigvalsh(hessian(third[0], cross, signs))[0]) if third and k > 1 else None
     error, radius = np.sqrt(np.maximum(spread, 0) / n), float(np.sqrt(max(norms)))
     return Curvature(planes, error, np.minimum(angle, np.pi / 4), radius, smallest)
 
@@ -128,21 +129,17 @@ def hessian(third: Array, product: Array, signs: Array) -> Array:
     return np.asarray(total + (bent + bent.T) / 2)
 
 
-def constants(found: Curvature, contrast: str) -> Constants:
+def constants(bent: Curvature, contrast: str) -> Constants:
     """The constants of the perturbation lemma at a fit."""
-    k = len(found.planes)
+    k = len(bent.planes)
     first, second = np.triu_indices(k, 1)
-    heights, error = found.planes[first, second], found.error[first, second]
-    bounds = {
-        "logcosh": (1.0, 1.0),
-        "exp": (float(np.exp(-0.5)), 1.0),
-        "cube": (found.radius**3, 3 * found.radius**2),
-    }
+    heights, error = bent.planes[first, second], bent.error[first, second]
+    bounds = {"logcosh": (1.0, 1.0), "exp": (float(np.exp(-0.5)), 1.0), "cube": (bent.radius**3, 3 * bent.radius**2)}
     steepest, bend = bounds[contrast]
-    gamma = found.smallest if found.smallest is not None else (float(heights.min()) if k > 1 else None)
-    kappa = (bend * found.radius + float(np.sqrt(k)) * steepest) / gamma if gamma is not None and gamma > 0 else None
+    gamma = bent.smallest if bent.smallest is not None else (float(heights.min()) if k > 1 else None)
+    kappa = (bend * bent.radius + float(np.sqrt(k)) * steepest) / gamma if gamma is not None and gamma > 0 else None
     saddle = bool((heights < -_CERTAIN * error).any())
-    return Constants(gamma, found.smallest is not None, steepest, bend, found.radius, kappa, saddle)
+    return Constants(gamma, bent.smallest is not None, steepest, bend, bent.radius, kappa, saddle)
 
 
 def weak_planes(planes: Array, error: Array, gaussian: Array) -> Array:
@@ -158,27 +155,12 @@ def weak_planes(planes: Array, error: Array, gaussian: Array) -> Array:
     return np.stack([first[weak], second[weak]], axis=1)
 
 
-@dataclass(frozen=True, eq=False)
-class Single:
-    r"""Means over rows for single components.
-
-    In turn :math:`\mathbb E\,g'(y)`, :math:`\mathbb E\,g(y)y`, :math:`\mathbb E\,g(y)^2`, and how the difference of the
-    first two follows the logarithm of the component's scale.
-    """
-
-    slope: Array
-    product: Array
-    square: Array
-    stretch: Array
-
-    @property
-    def alpha(self) -> Array:
-        """The curvature of a component against Gaussian noise."""
-        return np.asarray(self.slope - self.product)
-
-
 def _single(y: Array, contrast: Contrast, norms: list[float]) -> Sums:
-    """Sums of a block for single components; the largest squared norm of a row goes to the list."""
+    r"""Sums of a block for single components; the largest squared norm of a row goes to the list.
+
+    In turn of :math:`g'(y)`, :math:`g(y)y`, :math:`g(y)^2`, and of how the difference of the first two follows the
+    logarithm of the component's scale.
+    """
     slopes, g = _derivatives(y, contrast)
     own, square = g * y, y * y
     bend = (contrast.slopes(y * (1 + _STRETCH)) - contrast.slopes(y * (1 - _STRETCH))) / (2 * _STRETCH)
@@ -186,7 +168,7 @@ def _single(y: Array, contrast: Contrast, norms: list[float]) -> Sums:
     return [each.sum(axis=0) for each in (slopes, own, g * g, bend - slopes * square - own)]
 
 
-def _double(y: Array, contrast: Contrast, single: Single) -> Sums:
+def _double(y: Array, contrast: Contrast, slope: Array, stretch: Array) -> Sums:
     r"""Sums of a block for pairs, of :math:`T_{ij}=g'(y_i)y_j^2-g(y_i)y_i`, of its square and of :math:`T_{ij}T_{ji}`.
 
     What follows the scale of the two components is taken out, as whitening holds the means of their squares at one: the
@@ -194,14 +176,14 @@ def _double(y: Array, contrast: Contrast, single: Single) -> Sums:
     """
     slopes, g = _derivatives(y, contrast)
     square = y * y - 1
-    left = slopes - single.slope
-    alone = slopes - g * y - single.stretch / 2 * square
+    left = slopes - slope
+    alone = slopes - g * y - stretch / 2 * square
     mean = left.T @ square + alone.sum(axis=0)[:, None]
     own = (left**2).T @ square**2 + 2 * (left * alone).T @ square + (alone**2).sum(axis=0)[:, None]
     both, across = left * square, left.T @ (alone * square)
     sums = [mean, own, both.T @ both + across + across.T + alone.T @ alone, g.T @ y]
     if y.shape[1] <= MOST_FOR_HESSIAN:
-        sums.append(np.stack([(slope[:, None] * y).T @ y for slope in slopes.T]))
+        sums.append(np.stack([(each[:, None] * y).T @ y for each in slopes.T]))
     return sums
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
+from operator import getitem
 from typing import Any
 from uuid import uuid4
 
@@ -24,21 +24,7 @@ from ..moments import Moments, merged
 from ..representation import Array, rounding_of
 from ..rows import Crew, ProjectedRows, block_rows, blocks
 from . import whitening
-from .contrasts import Contrast
-from .white import (
-    ArrayRows,
-    Portrait,
-    PortraitPass,
-    Sums,
-    Sweep,
-    SweepPass,
-    WhiteRows,
-    add,
-    as_portrait,
-    as_sweep,
-    fourth_order_block,
-    sums_of,
-)
+from .white import ArrayRows, Sums, WhiteRows, add, sums_of
 from .whitening import FINGERPRINT_ROWS
 
 _FAN_IN = 8  # sums that are added up at once
@@ -76,12 +62,11 @@ class DaskSource:
     def moments(self, mean: Array | None, basis: Array | None) -> Moments:
         """One pass over the rows, which also counts them."""
         space = _shared(None if mean is None or basis is None else (mean, basis))
-        task = delayed(_tally, pure=False)
-        parts = [task(chunk, place, space) for place, chunk in enumerate(self._chunks)]
-        total: _Tally = _computed([_reduced(_merged_tallies, parts)], warn=mean is None)[0]
-        self._lengths = total.lengths
+        task = delayed(_chunk_moments, pure=False)
+        parts = [task(chunk, space) for chunk in self._chunks]
+        self._lengths, total = _computed([_reduced(_merged_moments, parts)], warn=mean is None)[0]
         self._require_usable(total)
-        return total.moments
+        return total  # type: ignore[no-any-return]
 
     def whitened(self, mean: Array, whitener: Array, crew: Crew) -> DaskRows:
         """Whitened rows, kept by the workers: products in float64, stored as float64 only if the rows are."""
@@ -93,83 +78,65 @@ class DaskSource:
     def fingerprint(self) -> str:
         """The same as that of an array with these rows, however they are cut."""
         step = max(self.shape[0] // FINGERPRINT_ROWS, 1)
-        task = delayed(_every, pure=False)
-        parts = [
-            task(chunk, -start % step, step) for chunk, start in zip(self._chunks, _starts(self.lengths), strict=True)
-        ]
+        task, starts = delayed(getitem, pure=False), _starts(self.lengths)
+        parts = [task(chunk, slice(-at % step, None, step)) for chunk, at in zip(self._chunks, starts, strict=True)]
         digest = hashlib.sha256(f"{self.shape} {self.dtype.str}".encode())
         for rows in _computed(parts):
             digest.update(rows.tobytes())
         return digest.hexdigest()
 
-    def _require_usable(self, total: _Tally) -> None:
-        starts = _starts(total.lengths)
-        bad = [fault for fault in total.faults if fault.count]
-        if bad:
-            count, first = sum(fault.count for fault in bad), bad[0]
-            raise InputError(
-                f"X holds {count} NaN or infinite value{'s' if count > 1 else ''}, the first at row "
-                f"{starts[first.chunk] + first.row}, column {first.column}"
-            )
-        if total.faults or not np.isfinite(np.diagonal(total.moments.xx)).all():
-            raise InputError("X holds values so large that their squares overflow: rescale it")
-        if total.moments.n == 0:
+    def _require_usable(self, total: Moments) -> None:
+        if total.n == 0:
             raise InputError("X has no rows")
+        if np.isfinite(total.source_mean).all() and np.isfinite(np.diagonal(total.xx)).all():
+            return
+        bad = _computed([delayed(_not_finite, pure=False)(chunk) for chunk in self._chunks])
+        count = sum(number for number, _, _ in bad)
+        if not count:
+            raise InputError("X holds values so large that their squares overflow: rescale it")
+        chunk = next(index for index, (number, _, _) in enumerate(bad) if number)
+        row, column = _starts(self.lengths)[chunk] + bad[chunk][1], bad[chunk][2]
+        values = f"{count} NaN or infinite value{'s' if count > 1 else ''}"
+        raise InputError(f"X holds {values}, the first at row {row}, column {column}")
 
 
-class DaskRows:
+class DaskRows(WhiteRows):
     """Whitened rows that the workers keep, in the chunks they came in; very small chunks are joined."""
 
     def __init__(
         self, chunks: Sequence[Any], lengths: Sequence[int], width: int, dtype: np.dtype[Any], crew: Crew
     ) -> None:
+        super().__init__((sum(lengths), width), dtype)
         groups = list(_groups(lengths, width))
-        self._chunks = _persisted([_joined([chunks[place] for place in group]) for group in groups])
-        self._lengths = [sum(lengths[place] for place in group) for group in groups]
-        self._dtype, self._crew = dtype, crew
-        self.n, self.width = sum(lengths), width
+        self._chunks = _computed([_joined([chunks[index] for index in group]) for group in groups], keep=True)
+        self._lengths = [sum(lengths[index] for index in group) for group in groups]
+        self._crew = crew
 
-    def sweep(self, directions: Array, contrast: Contrast) -> Sweep:
-        """One pass at these directions."""
-        return as_sweep(self._sums(SweepPass(directions.astype(self._dtype), contrast)), self.n)
-
-    def fourth_order(self) -> Array:
-        """The start's matrix."""
-        return np.asarray(self._sums(fourth_order_block)[0] / self.n)
-
-    def portrait(self, directions: Array, contrast: Contrast) -> Portrait:
-        """One last pass at the components found."""
-        return as_portrait(self._sums(PortraitPass(directions.astype(self._dtype), contrast)), self.n)
+    def means(self, block_sums: Callable[[Array], Sums]) -> Sums:
+        """Means over all rows: one task a chunk, and a tree of sums."""
+        function, task = _shared(block_sums), delayed(_chunk_sums, pure=False)
+        total: Sums = _computed([_reduced(_added, [task(chunk, function) for chunk in self._chunks])])[0]
+        return [each / self.n for each in total]
 
     def project(self, directions: Array) -> WhiteRows:
         """The rows' coordinates along orthonormal directions."""
-        matrix = _shared(np.ascontiguousarray(directions.T, dtype=self._dtype))
-        task = delayed(_projected, pure=False)
-        return self._placed([task(chunk, matrix) for chunk in self._chunks], self._lengths, len(directions))
+        matrix, task = _shared(self.placed(directions.T)), delayed(_projected, pure=False)
+        return self._made([task(chunk, matrix) for chunk in self._chunks], self._lengths, len(directions))
 
-    def sample(self, rows: int, rng: np.random.Generator) -> WhiteRows:
-        """Some rows drawn at random, the same ones however they are cut; these rows themselves if there are no more."""
-        if rows >= self.n:
-            return self
-        chosen = np.sort(rng.choice(self.n, rows, replace=False))
+    def take(self, rows: Array) -> WhiteRows:
+        """Some rows, the same ones however they are cut."""
         starts = _starts(self._lengths)
-        ends = np.searchsorted(chosen, [*starts, self.n])
-        picks = [chosen[ends[place] : ends[place + 1]] - start for place, start in enumerate(starts)]
-        task = delayed(_picked, pure=False)
+        ends = np.searchsorted(rows, [*starts, self.n])
+        picks = [rows[ends[index] : ends[index + 1]] - start for index, start in enumerate(starts)]
+        task = delayed(getitem, pure=False)
         chunks = [task(chunk, pick) for chunk, pick in zip(self._chunks, picks, strict=True)]
-        return self._placed(chunks, [len(pick) for pick in picks], self.width)
+        return self._made(chunks, [len(pick) for pick in picks], self.width)
 
-    def _placed(self, chunks: Sequence[Any], lengths: Sequence[int], width: int) -> WhiteRows:
+    def _made(self, chunks: Sequence[Any], lengths: Sequence[int], width: int) -> WhiteRows:
         """Rows made from these: here if they are few, else where these are."""
         if sum(lengths) * width > _NEAR_CELLS:
-            return DaskRows(chunks, lengths, width, self._dtype, self._crew)
+            return DaskRows(chunks, lengths, width, self.dtype, self._crew)
         return ArrayRows(np.concatenate(_computed(chunks)), self._crew)
-
-    def _sums(self, block_sums: Callable[[Array], Sums]) -> Sums:
-        """Add up what a function gives for every block. The order of addition is fixed by the chunks alone."""
-        function, task = _shared(block_sums), delayed(_chunk_sums, pure=False)
-        total: Sums = _computed([_reduced(_added, [task(chunk, function) for chunk in self._chunks])])[0]
-        return total
 
 
 def apply_affine(rows: Any, matrix: Array, before: Array, after: Array) -> Any:
@@ -180,44 +147,26 @@ def apply_affine(rows: Any, matrix: Array, before: Array, after: Array) -> Any:
     return rows.map_blocks(_affine, matrix, before, after, dtype=dtype, chunks=chunks, meta=np.empty((0, 0), dtype))
 
 
-@dataclass(frozen=True)
-class _Fault:
-    """A chunk with NaN or infinite values, and the place of the first; none of them if squares overflow."""
-
-    chunk: int
-    count: int
-    row: int
-    column: int
-
-
-@dataclass(frozen=True, eq=False)
-class _Tally:
-    """What the pass over moments brings back from consecutive chunks."""
-
-    lengths: list[int]
-    moments: Moments
-    faults: list[_Fault]
-
-
-def _tally(values: Array, place: int, space: tuple[Array, Array] | None) -> _Tally:
+def _chunk_moments(values: Array, space: tuple[Array, Array] | None) -> tuple[list[int], Moments]:
+    """The number of rows of a chunk, and their moments."""
     rows = values if space is None else ProjectedRows(values, *space)
     moments = Moments.empty(rows.shape[1], 0)
-    with _single_threaded_blas():
+    with _single_threaded_blas(), np.errstate(over="ignore", invalid="ignore"):  # overflow is reported in the end
         for part in blocks(len(values), block_rows(*values.shape[1:], rows.shape[1])):
             block = rows[part]
             moments.absorb_rows(block, np.empty((len(block), 0)))
-    if np.isfinite(moments.source_mean).all() and np.isfinite(np.diagonal(moments.xx)).all():
-        return _Tally([len(values)], moments, [])
+    return [len(values)], moments
+
+
+def _merged_moments(parts: list[tuple[list[int], Moments]]) -> tuple[list[int], Moments]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return [length for lengths, _ in parts for length in lengths], merged([moments for _, moments in parts])
+
+
+def _not_finite(values: Array) -> tuple[int, int, int]:
+    """How many values are not finite, and row and column of the first."""
     bad = np.argwhere(~np.isfinite(values))
-    first = (int(at) for at in bad[0]) if len(bad) else (0, 0)
-    return _Tally([len(values)], Moments.empty(rows.shape[1], 0), [_Fault(place, len(bad), *first)])
-
-
-def _merged_tallies(parts: list[_Tally]) -> _Tally:
-    with np.errstate(over="ignore", invalid="ignore"):  # overflow is reported in the end
-        moments = merged([part.moments for part in parts])
-    lengths = [length for part in parts for length in part.lengths]
-    return _Tally(lengths, moments, [fault for part in parts for fault in part.faults])
+    return (len(bad), int(bad[0, 0]), int(bad[0, 1])) if len(bad) else (0, 0, 0)
 
 
 def _affine(values: Array, matrix: Array, before: Array, after: Array | None = None) -> Array:
@@ -228,14 +177,6 @@ def _affine(values: Array, matrix: Array, before: Array, after: Array | None = N
 def _projected(values: Array, matrix: Array) -> Array:
     with _single_threaded_blas():
         return np.asarray(values @ matrix)
-
-
-def _picked(values: Array, rows: Array) -> Array:
-    return np.asarray(values[rows])
-
-
-def _every(values: Array, first: int, step: int) -> Array:
-    return np.ascontiguousarray(values[first::step])
 
 
 def _chunk_sums(values: Array, block_sums: Callable[[Array], Sums]) -> Sums:
@@ -267,9 +208,9 @@ def _groups(lengths: Sequence[int], width: int) -> Iterator[list[int]]:
     """Consecutive chunks that are joined, without those that hold no rows."""
     group: list[int] = []
     cells = 0
-    for place, length in enumerate(lengths):
+    for index, length in enumerate(lengths):
         if length:
-            group.append(place)
+            group.append(index)
             cells += length * width
         if cells >= _LEAST_CELLS:
             yield group
@@ -300,13 +241,10 @@ def _reduced(merge: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
     return parts[0]
 
 
-def _computed(tasks: Sequence[Any], *, warn: bool = False) -> list[Any]:
-    """Results, in order. Dask's warning of a large graph is left to the first pass: later ones hold large matrices."""
+def _computed(tasks: Sequence[Any], *, warn: bool = False, keep: bool = False) -> list[Any]:
+    """Results, in order; to keep them is to leave them where they are computed, until they are dropped here.
+
+    Dask's warning of a large graph is left to the first pass: later ones hold large matrices.
+    """
     with _single_threaded_blas(), dask.config.set({} if warn else {_LARGE_GRAPH: "1 GiB"}):
-        return list(dask.compute(*tasks))
-
-
-def _persisted(tasks: Sequence[Any]) -> list[Any]:
-    """Tasks whose results are kept where they are computed, until they are dropped here."""
-    with _single_threaded_blas(), dask.config.set({_LARGE_GRAPH: "1 GiB"}):
-        return list(dask.persist(*tasks))
+        return list(dask.persist(*tasks) if keep else dask.compute(*tasks))

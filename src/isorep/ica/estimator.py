@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError
 from ..representation import Array
@@ -20,9 +18,9 @@ from ..rows import Crew
 from .checkpoint import Checkpoint, Keeper
 from .contrasts import Contrast, contrast_named
 from .newton import indistinct
-from .solver import Rotation, conditioning, fit_unwhitened, rotate, uncertainty
-from .white import WhiteRows, canonical_form
-from .whitening import Source, Whitening, apply_affine, as_source, columns_left_out, open_components, open_rows
+from .solver import Rotation, conditioning, rotate, rotate_unwhitened, uncertainty
+from .white import WhiteRows, canonical_form, on_device
+from .whitening import AffineTransformer, Source, Whitening, as_source, columns_left_out, open_rows
 
 FitProgress = Callable[[str, float, float, float], None]
 
@@ -34,7 +32,7 @@ class GaussianityWarning(UserWarning):
     """Some components cannot be told from Gaussian ones, so their directions are not determined."""
 
 
-class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class ICA(AffineTransformer):
     r"""Independent component analysis: whitening, then the rotation to the least Gaussian directions.
 
     .. math:: s=(x-\bar x)W,\qquad \operatorname{Cov}(s)=I,\qquad
@@ -189,7 +187,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 raise InputError("without whitening there is no start, no checkpoint and no device")
             if self.standardise:
                 raise InputError("without whitening columns are taken as they are: standardise belongs to whitening")
-            fit_unwhitened(self, source, contrast)
+            self._fit_unwhitened(source, contrast)
             return self
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         keeper = Keeper() if checkpoint is None else Checkpoint(checkpoint, self._belongs(source, start))
@@ -197,7 +195,7 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         tell("whitening", 0.0, 0.0, 1.0)
         whitening, seed = self._whitening(source, keeper, seed)
         with Crew() as crew:
-            white = self._placed(source.whitened(whitening.mean_, whitening.components_.T, crew))
+            white = on_device(source.whitened(whitening.mean_, whitening.components_.T, crew), self.device)
             rotation = rotate(
                 white,
                 contrast,
@@ -213,6 +211,36 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             keeper.remove()
         self._warn()
         return self
+
+    def _fit_unwhitened(self, source: Source, contrast: Contrast) -> None:
+        """Fit as scikit-learn's FastICA does with ``whiten=False``: the same start, step and stopping rule.
+
+        Without whitening there is no rank to find: every column counts.
+        """
+        width = source.shape[1]
+        if self.n_components not in (None, width):
+            ignored = f"without whitening n_components={self.n_components} is ignored: there are {width}"
+            warnings.warn(ignored, stacklevel=3)
+        start = check_random_state(self.random_state).normal(size=(width, width))
+        with Crew() as crew:
+            rows = source.whitened(np.zeros(width), np.eye(width), crew)
+            rotation = rotate_unwhitened(rows, start, contrast, self.tol, self.max_iter)
+        self.mean_ = np.zeros(width)
+        self._set_rotation(rotation, contrast, np.eye(width), np.eye(width))
+
+    def _set_rotation(self, rotation: Rotation, contrast: Contrast, unmixing: Array, mixing: Array) -> Array:
+        """Components in canonical form, and how they were reached; their order."""
+        excess = rotation.portrait.value - contrast.normal_value
+        order, signs = canonical_form(excess, rotation.portrait.third, mixing @ rotation.matrix.T)
+        canonical = (rotation.matrix * signs[:, None])[order]
+        self.components_ = canonical @ unmixing
+        self.mixing_ = mixing @ canonical.T
+        self.contrast_ = excess[order]
+        self.n_iter_ = int(np.clip(np.ceil(rotation.sweeps), 1, self.max_iter))
+        self.path_ = np.array(rotation.path).reshape(-1, 2)
+        self.converged_ = rotation.converged
+        self._n_features_out = len(canonical)
+        return order
 
     def _belongs(self, source: Source, start: Array | None) -> dict[str, Any]:
         """What a checkpoint is for: these data and settings."""
@@ -247,68 +275,38 @@ class ICA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         whitening.rank_ = int(kept["rank"][0])
         return whitening, int(kept["seed"][0])
 
-    def _placed(self, white: WhiteRows) -> WhiteRows:
-        if self.device is None:
-            return white
-        from .torch_rows import on_device
-
-        return on_device(white, self.device)
-
     def _describe(self, white: WhiteRows, rotation: Rotation, contrast: Contrast, whitening: Whitening) -> None:
         """Canonical form and everything that is known about the components."""
         portrait = rotation.portrait
-        excess = portrait.value - contrast.normal_value
-        order, signs = canonical_form(excess, portrait.third, whitening.mixing_ @ rotation.matrix.T)
-        canonical = (rotation.matrix * signs[:, None])[order]
+        order = self._set_rotation(rotation, contrast, whitening.components_, whitening.mixing_)
         self.mean_ = whitening.mean_
         self.rank_ = whitening.rank_
         self.singular_values_ = whitening.singular_values_
         self.left_out_columns_ = whitening.left_out_columns_
         self.left_out_spreads_ = whitening.left_out_spreads_
-        self.components_ = canonical @ whitening.components_
-        self.mixing_ = whitening.mixing_ @ canonical.T
-        self.contrast_ = excess[order]
         self.skewness_ = np.abs(portrait.third)[order]
         self.kurtosis_ = portrait.fourth[order] - 3
         self.conditioning_ = conditioning(portrait)[np.ix_(order, order)]
         self.uncertainty_ = uncertainty(portrait, white.n)[order]
         self.gaussian_ = indistinct(portrait.alpha, contrast, white.n)[order]
         self.unsettled_ = (rotation.newton_step[order] > _UNSETTLED) & ~self.gaussian_
-        self.n_iter_ = int(np.clip(np.ceil(rotation.sweeps), 1, self.max_iter))
-        self.path_ = np.array(rotation.path).reshape(-1, 2)
-        self.converged_ = rotation.converged
-        self._n_features_out = len(canonical)
 
     def _warn(self) -> None:
+        gaussian, k = int(self.gaussian_.sum()), len(self.gaussian_)
+        stirring = ", ".join(map(str, np.flatnonzero(self.unsettled_)[:10]))
+        named = f"; unsettled are {stirring}" if stirring else ""
+        undetermined = (
+            f"{gaussian} of {k} components cannot be told from Gaussian ones: their directions are not determined, "
+            "only the space they span (see gaussian_ and conditioning_)"
+        )
+        stopped = f"stopped after {self.n_iter_} sweeps before the contrast had settled{named}: raise max_iter"
         left_out = columns_left_out(self, "X")
         if left_out is not None:
             warnings.warn(left_out, UserWarning, stacklevel=3)
-        gaussian, k = int(self.gaussian_.sum()), len(self.gaussian_)
         if gaussian:
-            warnings.warn(
-                f"{gaussian} of {k} components cannot be told from Gaussian ones: their directions are not determined, "
-                "only the space they span (see gaussian_ and conditioning_)",
-                GaussianityWarning,
-                stacklevel=3,
-            )
+            warnings.warn(undetermined, GaussianityWarning, stacklevel=3)
         if not self.converged_:
-            stirring = np.flatnonzero(self.unsettled_)
-            named = f"; unsettled are {', '.join(map(str, stirring[:10]))}" if len(stirring) else ""
-            warnings.warn(
-                f"stopped after {self.n_iter_} sweeps before the contrast had settled{named}: raise max_iter",
-                UserWarning,
-                stacklevel=3,
-            )
-
-    def transform(self, X: Any) -> Any:
-        """Rows to sources; float32 stays float32, and a Dask array stays one."""
-        check_is_fitted(self)
-        return apply_affine(open_rows(self, X, reset=False), self.components_.T, before=self.mean_)
-
-    def inverse_transform(self, X: Any) -> Any:
-        """Sources back to rows."""
-        check_is_fitted(self)
-        return apply_affine(open_components(self, X), self.mixing_.T, after=self.mean_)
+            warnings.warn(stopped, UserWarning, stacklevel=3)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted estimator to a ``.safetensors`` file: arrays and JSON, nothing to unpickle."""

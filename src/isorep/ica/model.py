@@ -15,13 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._version import __version__
 from ..errors import InputError
-from ..representation import Array, Matrix, Representation
-from ..rows import block_rows, map_blocks, read_rows, refuse_non_finite
-from ..storage.lazy import LazyMatrix
+from ..representation import Array, Representation
+from ..results import plain
 from ..storage.model_files import ModelFile, Shapes, is_count, require_model_path, save_arrays
 from .contrasts import CONTRASTS
 from .estimator import ICA
-from .whitening import transformed
+from .whitening import AffineRows
 
 _FORMAT = "isorep ica model 1"
 
@@ -48,6 +47,7 @@ _SETTINGS: dict[str, tuple[type, ...]] = {
     "standardise": (bool,),
     "device": (str, type(None)),
 }
+_CHOICES: dict[str, tuple[Any, ...]] = {"contrast": tuple(CONTRASTS), "whiten": ("pca", "zca", None)}
 _LATER = {"standardise": False}  # settings that older files lack, and what they did
 
 
@@ -65,23 +65,28 @@ def save_model(ica: ICA, path: str | Path, *, extra: dict[str, Any] | None = Non
     """
     check_is_fitted(ica)
     path = require_model_path(path)
-    shapes = _ALWAYS | _WHITENED
     arrays = {
         name: np.array(getattr(ica, f"{name}_"), bool if name in _FLAGS else np.float64, order="C")
-        for name in shapes
+        for name in _ALWAYS | _WHITENED
         if hasattr(ica, f"{name}_")
     }
     for name, values in arrays.items():
         if not np.isfinite(values).all():
             raise InputError(f"{name}_ holds values that are not finite, so this fit is not worth keeping")
+    settings = {name: plain(value) for name, value in ica.get_params().items()}
+    if not isinstance(settings["random_state"], int):
+        settings["random_state"] = None  # a generator is not kept
+    left_out = None
+    if hasattr(ica, "left_out_columns_"):
+        left_out = [ica.left_out_columns_.tolist(), ica.left_out_spreads_.tolist()]
     facts = {
         "format": _FORMAT,
         "isorep": __version__,
-        "settings": _settings_of(ica),
+        "settings": settings,
         "columns": int(ica.n_features_in_),
         "components": len(ica.components_),
         "rank": int(ica.rank_) if hasattr(ica, "rank_") else None,
-        "left_out": _left_out_of(ica),
+        "left_out": left_out,
         "sweeps": int(ica.n_iter_),
         "converged": bool(ica.converged_),
         "names": [str(name) for name in ica.feature_names_in_] if hasattr(ica, "feature_names_in_") else None,
@@ -105,8 +110,8 @@ def load_model(path: str | Path) -> ICA:
     if facts["rank"] is not None:
         ica.rank_ = facts["rank"]
         # Older files do not list them: only constant columns were left out, and no component has them.
-        columns = np.flatnonzero(~ica.components_.any(axis=0)) if facts["left_out"] is None else facts["left_out"][0]
-        spreads = np.zeros(len(columns)) if facts["left_out"] is None else facts["left_out"][1]
+        constant = np.flatnonzero(~ica.components_.any(axis=0))
+        columns, spreads = facts["left_out"] or (constant, np.zeros(len(constant)))
         ica.left_out_columns_, ica.left_out_spreads_ = np.array(columns, np.intp), np.array(spreads, np.float64)
     if facts["names"] is not None:
         ica.feature_names_in_ = np.array(facts["names"], dtype=object)
@@ -120,11 +125,7 @@ def model_facts(path: str | Path) -> dict[str, Any]:
 
 
 def applied(
-    ica: ICA,
-    data: Representation,
-    *,
-    inverse: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    ica: ICA, data: Representation, *, inverse: bool = False, progress: Callable[[int, int], None] | None = None
 ) -> Representation:
     """Sources of stored rows, or rows of stored sources: computed block by block when they are read.
 
@@ -134,69 +135,11 @@ def applied(
     if width != wanted:
         what = f"maps {wanted} components back" if inverse else f"was fitted to {wanted} columns"
         raise InputError(f"{data.name} has {width} columns, and the model {what}")
-    zero = np.zeros(width)
-    rows = (
-        AppliedRows(data, zero, ica.mixing_.T, ica.mean_, progress)
-        if inverse
-        else AppliedRows(data, ica.mean_, ica.components_.T, np.zeros(len(ica.components_)), progress)
-    )
+    matrix, before, after = ica.components_.T, ica.mean_, np.zeros(len(ica.components_))
+    if inverse:
+        matrix, before, after = ica.mixing_.T, np.zeros(width), ica.mean_
+    rows = AffineRows(data.values, data.name or "the data", matrix, before, after, progress=progress)
     return Representation(rows, data.ids, data.name)
-
-
-class AppliedRows(LazyMatrix):
-    """Rows under an affine map, ``(rows - before) @ matrix + after``, computed when they are asked for."""
-
-    def __init__(
-        self,
-        data: Representation,
-        before: Array,
-        matrix: Array,
-        after: Array,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> None:
-        self._values: Matrix = data.values
-        self._name = data.name or "the data"
-        self._before, self._matrix, self._after = before, matrix, after
-        self._progress = progress
-        double = np.dtype(data.values.dtype).itemsize >= 8
-        super().__init__((data.shape[0], matrix.shape[1]), np.float64 if double else np.float32)
-
-    def _slice(self, start: int, stop: int) -> Array:
-        out = np.empty((stop - start, self.shape[1]), self.dtype)
-
-        def fill(part: slice) -> None:
-            out[part] = self._mapped(slice(start + part.start, start + part.stop))
-
-        map_blocks(fill, len(out), block_rows(*self._matrix.shape, cells=2**21))
-        if self._progress is not None:
-            self._progress(stop, len(self))
-        return out
-
-    def _take(self, rows: Array) -> Array:
-        return self._mapped(rows).astype(self.dtype)
-
-    def _mapped(self, rows: slice | Array) -> Array:
-        block = read_rows(self._values, rows)
-        if not np.isfinite(block).all():
-            refuse_non_finite(self._values, self._name)
-        return transformed(block, self._matrix, self._before, self._after)
-
-
-def _settings_of(ica: ICA) -> dict[str, Any]:
-    """The parameters as plain JSON; a random state that is no number is not kept."""
-    settings: dict[str, Any] = ica.get_params()
-    for name, value in settings.items():
-        settings[name] = value.item() if isinstance(value, np.generic) else value
-    if not isinstance(settings["random_state"], int):
-        settings["random_state"] = None
-    return settings
-
-
-def _left_out_of(ica: ICA) -> list[list[Any]] | None:
-    """Columns that do not count, and their spreads."""
-    if not hasattr(ica, "left_out_columns_"):
-        return None
-    return [ica.left_out_columns_.tolist(), ica.left_out_spreads_.tolist()]
 
 
 def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -205,18 +148,13 @@ def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def _check_facts(file: ModelFile, facts: dict[str, Any]) -> None:
-    settings = facts.get("settings")
-    if not isinstance(settings, dict):
-        file.refuse("its settings are not those of ICA")
-    settings = facts["settings"] = {**_LATER, **settings}
+    given = facts.get("settings")
+    settings = facts["settings"] = {**_LATER, **given} if isinstance(given, dict) else {}
     if set(settings) != set(_SETTINGS):
         file.refuse("its settings are not those of ICA")
     for name, kinds in _SETTINGS.items():
-        if not isinstance(settings[name], kinds):
+        if not isinstance(settings[name], kinds) or settings[name] not in _CHOICES.get(name, (settings[name],)):
             file.refuse(f"its setting {name} is {str(settings[name])[:60]!r}")
-    for name, known in (("contrast", tuple(CONTRASTS)), ("whiten", ("pca", "zca", None))):
-        if settings[name] not in known:
-            file.refuse(f"its setting {name} is {settings[name][:60]!r}")
     file.require_counts(facts, "columns", "components", "sweeps")
     columns, rank, names = facts["columns"], facts.get("rank"), facts.get("names")
     if rank is None if settings["whiten"] else rank is not None:
@@ -235,14 +173,14 @@ def _check_facts(file: ModelFile, facts: dict[str, Any]) -> None:
     facts["names"], facts["rank"], facts["left_out"] = names, rank, left_out
 
 
-def _is_left_out(found: Any, columns: int) -> bool:
+def _is_left_out(left_out: Any, columns: int) -> bool:
     """Whether a fact is a list of column numbers and one of as many spreads."""
-    if not (isinstance(found, list) and len(found) == 2 and all(isinstance(part, list) for part in found)):
+    if not (isinstance(left_out, list) and len(left_out) == 2 and all(isinstance(part, list) for part in left_out)):
         return False
-    places, spreads = found
+    numbers, spreads = left_out
     return (
-        len(places) == len(spreads)
-        and all(type(place) is int and 0 <= place < columns for place in places)
+        len(numbers) == len(spreads)
+        and all(type(number) is int and 0 <= number < columns for number in numbers)
         and all(type(spread) is float and 0 <= spread < np.inf for spread in spreads)
     )
 

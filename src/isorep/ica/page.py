@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from ..representation import Array
 from .curvature import Constants
 from .estimator import ICA
 from .stability import COMES_BACK, Stability
-from .summary import Fit, block_edges, least_of_blocks, thinned
+from .summary import Fit, block_edges, least_of_blocks, remarks, thinned
 
 LEAST = 1e-30  # what is smaller has no place on a logarithmic axis
 OPEN, FEW = 40, 12  # rows of a table that are shown without being asked for
@@ -32,6 +31,19 @@ CONSTANTS = {
     "kappa": ("κ", "rows that move by ε move the rotation by at most κ ε"),
 }
 TWO, THREE = partial(fixed, digits=2), partial(fixed, digits=3)
+FAR_FROM_GAUSSIAN = (
+    "Components are in this order. Where the curve meets what Gaussian noise shows, directions are not determined."
+)
+KURTOSIS = "Above zero, heavy tails and a sharp peak; below, flat or two-peaked. A Gaussian has zero."
+SCORE = "The median over refits of the correlation with the component matched to it. One is found again as it was."
+ANGLES = (
+    "Observed angles well above what sampling allows point to a poor optimum, to dependent rows or to components that "
+    "turn into each other."
+)
+PATH = (
+    "The sum over components of the distance from Gaussian; a sweep is one pass over all rows and components. The "
+    "search looks at some rows only, where chance shows more contrast, so the curve need not rise from the start."
+)
 
 
 def fit_page(result: Fit) -> Page:
@@ -44,13 +56,10 @@ def fit_page(result: Fit) -> Page:
     if result.seconds is not None:
         used = "" if memory is None else f"at most {compact(memory / 1e9, 3)} GB of memory"
         tiles.append(("seconds", compact(result.seconds, 3), used))
-    columns: Forms = {"contrast": fixed, "kurtosis": TWO, "skewness": TWO, "uncertainty": THREE}
-    values = {key: (getattr(ica, f"{key}_"), form) for key, form in columns.items() if hasattr(ica, f"{key}_")}
-    shown: tuple[Part, ...] = (
-        _contrast_figure(ica),
-        *_kurtosis_figure(ica),
-        _component_table(ica, values, "Every component"),
-    )
+    digits = {"contrast": 4, "kurtosis": 2, "skewness": 2, "uncertainty": 3}
+    columns = {key: (getattr(ica, f"{key}_"), digits[key]) for key in digits if hasattr(ica, f"{key}_")}
+    table = _component_table(ica, columns, "Every component", np.zeros(len(ica.components_), bool))
+    shown: tuple[Part, ...] = (_contrast_figure(ica), *_kurtosis_figure(ica), table)
     return page_of(
         result,
         f"{result.name} · ICA",
@@ -74,23 +83,9 @@ def stability_page(result: Stability) -> Page:
         *_data_tiles(result),
         ("rows a refit", count(result.rows_used), share if result.settings["resample"] else "all rows"),
     ]
-    values = {
-        "score": (result.scores, THREE),
-        "recurrence": (result.recurrence, TWO),
-        "quality": (result.quality, THREE),
-        "kurtosis": (ica.kurtosis_, TWO),
-        "expected": (result.expected, THREE),
-        "observed": (result.observed, THREE),
-    }
-    strong = back if not back.all() else ~back
-    table = _component_table(ica, values, "Every component; angles expected and observed in radians", strong)
-    components: tuple[Part, ...] = (
-        _score_figure(result),
-        *_angle_figure(result),
-        *_kurtosis_figure(ica),
-        _contrast_figure(ica),
-        table,
-    )
+    table = _component_table(ica, result.columns, "Every component; angles in radians", back & ~back.all())
+    strayed, tails = _angle_figure(result), _kurtosis_figure(ica)
+    components: tuple[Part, ...] = (_score_figure(result), *strayed, *tails, _contrast_figure(ica), table)
     return page_of(
         result,
         f"{result.name} · stability",
@@ -114,34 +109,23 @@ def _data_tiles(result: Fit | Stability) -> list[tuple[str, str, str]]:
 # Components one by one
 
 
-def _component_table(
-    ica: ICA, values: Mapping[str, tuple[Array, Callable[[Any], str]]], title: str, strong: Array | None = None
-) -> Table:
-    kinds = _kinds(ica)
-    marked = np.zeros(len(kinds), bool) if strong is None else strong
-    columns: Forms = {"component": str, **{key: form for key, (_, form) in values.items()}, "remark": str}
+def _component_table(ica: ICA, columns: Mapping[str, tuple[Array, int]], title: str, strong: Array) -> Table:
+    numbers = {name: partial(fixed, digits=digits) for name, (_, digits) in columns.items()}
     rows = [
-        (Cell(str(index), strong=bool(marked[index])), *(each[index] for each, _ in values.values()), kind or MISSING)
-        for index, kind in enumerate(kinds)
+        (Cell(str(index), strong=bool(strong[index])), *(each[index] for each, _ in columns.values()), kind or MISSING)
+        for index, kind in enumerate(remarks(ica))
     ]
-    return Table.of("components", title, columns, rows, folded=len(rows) > OPEN)
+    return Table.of("components", title, {"component": str, **numbers, "remark": str}, rows, folded=len(rows) > OPEN)
 
 
 def _contrast_figure(ica: ICA) -> Figure:
     """How far components are from Gaussian, in their order."""
     sizes = np.maximum(np.abs(ica.contrast_), LEAST)
     high = float(sizes.max())
-    low = max(float(sizes.min()), 1e-6 * high)
-    return _dotted(
-        "contrast-figure",
-        "How far from Gaussian",
-        "Components are in this order. Where the curve meets what Gaussian noise shows, directions are not determined.",
-        f"Distances from Gaussian of {count(len(sizes))} components, from {compact(high, 3)} to {compact(low, 3)}.",
-        _by_kind(ica, sizes, partial(compact, digits=3)),
-        "distance of the contrast from a Gaussian's",
-        _decades(low, high),
-        log=True,
-    )
+    lines = _by_kind(ica, sizes, partial(compact, digits=3))
+    title, axis = "How far from Gaussian", "distance of the contrast from a Gaussian's"
+    reach = _decades(max(float(sizes.min()), 1e-6 * high), high)
+    return _dotted("contrast-figure", title, FAR_FROM_GAUSSIAN, lines, axis, reach, log=True)
 
 
 def _kurtosis_figure(ica: ICA) -> tuple[Figure, ...]:
@@ -155,32 +139,15 @@ def _kurtosis_figure(ica: ICA) -> tuple[Figure, ...]:
     cut = f" Those above {compact(high, 3)} ({beyond}) are drawn at the edge." if beyond else ""
     low, high = min(float(known[0]), 0.0), max(high, 0.5)
     room = 0.05 * (high - low)
-    figure = _dotted(
-        "kurtosis-figure",
-        "Excess kurtosis",
-        f"Above zero, heavy tails and a sharp peak; below, flat or two-peaked. A Gaussian has zero.{cut}",
-        f"Excess kurtosis of {count(len(known))} components, {int((known > 0).sum())} of them above zero; from "
-        f"{fixed(known[0], 2)} to {fixed(known[-1], 2)}.",
-        _by_kind(ica, ica.kurtosis_, TWO),
-        "excess kurtosis",
-        (low - room, high + room),
-    )
-    return (figure,)
+    lines, reach = _by_kind(ica, ica.kurtosis_, TWO), (low - room, high + room)
+    return (_dotted("kurtosis-figure", "Excess kurtosis", KURTOSIS + cut, lines, "excess kurtosis", reach),)
 
 
 def _score_figure(result: Stability) -> Figure:
-    scores = result.scores
     shares = [f", found in {percent(share)} of refits" for share in result.recurrence]
-    return _dotted(
-        "score-figure",
-        "Score of each component",
-        "The median over refits of the correlation with the component matched to it. One is found again as it was.",
-        f"{int((scores > COMES_BACK).sum())} of {count(len(scores))} components have a score above {COMES_BACK}; the "
-        f"least is {fixed(scores.min(), 3)}.",
-        _by_kind(result.ica, scores, THREE, shares),
-        "score",
-        (max(0.0, min(0.8, float(scores.min())) - 0.05), 1.0),
-    )
+    lines = _by_kind(result.ica, result.scores, THREE, shares)
+    reach = (max(0.0, min(0.8, float(result.scores.min())) - 0.05), 1.0)
+    return _dotted("score-figure", "Score of each component", SCORE, lines, "score", reach)
 
 
 def _angle_figure(result: Stability) -> tuple[Figure, ...]:
@@ -190,38 +157,20 @@ def _angle_figure(result: Stability) -> tuple[Figure, ...]:
     if not all(line.points for line in lines):
         return ()
     angles = [y for line in lines for _, y in line.points]
-    figure = _dotted(
-        "angle-figure",
-        "How far directions stray",
-        "Observed angles well above what sampling allows point to a poor optimum, to dependent rows or to components "
-        "that turn into each other.",
-        f"Angles of {count(len(lines[0].points))} components in radians, from {compact(min(angles), 2)} to "
-        f"{compact(max(angles), 2)}.",
-        lines,
-        "angle, radians",
-        _decades(max(min(angles), 1e-4 * max(angles)), max(angles)),
-        log=True,
-    )
-    return (figure,)
+    reach = _decades(max(min(angles), 1e-4 * max(angles)), max(angles))
+    return (_dotted("angle-figure", "How far directions stray", ANGLES, lines, "angle, radians", reach, log=True),)
 
 
 def _dotted(
-    name: str,
-    title: str,
-    caption: str,
-    told: str,
-    lines: Sequence[Line],
-    axis: str,
-    reach: tuple[float, float],
-    log: bool = False,
+    name: str, title: str, caption: str, lines: Sequence[Line], axis: str, reach: tuple[float, float], log: bool = False
 ) -> Figure:
     """A value of every component."""
-    return Figure(name, title, caption, told, Lines(tuple(lines), ("component", axis), 260, y_range=reach, log=log))
+    return Figure(name, title, caption, "", Lines(tuple(lines), ("component", axis), 260, y_range=reach, log=log))
 
 
 def _by_kind(ica: ICA, values: Array, spell: Callable[[float], str], more: Sequence[str] | None = None) -> list[Line]:
     """One series of dots for each kind of component."""
-    kinds = np.array(_kinds(ica))
+    kinds = np.array(remarks(ica))
     return [
         _dots(words, series, np.flatnonzero(kinds == kind), values, spell, more)
         for kind, (series, words) in KINDS.items()
@@ -242,14 +191,6 @@ def _dots(
     return Line(name, series, points, labels, dotted=True)
 
 
-def _kinds(ica: ICA) -> list[str]:
-    """What is said about each component: nothing, that it is unsettled, or Gaussian."""
-    none = np.zeros(len(ica.components_), bool)
-    gaussian, unsettled = (getattr(ica, name, none) for name in ("gaussian_", "unsettled_"))
-    kinds: list[str] = np.where(gaussian, "Gaussian", np.where(unsettled, "unsettled", "")).tolist()
-    return kinds
-
-
 def _decades(low: float, high: float) -> tuple[float, float]:
     """The powers of ten around a range."""
     return 10.0 ** math.floor(math.log10(low)), 10.0 ** math.ceil(math.log10(high))
@@ -264,16 +205,9 @@ def _path(ica: ICA) -> tuple[Figure, ...]:
         return ()
     labels = tuple(f"after {fixed(x, 1)} sweeps: {compact(y, 5)}" for x, y in points)
     columns: Forms = {"sweeps": TWO, "contrast": partial(compact, digits=6)}
-    figure = Figure(
-        "path-figure",
-        "Contrast reached",
-        "The sum over components of the distance from Gaussian; a sweep is one pass over all rows and components. The "
-        "search looks at some rows only, where chance shows more contrast, so the curve need not rise from the start.",
-        f"From {compact(points[0][1])} to {compact(points[-1][1])} in {fixed(points[-1][0], 1)} sweeps.",
-        Lines((Line("contrast", "s2", points, labels),), ("sweeps", "contrast"), 260),
-        table=Table.of("path", "The path in numbers", columns, points, folded=True),
-    )
-    return (figure,)
+    chart = Lines((Line("contrast", "s2", points, labels),), ("sweeps", "contrast"), 260)
+    table = Table.of("path", "The path in numbers", columns, points, folded=True)
+    return (Figure("path-figure", "Contrast reached", PATH, "", chart, table=table),)
 
 
 # Planes of two components: how firmly the data hold each, and which may turn
@@ -299,14 +233,11 @@ def _curvature_figure(result: Fit | Stability) -> Figure:
     names = _stretches(edges)
     at = [tuple((np.searchsorted(edges, (p.first, p.second), side="right") - 1).tolist()) for p in result.planes]
     marked = {pair for i, j in at for pair in ((i, j), (j, i))}
-    labels = tuple(
-        tuple(
-            f"and {names[j]}: "
-            + (f"{compact(value, 3)}{', weak' * ((i, j) in marked)}" if value < np.inf else "no plane")
-            for j, value in enumerate(row)
-        )
-        for i, row in enumerate(least)
-    )
+
+    def label(i: int, j: int) -> str:
+        told = f"{compact(least[i, j], 3)}{', weak' * ((i, j) in marked)}" if least[i, j] < np.inf else "no plane"
+        return f"and {names[j]}: {told}"
+
     part = " Each cell holds the least of a block of components, named by the first." if len(least) < k else ""
     named = f" The {count(weak)} least certain of {count(total)} weak planes are marked." if total > weak else ""
     chart = Heatmap(
@@ -316,7 +247,7 @@ def _curvature_figure(result: Fit | Stability) -> Figure:
         ("component", "component"),
         widest=LARGEST_FIGURE,
         marked=tuple(sorted(marked)),
-        labels=labels,
+        labels=tuple(tuple(label(i, j) for j in range(len(least))) for i in range(len(least))),
     )
     return Figure(
         "planes-figure",

@@ -1,11 +1,7 @@
-"""Which components come back: fits to resampled rows from other starts, matched with the fit to all rows.
-
-The same fit again, on other rows and from other starts; its components found among the first one's.
-"""
+"""Stability (after Icasso): fits to resampled rows from other starts, matched with the fit to all rows."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
@@ -23,13 +19,15 @@ from ..representation import Array, Matrix, Representation, reading_notes
 from ..resampling import group_codes
 from ..results import Written, aligned, plain
 from ..rows import Crew, Progress, SelectedRows, no_progress
+from ..settings import check_counts
 from .contrasts import contrast_named
 from .curvature import Constants, Plane, constants, curvature, weak_planes
 from .estimator import ICA
 from .search import orthonormal
 from .solver import rotate
-from .summary import MOST_PLANES, fit_facts, settings
-from .whitening import Whitening, as_source, columns_left_out, is_dask, open_rows
+from .summary import MOST_PLANES, fit_facts, remarks, settings
+from .white import on_device
+from .whitening import Whitening, as_source, columns_left_out, is_dask, keep_leading, open_rows, quietly
 
 COMES_BACK = 0.9  # correlation above which a component is the same, and share of refits in which it must be
 
@@ -86,26 +84,27 @@ def stability(
     >>> isorep.stability(X, n_restarts=5)
     Stability('X': All 3 components come back in all 5 refits.)
     """
-    if isinstance(n_restarts, bool) or not isinstance(n_restarts, int | np.integer) or n_restarts < 1:
-        raise InputError(f"n_restarts is {n_restarts!r}, and must be a whole number of at least 1")
+    check_counts(n_restarts=(n_restarts, 1))
     reference = clone(ICA() if ica is None else ica)
     if reference.whiten is None:
         raise InputError("stability compares whitened components, and ICA(whiten=None) has none")
     data = open_rows(reference, X, reset=True)
     if is_dask(data):
         raise InputError("stability draws rows one by one, which is slow from a Dask array: pass X[rows].compute()")
-    units = units_of(groups, int(data.shape[0]))
+    n = int(data.shape[0])
+    codes = group_codes(groups, n)
+    units = np.arange(n) if codes is None else codes
+    if codes is not None and codes.max() == 0:
+        raise InputError("groups has one label for all rows: there is nothing to draw anew")
     report = progress or no_progress
     report("reference fit", 0, 1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # what they say is in the result
-        reference.fit(data)
+    quietly(reference, data)  # what warnings say is in the result
     report("reference fit", 1, 1)
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     fits = []
-    for fit in refits(data, reference, int(n_restarts), units if resample else None, seed):
+    for fit in refits(data, reference, n_restarts, units if resample else None, seed):
         fits.append(fit)
-        report("refits", len(fits), int(n_restarts))
+        report("refits", len(fits), n_restarts)
     asked = {
         "n_restarts": int(n_restarts),
         "resample": bool(resample),
@@ -113,53 +112,59 @@ def stability(
         "random_state": random_state if isinstance(random_state, int) else None,
         "ica": settings(reference),
     }
-    name = X.name if isinstance(X, Representation) else None
-    notes = tuple(reading_notes(X)) if isinstance(X, Representation) else ()
-    return replace(_described(name or "X", data, reference, fits, asked), notes=notes)
+    result = _described(data, reference, fits, asked)
+    if not isinstance(X, Representation):
+        return result
+    return replace(result, name=X.name or "X", notes=tuple(reading_notes(X)))
 
 
-def _described(name: str, data: Matrix, reference: ICA, fits: list[Refit], asked: dict[str, Any]) -> Stability:
+def _described(data: Matrix, reference: ICA, fits: list[Refit], asked: dict[str, Any]) -> Stability:
     """The result, from the fits and two more passes over the rows."""
     n, k = int(data.shape[0]), len(reference.components_)
     basis = reference.mixing_
     if k < reference.rank_:  # refits may reach beyond the directions that the reference kept
         full = Whitening(rounding=reference.rounding, standardise=reference.standardise)
         basis = full.fit_source(as_source(data)).mixing_
-    here, found = directions(reference.components_, basis), [directions(fit.components, basis) for fit in fits]
-    matched, turned = match(here, found)
-    clustered = max(min(len(found), MOST_CLUSTERED // k - 1), 0)
+    here, there = directions(reference.components_, basis), [directions(fit, basis) for fit, _ in fits]
+    matched, turned = match(here, there)
+    clustered = max(min(len(there), MOST_CLUSTERED // k - 1), 0)
     bent = curvature(data, reference)
     pairs = weak_planes(bent.planes, bent.error, reference.gaussian_)
-    rows_used = int(np.median([fit.rows for fit in fits]))
-    # Whitening strays as well: by a half in the correlation of each pair, whose variance is 1/n.
-    strayed = reference.uncertainty_**2
+    rows_used = int(np.median([facts.rows for _, facts in fits]))
     return Stability(
-        name=name,
+        name="X",
         rows=n,
         rows_used=rows_used,
         ica=reference,
         correlations=matched,
-        quality=quality(here, found[:clustered]) if clustered else np.full(k, np.nan),
-        expected=np.sqrt(strayed * n / rows_used),
+        quality=quality(here, there[:clustered]) if clustered else np.full(k, np.nan),
+        expected=reference.uncertainty_ * np.sqrt(n / rows_used),
         planes=tuple(
             Plane(int(i), int(j), *(float(part[i, j]) for part in (bent.planes, bent.error, bent.angle, turned)))
             for i, j in pairs[:MOST_PLANES]
         ),
         n_weak_planes=len(pairs),
         constants=constants(bent, reference.contrast),
-        refits=tuple(RefitFacts(fit.rows, len(fit.components), fit.converged, fit.gaussian) for fit in fits),
+        refits=tuple(facts for _, facts in fits),
         settings=asked | {"clustered_refits": clustered},
     )
 
 
 @dataclass(frozen=True)
 class RefitFacts:
-    """One refit: its rows, components, whether it converged, and how many could not be told from Gaussian ones."""
+    """One refit: its rows, components, whether it converged, and how many could not be told from Gaussian ones.
+
+    It has no components where its rows did not vary.
+    """
 
     rows: int
     components: int
     converged: bool
     gaussian: int
+
+
+Refit = tuple[Array, RefitFacts]
+"""The components of a refit, and the facts about it."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -236,6 +241,18 @@ class Stability(Written):
         return np.asarray((self.correlations > COMES_BACK).sum(axis=0) >= self._often)
 
     @property
+    def columns(self) -> dict[str, tuple[Array, int]]:
+        """The numbers of every component by name, with their decimals; angles in radians."""
+        return {
+            "score": (self.scores, 3),
+            "recurrence": (self.recurrence, 2),
+            "quality": (self.quality, 3),
+            "kurtosis": (self.ica.kurtosis_, 2),
+            "expected angle": (self.expected, 3),
+            "observed angle": (self.observed, 3),
+        }
+
+    @property
     def _often(self) -> int:
         return int(np.ceil(COMES_BACK * len(self.correlations)))
 
@@ -257,56 +274,37 @@ class Stability(Written):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What to keep in mind about these numbers."""
+        """What to keep in mind about these numbers: sentences, each with whether it applies."""
         k, refits = len(self.quality), len(self.refits)
         short = sum(fit.components < k for fit in self.refits)
         unfinished = sum(not fit.converged for fit in self.refits)
         seen = [fit.gaussian for fit in self.refits]
-        chance = int((self.gaussian & self.comes_back).sum())
+        span = f"{min(seen)} to {max(seen)}" if min(seen) < max(seen) else f"{max(seen)}"
+        gaussian, chance = int(self.gaussian.sum()), int((self.gaussian & self.comes_back).sum())
         clustered, resampled = self.settings["clustered_refits"], self.settings["resample"]
+        drew_less = resampled and self.rows_used < 0.9 * self.rows
         left_out = columns_left_out(self.ica, self.name)
-        found = [
+        said = [
             (left_out, left_out or ""),
             (not resampled, "only the starts differed: this tells about the search and nothing about other rows"),
-            (
-                resampled and self.rows_used < 0.9 * self.rows,
-                f"a refit drew {self.rows_used} of {self.rows} rows: in a fit to all of them directions stray less",
-            ),
+            (drew_less, f"a refit drew {self.rows_used} of {self.rows} rows: with all of them directions stray less"),
             (not self.ica.converged_, "the fit to all rows stopped before the contrast had settled: raise max_iter"),
             (unfinished, f"{unfinished} of {refits} refits stopped before the contrast had settled"),
             (short, f"{short} of {refits} refits found fewer than {k} components: what they lack counts as not found"),
-            (
-                max(seen),
-                f"in refits {f'{min(seen)} to ' if min(seen) < max(seen) else ''}{max(seen)} components cannot be told "
-                f"from Gaussian ones, in the fit to all rows {int(self.gaussian.sum())}",
-            ),
-            (
-                chance,
-                f"{chance} components come back although they cannot be told from Gaussian ones: refits share rows, "
-                "and with them what is there by chance",
-            ),
-            (
-                self.constants.saddle,
-                "the contrast bends the wrong way in some plane, beyond sampling error: the fit is at a saddle",
-            ),
+            (max(seen), f"{span} components are near-Gaussian in refits, {gaussian} in the fit to all rows"),
+            (chance, f"{chance} near-Gaussian components come back, as refits share rows and what is there by chance"),
+            (self.constants.saddle, "the contrast bends the wrong way in some plane: the fit is at a saddle"),
             (clustered < refits, f"the quality of clusters is from {clustered} of {refits} refits"),
         ]
-        return (*self.notes, *(sentence for applies, sentence in found if applies))
+        return (*self.notes, *(sentence for applies, sentence in said if applies))
 
     def table(self) -> str:
         """One line a component."""
-        notes = np.where(self.gaussian, "Gaussian", np.where(self.ica.unsettled_, "unsettled", ""))
-        columns = {
-            "component": [str(place) for place in range(len(self.scores))],
-            "score": [f"{value:.3f}" for value in self.scores],
-            "recurrence": [f"{value:.2f}" for value in self.recurrence],
-            "quality": ["-" if np.isnan(value) else f"{value:.3f}" for value in self.quality],
-            "kurtosis": [f"{value:.2f}" for value in self.ica.kurtosis_],
-            "expected angle": [f"{value:.3f}" for value in self.expected],
-            "observed angle": [f"{value:.3f}" for value in self.observed],
-            "": notes.tolist(),
-        }
-        return aligned([tuple(columns), *zip(*columns.values(), strict=True)], left=())
+        rows = [("component", *self.columns, "")]
+        for index, remark in enumerate(remarks(self.ica)):
+            numbers = (f"{values[index]:.{digits}f}".replace("nan", "-") for values, digits in self.columns.values())
+            rows.append((str(index), *numbers, remark))
+        return aligned(rows, left=())
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
@@ -337,16 +335,6 @@ MOST_CELLS = 2**26  # drawn for one refit
 MOST_CLUSTERED = 4096  # components of all fits together: clustering takes the square of it in memory
 
 
-@dataclass(frozen=True, eq=False)
-class Refit:
-    """What a fit to some rows found; without components where those rows did not vary."""
-
-    components: Array
-    rows: int
-    converged: bool
-    gaussian: int
-
-
 def refits(data: Matrix, reference: ICA, n: int, units: Array | None, seed: int) -> Iterator[Refit]:
     """Fits with the reference's settings, each from a random start and on rows drawn anew, unit by unit.
 
@@ -358,7 +346,7 @@ def refits(data: Matrix, reference: ICA, n: int, units: Array | None, seed: int)
         try:
             yield _refit(rows, reference, rng)
         except InputError:  # the reference has been fitted, so these rows are fit to use: they only do not vary
-            yield Refit(np.empty((0, int(data.shape[1]))), int(rows.shape[0]), False, 0)
+            yield np.empty((0, int(data.shape[1]))), RefitFacts(int(rows.shape[0]), 0, False, 0)
 
 
 def drawn(units: Array, width: int, rng: np.random.Generator) -> Array:
@@ -374,11 +362,10 @@ def _refit(rows: Matrix, reference: ICA, rng: np.random.Generator) -> Refit:
     source = as_source(rows)
     whitening = Whitening(rounding=reference.rounding, standardise=reference.standardise).fit_source(source)
     k = min(len(reference.components_), whitening.rank_)
-    whitening.components_, whitening.mixing_ = whitening.components_[:k], whitening.mixing_[:, :k]
-    contrast = contrast_named(reference.contrast)
-    fit = clone(reference)
+    keep_leading(whitening, k)
+    contrast, fit = contrast_named(reference.contrast), clone(reference)
     with Crew() as crew:
-        white = fit._placed(source.whitened(whitening.mean_, whitening.components_.T, crew))
+        white = on_device(source.whitened(whitening.mean_, whitening.components_.T, crew), fit.device)
         rotation = rotate(
             white,
             contrast,
@@ -388,7 +375,8 @@ def _refit(rows: Matrix, reference: ICA, rng: np.random.Generator) -> Refit:
             seed=int(rng.integers(2**31 - 1)),
         )
         fit._describe(white, rotation, contrast, whitening)
-    return Refit(fit.components_, int(rows.shape[0]), bool(fit.converged_), int(fit.gaussian_.sum()))
+    facts = RefitFacts(int(rows.shape[0]), len(fit.components_), bool(fit.converged_), int(fit.gaussian_.sum()))
+    return fit.components_, facts
 
 
 def directions(components: Array, basis: Array) -> Array:
@@ -400,49 +388,39 @@ def directions(components: Array, basis: Array) -> Array:
     return np.asarray(inside / np.maximum(np.linalg.norm(inside, axis=1, keepdims=True), 1e-300))
 
 
-def match(here: Array, found: list[Array]) -> tuple[Array, Array]:
+def match(here: Array, others: list[Array]) -> tuple[Array, Array]:
     """Absolute correlations with the components matched one to one, fit by fit, and how far planes turned.
 
     The turn of a plane is the root mean square over fits of what its two components have of each other.
     """
     k = len(here)
-    correlations = np.zeros((len(found), k))
-    turned = np.zeros((k, k))
-    for place, there in enumerate(found):
+    correlations, turned = np.zeros((len(others), k)), np.zeros((k, k))
+    for index, there in enumerate(others):
         both = here @ there.T
         mine, theirs = linear_sum_assignment(-np.abs(both))
-        correlations[place, mine] = np.abs(both[mine, theirs])
+        correlations[index, mine] = np.abs(both[mine, theirs])
         turned[mine] += both[:, theirs].T ** 2
-    return np.minimum(correlations, 1), np.sqrt((turned + turned.T) / (2 * len(found)))
+    return np.minimum(correlations, 1), np.sqrt((turned + turned.T) / (2 * len(others)))
 
 
-def quality(here: Array, found: list[Array]) -> Array:
+def quality(here: Array, others: list[Array]) -> Array:
     """Icasso's index of the cluster that each component is in: similarity within, less that with all others.
 
     As many clusters as components are made, by average linkage. A component alone in its cluster has 0.
     """
     k = len(here)
-    every = np.concatenate([here, *found])
+    every = np.concatenate([here, *others])
     similar = np.minimum(np.abs(every @ every.T), 1)
     np.fill_diagonal(similar, 1)
     tree = hierarchy.linkage(squareform(1 - similar, checks=False), "average")
     labels = hierarchy.fcluster(tree, k, "maxclust")
-    index: dict[int, float] = {}
+    index = np.zeros(k)
     for label in np.unique(labels[:k]):
         inside = labels == label
         size = int(inside.sum())
-        whole = float(similar[np.ix_(inside, inside)].sum())
-        rest = float(similar[inside].sum()) - whole
-        within = (whole - size) / max(size * (size - 1), 1)
-        index[int(label)] = within - rest / max(size * (len(every) - size), 1) if size > 1 else 0.0
-    return np.array([index[int(label)] for label in labels[:k]])
-
-
-def units_of(groups: Any, n: int) -> Array:
-    """The unit that each row is drawn with: itself, or its group."""
-    codes = group_codes(groups, n)
-    if codes is None:
-        return np.arange(n)
-    if codes.max() == 0:
-        raise InputError("groups has one label for all rows: there is nothing to draw anew")
-    return codes
+        if size > 1:
+            whole = float(similar[np.ix_(inside, inside)].sum())
+            rest = float(similar[inside].sum()) - whole
+            within, between = (whole - size) / (size * (size - 1)), rest / max(size * (len(every) - size), 1)
+            index[inside[:k]] = within - between
+    return index

@@ -118,56 +118,40 @@ class Fit(Written):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What to keep in mind about these numbers."""
-        ica = self.ica
-        stopped = f"the fit stopped after {ica.n_iter_} sweeps before the contrast had settled: raise max_iter"
-        said: list[tuple[Any, str]] = [(not ica.converged_, stopped)]
-        if self.n_weak_planes is None:
-            said.append(
-                (True, "rows were neither centred nor whitened, so the components depend on the scale of the data")
-            )
-        else:
-            said += self._about_components(self.n_weak_planes)
-        return (*self.notes, *(sentence for applies, sentence in said if applies))
-
-    def _about_components(self, weak: int) -> list[tuple[Any, str]]:
+        """What to keep in mind about these numbers: sentences, each with whether it applies."""
         ica, rows = self.ica, self.rows
+        said = list(self.notes)
+        if not ica.converged_:
+            said.append(f"the fit stopped after {ica.n_iter_} sweeps before the contrast had settled: raise max_iter")
+        if self.n_weak_planes is None:
+            return (*said, "rows were neither centred nor whitened: components depend on the scale of the data")
         k, d = ica.components_.shape
         gaussian, unsettled = int(ica.gaussian_.sum()), np.flatnonzero(ica.unsettled_)
-        loose = weak - gaussian * (gaussian - 1) // 2
+        named = ", ".join(map(str, unsettled[:10])) + (
+            f" and {len(unsettled) - 10} more" if len(unsettled) > 10 else ""
+        )
+        loose = self.n_weak_planes - gaussian * (gaussian - 1) // 2
         left_out = columns_left_out(ica, self.name)
         varying = d - int((getattr(ica, "left_out_spreads_", np.zeros(0)) > 0).sum())
-        return [
-            (
-                gaussian,
-                f"{gaussian} of {k} components cannot be told from Gaussian ones: only the space they span is "
-                "determined",
-            ),
-            (len(unsettled), f"{len(unsettled)} components had not settled: {_listed(unsettled)}"),
-            (
-                loose,
-                f"{loose} more planes of two components have no curvature beyond sampling error: their components may "
-                "turn into each other",
-            ),
+        about = [
+            (gaussian, f"{gaussian} of {k} components cannot be told from Gaussian ones: only their span is known"),
+            (len(unsettled), f"{len(unsettled)} components had not settled: {named}"),
+            (loose, f"{loose} more planes of two components have no curvature beyond sampling error: they may turn"),
             (left_out, left_out or ""),
             (ica.rank_ < varying, f"only {ica.rank_} of {d} directions vary"),
             (k < ica.rank_, f"components are of the {k} directions of largest variance, among {ica.rank_} that vary"),
-            (
-                rows < 10 * k,
-                f"there are {rows} rows for {k} components: with so few, chance shows structure of its own",
-            ),
+            (rows < 10 * k, f"{rows} rows for {k} components are few: chance shows structure of its own"),
         ]
+        return (*said, *(sentence for applies, sentence in about if applies))
 
 
 def fit_facts(ica: ICA) -> dict[str, Any]:
     """What the JSON of a fit and that of its stability have in common."""
     k, d = ica.components_.shape
     parts = {part: getattr(ica, f"{part}_") for part in PARTS if hasattr(ica, f"{part}_")}
-    left_out = (
-        {"columns": ica.left_out_columns_, "spreads": ica.left_out_spreads_}
-        if hasattr(ica, "left_out_columns_")
-        else None
-    )
+    left_out = None
+    if hasattr(ica, "left_out_columns_"):
+        left_out = {"columns": ica.left_out_columns_, "spreads": ica.left_out_spreads_}
     return {
         "columns": d,
         "rank": getattr(ica, "rank_", None),
@@ -183,11 +167,9 @@ def conditioning(planes: Array) -> dict[str, Array]:
     ``edges`` says which components a block holds: from one edge up to the next. The diagonal of the whole matrix, a
     component's own curvature, is no plane; in blocks it is left out.
     """
-    k = len(planes)
-    if k <= _WHOLE:
-        return {"edges": np.arange(k + 1), "least": planes}
-    edges = block_edges(k, _BLOCKS)
-    return {"edges": edges, "least": least_of_blocks(planes, edges)}
+    whole = len(planes) <= _WHOLE
+    edges = block_edges(len(planes), _WHOLE if whole else _BLOCKS)
+    return {"edges": edges, "least": planes if whole else least_of_blocks(planes, edges)}
 
 
 def block_edges(k: int, most: int) -> Array:
@@ -210,13 +192,16 @@ def settings(ica: ICA) -> dict[str, Any]:
     }
 
 
+def remarks(ica: ICA) -> list[str]:
+    """What is said about each component: nothing, that it is unsettled, or Gaussian."""
+    none = np.zeros(len(ica.components_), bool)
+    gaussian, unsettled = (getattr(ica, name, none) for name in ("gaussian_", "unsettled_"))
+    said: list[str] = np.where(gaussian, "Gaussian", np.where(unsettled, "unsettled", "")).tolist()
+    return said
+
+
 def thinned(path: Array) -> Array:
     """At most so many steps, the first and the last among them."""
     if len(path) <= _STEPS:
         return path
     return np.asarray(path[np.linspace(0, len(path) - 1, _STEPS).astype(int)])
-
-
-def _listed(places: Array, most: int = 10) -> str:
-    named = ", ".join(str(place) for place in places[:most])
-    return f"{named} and {len(places) - most} more" if len(places) > most else named

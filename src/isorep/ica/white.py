@@ -7,13 +7,16 @@ never exist at once. Products of a block are in the data's dtype, their totals i
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 
+from ..errors import InputError, missing_extra
 from ..representation import Array, Matrix
 from ..rows import Crew, blocks, read_rows
 from ..storage.scratch import empty
@@ -79,120 +82,118 @@ def canonical_form(excess: Array, third: Array, mixing: Array) -> tuple[Array, A
     return np.lexsort((-size.max(axis=0), leading, rank)), signs
 
 
-class WhiteRows(Protocol):
-    """Rows with unit covariance, wherever they lie."""
-
-    n: int
-    width: int
-
-    def sweep(self, directions: Array, contrast: Contrast) -> Sweep:
-        """One pass at these directions."""
-
-    def fourth_order(self) -> Array:
-        r"""The matrix :math:`\mathbb E\,\|z\|^2zz^\top`."""
-
-    def portrait(self, directions: Array, contrast: Contrast) -> Portrait:
-        """One last pass at the components found."""
-
-    def project(self, directions: Array) -> WhiteRows:
-        """The rows' coordinates along orthonormal directions."""
-
-    def sample(self, rows: int, rng: np.random.Generator) -> WhiteRows:
-        """Some rows drawn at random; these rows themselves if there are no more."""
+def sweep_sums(matrix: Array, contrast: Contrast, z: Array) -> Sums:
+    """The sums of one sweep over a block, at the directions in the columns of the matrix."""
+    y = z @ matrix
+    slope, value = contrast.apply(y, np.empty_like(y))
+    return [(y.T @ z).astype(np.float64), slope, value]
 
 
-class ArrayRows:
-    """Whitened rows in an array or a memory map, worked on by one thread a core."""
-
-    def __init__(self, values: Matrix, crew: Crew) -> None:
-        self.values, self.crew = values, crew
-        self.n, self.width = int(values.shape[0]), int(values.shape[1])
-
-    def sweep(self, directions: Array, contrast: Contrast) -> Sweep:
-        """One pass at these directions."""
-        return as_sweep(self.sums(SweepPass(directions, contrast)), self.n)
-
-    def fourth_order(self) -> Array:
-        """The start's matrix."""
-        return np.asarray(self.sums(fourth_order_block)[0] / self.n)
-
-    def portrait(self, directions: Array, contrast: Contrast) -> Portrait:
-        """One last pass at the components found."""
-        return as_portrait(self.sums(PortraitPass(directions, contrast)), self.n)
-
-    def project(self, directions: Array) -> ArrayRows:
-        """The rows' coordinates along orthonormal directions, in memory."""
-        matrix = np.ascontiguousarray(directions.T, dtype=self.values.dtype)
-        out = empty((self.n, matrix.shape[1]), matrix.dtype)
-
-        def fill(rows: slice) -> None:
-            np.matmul(read_rows(self.values, rows), matrix, out=out[rows])
-
-        deque(self.crew.stream(fill, blocks(self.n, _BLOCKS_A_TASK * self._block)), maxlen=0)
-        return ArrayRows(out, self.crew)
-
-    def sample(self, rows: int, rng: np.random.Generator) -> ArrayRows:
-        """Some rows drawn at random; these rows themselves if there are no more."""
-        if rows >= self.n:
-            return self
-        chosen = np.sort(rng.choice(self.n, rows, replace=False))
-        out = empty((rows, self.width), self.values.dtype)
-
-        def fill(part: slice) -> None:
-            out[part] = read_rows(self.values, chosen[part])
-
-        deque(self.crew.stream(fill, blocks(rows, _BLOCKS_A_TASK * self._block)), maxlen=0)
-        return ArrayRows(out, self.crew)
-
-    def sums(self, block_sums: Callable[[Array], Sums]) -> Sums:
-        """Add up what a function gives for every block. The order of addition is fixed by the shape alone."""
-
-        def of_task(rows: slice) -> Sums:
-            return sums_of(read_rows(self.values, rows), block_sums)
-
-        return add(self.crew.stream(of_task, blocks(self.n, _BLOCKS_A_TASK * self._block)))
-
-    @property
-    def _block(self) -> int:
-        return _block_rows(self.width)
-
-
-class SweepPass:
-    """The sums of one sweep over a block; a class, so that it can travel to other processes."""
-
-    def __init__(self, directions: Array, contrast: Contrast) -> None:
-        self.directions, self.contrast = directions, contrast
-
-    def __call__(self, z: Array) -> Sums:
-        """Sums over the rows of a block."""
-        y = z @ np.ascontiguousarray(self.directions.T, dtype=z.dtype)
-        slope, value = self.contrast.apply(y, np.empty_like(y))
-        return [(y.T @ z).astype(np.float64), slope, value]
-
-
-class PortraitPass:
+def portrait_sums(matrix: Array, contrast: Contrast, z: Array) -> Sums:
     """The sums of the last pass over a block."""
-
-    def __init__(self, directions: Array, contrast: Contrast) -> None:
-        self.directions, self.contrast = directions, contrast
-
-    def __call__(self, z: Array) -> Sums:
-        """Sums over the rows of a block."""
-        y = z @ np.ascontiguousarray(self.directions.T, dtype=z.dtype)
-        square = y * y
-        pairs = self.contrast.slopes(y).T @ square
-        third, fourth = column_sums(square * y), column_squares(square)
-        g = y.copy()
-        slope, value = self.contrast.apply(g, square)
-        np.multiply(g, y, out=y)
-        return [slope, value, column_sums(y), column_squares(g), third, fourth, pairs.astype(np.float64)]
+    y = z @ matrix
+    square = y * y
+    pairs = contrast.slopes(y).T @ square
+    third, fourth = column_sums(square * y), column_squares(square)
+    g = y.copy()
+    slope, value = contrast.apply(g, square)
+    np.multiply(g, y, out=y)
+    return [slope, value, column_sums(y), column_squares(g), third, fourth, pairs.astype(np.float64)]
 
 
-def fourth_order_block(z: Array) -> Sums:
+def fourth_order_sums(z: Array) -> Sums:
     """The sums of the fourth-order start over a block."""
     weights = np.sqrt(np.einsum("ij,ij->i", z, z))
     weighted = z * weights[:, None]
     return [(weighted.T @ weighted).astype(np.float64)]
+
+
+class WhiteRows(ABC):
+    """Rows with unit covariance, wherever they lie; a kind of rows says how sums over all of them are made."""
+
+    sweep_sums: Callable[..., Any] = staticmethod(sweep_sums)
+    portrait_sums: Callable[..., Any] = staticmethod(portrait_sums)
+    fourth_order_sums: Callable[..., Any] = staticmethod(fourth_order_sums)
+
+    def __init__(self, shape: Sequence[int], dtype: Any) -> None:
+        self.n, self.width = (int(size) for size in shape)
+        self.dtype = dtype
+
+    def sweep(self, directions: Array, contrast: Contrast) -> Sweep:
+        """One pass at these directions."""
+        return Sweep(*self.means(partial(self.sweep_sums, self.placed(directions.T), contrast)))
+
+    def portrait(self, directions: Array, contrast: Contrast) -> Portrait:
+        """One last pass at the components found."""
+        return Portrait(*self.means(partial(self.portrait_sums, self.placed(directions.T), contrast)))
+
+    def fourth_order(self) -> Array:
+        r"""The matrix :math:`\mathbb E\,\|z\|^2zz^\top`."""
+        return self.means(self.fourth_order_sums)[0]
+
+    def sample(self, rows: int, rng: np.random.Generator) -> WhiteRows:
+        """Some rows drawn at random; these rows themselves if there are no more."""
+        return self if rows >= self.n else self.take(np.sort(rng.choice(self.n, rows, replace=False)))
+
+    def placed(self, matrix: Array) -> Any:
+        """A matrix in the precision of the rows, for products with them."""
+        return np.ascontiguousarray(matrix, dtype=self.dtype)
+
+    @abstractmethod
+    def means(self, block_sums: Callable[[Any], Any]) -> Sums:
+        """What a function gives for every block, added up in an order fixed by the shape, over the number of rows."""
+
+    @abstractmethod
+    def project(self, directions: Array) -> WhiteRows:
+        """The rows' coordinates along orthonormal directions."""
+
+    @abstractmethod
+    def take(self, rows: Array) -> WhiteRows:
+        """The rows of these numbers, in ascending order."""
+
+
+class ArrayRows(WhiteRows):
+    """Whitened rows in an array or a memory map, worked on by one thread a core."""
+
+    def __init__(self, values: Matrix, crew: Crew) -> None:
+        super().__init__(values.shape, values.dtype)
+        self.values, self.crew = values, crew
+
+    def means(self, block_sums: Callable[[Array], Sums]) -> Sums:
+        """Means over all rows."""
+
+        def of_task(rows: slice) -> Sums:
+            return sums_of(read_rows(self.values, rows), block_sums)
+
+        return [total / self.n for total in add(self.crew.stream(of_task, self._tasks(self.n)))]
+
+    def project(self, directions: Array) -> ArrayRows:
+        """The rows' coordinates along orthonormal directions, in memory."""
+        matrix = self.placed(directions.T)
+        return self._made(self.n, matrix.shape[1], lambda part: read_rows(self.values, part) @ matrix)
+
+    def take(self, rows: Array) -> ArrayRows:
+        """Some rows, in memory."""
+        return self._made(len(rows), self.width, lambda part: read_rows(self.values, rows[part]))
+
+    def _made(self, n: int, width: int, block: Callable[[slice], Array]) -> ArrayRows:
+        return ArrayRows(filled((n, width), self.dtype, block, self.crew, self._tasks(n)), self.crew)
+
+    def _tasks(self, n: int) -> Iterator[slice]:
+        return blocks(n, _BLOCKS_A_TASK * _block_rows(self.width))
+
+
+def filled(
+    shape: tuple[int, int], dtype: Any, block: Callable[[slice], Array], crew: Crew, parts: Iterable[slice]
+) -> Array:
+    """Rows that a function makes block by block, in memory or in a scratch file."""
+    out = empty(shape, dtype)
+
+    def fill(part: slice) -> None:
+        out[part] = block(part)
+
+    deque(crew.stream(fill, parts), maxlen=0)
+    return out
 
 
 def sums_of(values: Array, block_sums: Callable[[Array], Sums]) -> Sums:
@@ -204,25 +205,101 @@ def _block_rows(width: int) -> int:
     return int(np.clip(_BLOCK_CELLS // width, 256, 4096))
 
 
-def as_sweep(sums: Sums, n: int) -> Sweep:
-    """Means from the sums of a sweep."""
-    return Sweep(*(each / n for each in sums))
-
-
-def as_portrait(sums: Sums, n: int) -> Portrait:
-    """Means from the sums of the last pass."""
-    return Portrait(*(each / n for each in sums))
-
-
 def add(parts: Iterable[Sums]) -> Sums:
-    """Sums of sums, in order."""
-    total: Sums | None = None
-    for part in parts:
-        if total is None:
-            total = part
-        else:
-            for mine, theirs in zip(total, part, strict=True):
-                mine += theirs
-    if total is None:
-        raise ValueError("there is nothing to add up")
+    """Sums of sums, in order; the first part is added to."""
+    every = iter(parts)
+    total = next(every)
+    for part in every:
+        for mine, theirs in zip(total, part, strict=True):
+            mine += theirs
     return total
+
+
+# Rows on a torch device: the same sums as on the processor
+
+_TORCH_CELLS = 2**25
+
+
+def on_device(rows: WhiteRows, device: str | None) -> WhiteRows:
+    """Whitened rows copied to a torch device, where one is named."""
+    if device is None:
+        return rows
+    try:
+        import torch
+    except ImportError:
+        raise missing_extra("torch", "torch", f"device={device!r}") from None
+    if not isinstance(rows, ArrayRows):
+        raise InputError("device= is for rows on this machine; Dask workers compute where they are")
+    try:
+        where = torch.device(device)
+        precision = torch.float64 if rows.dtype == np.float64 and where.type != "mps" else torch.float32
+        values = torch.empty((rows.n, rows.width), dtype=precision, device=where)
+        for part in blocks(rows.n, max(_TORCH_CELLS // rows.width, 1)):
+            values[part] = torch.from_numpy(np.array(rows.values[part])).to(precision).to(where)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"torch cannot use the device {device!r}: {str(error).splitlines()[0]}") from None
+    return TorchRows(values)
+
+
+def _torch_sweep(matrix: Any, contrast: Contrast, z: Any) -> list[Any]:
+    g, slope, value = _TORCH_CONTRASTS[contrast.name](z @ matrix)
+    return [g.T @ z, slope.sum(0), value.sum(0)]
+
+
+def _torch_portrait(matrix: Any, contrast: Contrast, z: Any) -> list[Any]:
+    y = z @ matrix
+    g, slope, value = _TORCH_CONTRASTS[contrast.name](y)
+    square = y * y
+    sums = [each.sum(0) for each in (slope, value, g * y, g * g, square * y, square * square)]
+    return [*sums, slope.T @ square]
+
+
+def _torch_fourth_order(z: Any) -> list[Any]:
+    return [(z * (z * z).sum(1, keepdim=True)).T @ z]
+
+
+class TorchRows(WhiteRows):
+    """Whitened rows in a tensor, which stays on its device."""
+
+    sweep_sums = staticmethod(_torch_sweep)
+    portrait_sums = staticmethod(_torch_portrait)
+    fourth_order_sums = staticmethod(_torch_fourth_order)
+
+    def __init__(self, values: Any) -> None:
+        super().__init__(values.shape, values.dtype)
+        self.values = values
+
+    def means(self, block_sums: Callable[[Any], list[Any]]) -> Sums:
+        """Means over all rows, in float64."""
+        parts = (block_sums(self.values[part]) for part in blocks(self.n, max(_TORCH_CELLS // self.width, 1)))
+        return [total / self.n for total in add([each.double().cpu().numpy() for each in part] for part in parts)]
+
+    def project(self, directions: Array) -> TorchRows:
+        """The rows' coordinates along orthonormal directions."""
+        return TorchRows(self.values @ self.placed(directions.T))
+
+    def take(self, rows: Array) -> TorchRows:
+        """Some rows."""
+        return TorchRows(self.values[rows])
+
+    def placed(self, matrix: Array) -> Any:
+        """A matrix on the device, in the precision of the rows."""
+        return self.values.new_tensor(np.ascontiguousarray(matrix))
+
+
+def _torch_logcosh(y: Any) -> tuple[Any, Any, Any]:
+    g, size = y.tanh(), y.abs()
+    return g, 1 - g * g, size + (-2 * size).exp().log1p() - float(np.log(2.0))
+
+
+def _torch_exp(y: Any) -> tuple[Any, Any, Any]:
+    bell = (-y * y / 2).exp()
+    return y * bell, (1 - y * y) * bell, -bell
+
+
+def _torch_cube(y: Any) -> tuple[Any, Any, Any]:
+    square = y * y
+    return square * y, 3 * square, square * square / 4
+
+
+_TORCH_CONTRASTS = {"logcosh": _torch_logcosh, "exp": _torch_exp, "cube": _torch_cube}  # y -> g(y), g'(y), G(y)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections import deque
-from typing import Any, Protocol, Self
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -21,12 +22,36 @@ from ..covariance import principal, resolve_alone, sentence_on_columns
 from ..errors import InputError
 from ..moments import Moments, moments_alone
 from ..representation import Array, Matrix, Representation, rounding_of
-from ..rows import Crew, ProjectedRows, block_rows, blocks, map_blocks, read_rows
-from ..storage.scratch import empty
-from .white import ArrayRows, WhiteRows
+from ..rows import Crew, ProjectedRows, block_rows, blocks, map_blocks, read_rows, refuse_non_finite
+from ..storage.lazy import LazyMatrix
+from .white import ArrayRows, filled
+
+if TYPE_CHECKING:
+    from .dask_rows import DaskSource
 
 
-class Whitening(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class AffineTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """What whitening and ICA share: a fitted affine map of rows, and the way back."""
+
+    mean_: Array
+    components_: Array
+    mixing_: Array
+
+    def transform(self, X: Any) -> Any:
+        """Rows to components; float32 stays float32, and a Dask array stays one."""
+        check_is_fitted(self)
+        return apply_affine(open_rows(self, X, reset=False), self.components_.T, before=self.mean_)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Components back to rows."""
+        check_is_fitted(self)
+        return apply_affine(open_components(self, X), self.mixing_.T, after=self.mean_)
+
+
+Fitted = TypeVar("Fitted", bound=AffineTransformer)
+
+
+class Whitening(AffineTransformer):
     r"""Centre, rotate to principal axes and scale each to unit variance.
 
     .. math:: z=(x-\bar x)\,V\Lambda^{-1/2},\qquad \operatorname{Cov}(x)=V\Lambda V^\top
@@ -75,9 +100,6 @@ class Whitening(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     True
     """
 
-    mean_: Array
-    components_: Array
-    mixing_: Array
     singular_values_: Array
     rank_: int
     left_out_columns_: Array
@@ -135,15 +157,21 @@ class Whitening(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self._n_features_out = len(self.components_)
         return self
 
-    def transform(self, X: Any) -> Any:
-        """Whiten rows; float32 stays float32."""
-        check_is_fitted(self)
-        return apply_affine(open_rows(self, X, reset=False), self.components_.T, before=self.mean_)
 
-    def inverse_transform(self, X: Any) -> Any:
-        """Map whitened rows back."""
-        check_is_fitted(self)
-        return apply_affine(open_components(self, X), self.mixing_.T, after=self.mean_)
+def quietly(estimator: Fitted, rows: Any) -> Fitted:
+    """A fit whose warnings are told elsewhere."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        estimator.fit(rows)
+    return estimator
+
+
+def keep_leading(whitening: Whitening, k: int) -> Whitening:
+    """A fitted PCA whitening cut to its leading axes."""
+    whitening.components_, whitening.mixing_ = whitening.components_[:k], whitening.mixing_[:, :k]
+    whitening.singular_values_ = whitening.singular_values_[:k]
+    whitening._n_features_out = len(whitening.components_)
+    return whitening
 
 
 def columns_left_out(fitted: Any, name: str) -> str | None:
@@ -170,51 +198,72 @@ def apply_affine(rows: Any, matrix: Array, *, before: Array | None = None, after
         from .dask_rows import apply_affine as apply_to_chunks
 
         return apply_to_chunks(rows, matrix, before, after)
-    dtype = np.float64 if rows.dtype == np.float64 else np.float32
-    out = np.empty((rows.shape[0], matrix.shape[1]), dtype)
-
-    def fill(part: slice) -> None:
-        out[part] = transformed(read_rows(rows, part), matrix, before, after)
-
-    map_blocks(fill, len(out), block_rows(*matrix.shape, cells=2**21))
-    return out
+    return AffineRows(rows, "X", matrix, before, after)[:]
 
 
 def transformed(block: Array, matrix: Array, before: Array, after: Array | float = 0.0) -> Array:
     """One block, in float64; values that are not finite are refused."""
-    found = np.asarray((block.astype(np.float64) - before) @ matrix)
-    if not np.isfinite(found.sum()) and not np.isfinite(block).all():
+    mapped = np.asarray((block.astype(np.float64) - before) @ matrix)
+    if not np.isfinite(mapped.sum()) and not np.isfinite(block).all():
         raise InputError("X holds values that are not finite")
-    found += after
-    return found
+    mapped += after
+    return mapped
+
+
+class AffineRows(LazyMatrix):
+    """Rows under an affine map, ``(rows - before) @ matrix + after``, computed when they are asked for."""
+
+    def __init__(
+        self,
+        values: Matrix,
+        name: str,
+        matrix: Array,
+        before: Array,
+        after: Array,
+        *,
+        crew: Crew | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self._values, self._name, self._crew, self._progress = values, name, crew, progress
+        self._before, self._matrix, self._after = before, matrix, after
+        double = np.dtype(values.dtype).itemsize >= 8
+        super().__init__((values.shape[0], matrix.shape[1]), np.float64 if double else np.float32)
+
+    def _slice(self, start: int, stop: int) -> Array:
+        mapped = self._mapped(stop - start, lambda part: slice(start + part.start, start + part.stop))
+        if self._progress is not None:
+            self._progress(stop, len(self))
+        return mapped
+
+    def _take(self, rows: Array) -> Array:
+        return self._mapped(len(rows), lambda part: rows[part])
+
+    def _mapped(self, n: int, rows_of: Callable[[slice], slice | Array]) -> Array:
+        """Some rows, block by block, by all threads of the crew."""
+        out = np.empty((n, self.shape[1]), self.dtype)
+
+        def fill(part: slice) -> None:
+            self._map_block(read_rows(self._values, rows_of(part)), out[part])
+
+        size = block_rows(*self._matrix.shape, cells=2**20)
+        if self._crew is None:
+            map_blocks(fill, n, size)
+        else:
+            deque(self._crew.stream(fill, blocks(n, size)), maxlen=0)
+        return out
+
+    def _map_block(self, block: Array, out: Array) -> None:
+        if not np.isfinite(block).all():
+            refuse_non_finite(self._values, self._name)
+        out[:] = transformed(block, self._matrix, self._before, self._after)
 
 
 FLOATS = [np.float64, np.float32, np.float16]
 FINGERPRINT_ROWS = 4096
 
 
-class Source(Protocol):
-    """Rows to fit from."""
-
-    dtype: np.dtype[Any]
-    rounding: float
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-
-    def moments(self, mean: Array | None, basis: Array | None) -> Moments:
-        """One pass: the moments of the rows, or of centred rows times a basis."""
-
-    def whitened(self, mean: Array, whitener: Array, crew: Crew) -> WhiteRows:
-        """One pass: centred rows times the whitening matrix, kept for the sweeps."""
-
-    def fingerprint(self) -> str:
-        """A short text that other data are all but certain not to share."""
-
-
 class ArraySource:
-    """An array, a memory map, or anything else that gives row slices."""
+    """Rows to fit from: an array, a memory map, or anything else that gives row slices."""
 
     def __init__(self, values: Matrix) -> None:
         self.values = values
@@ -223,21 +272,16 @@ class ArraySource:
         self.rounding = rounding_of(values)
 
     def moments(self, mean: Array | None, basis: Array | None) -> Moments:
-        """One pass over the rows."""
+        """One pass: the moments of the rows, or of centred rows times a basis."""
         rows = self.values if mean is None or basis is None else ProjectedRows(self.values, mean, basis)
         return moments_alone(rows)
 
     def whitened(self, mean: Array, whitener: Array, crew: Crew) -> ArrayRows:
         """Whitened rows: products in float64, stored as float64 only if the rows are."""
         dtype = np.float64 if self.dtype == np.float64 else np.float32
-        out = empty((self.shape[0], whitener.shape[1]), dtype)
-
-        def fill(rows: slice) -> None:
-            out[rows] = (read_rows(self.values, rows).astype(np.float64) - mean) @ whitener
-
-        size = block_rows(*self.shape[1:], whitener.shape[1], cells=2**21)
-        deque(crew.stream(fill, blocks(self.shape[0], size)), maxlen=0)
-        return ArrayRows(out, crew)
+        shape, rows = (self.shape[0], whitener.shape[1]), ProjectedRows(self.values, mean, whitener)
+        parts = blocks(self.shape[0], block_rows(*self.shape[1:], whitener.shape[1], cells=2**21))
+        return ArrayRows(filled(shape, dtype, rows.__getitem__, crew, parts), crew)
 
     def fingerprint(self) -> str:
         """Shape, dtype and a few thousand rows from all over the data."""
@@ -292,18 +336,18 @@ def open_components(estimator: BaseEstimator, data: Any) -> Any:
 
 def stays_where_it_is(data: Any) -> bool:
     """Whether data are a memory map or another array that gives row slices without being in memory."""
-    if isinstance(data, np.memmap):
-        return True
-    if isinstance(data, np.ndarray | list | tuple) or sparse.issparse(data) or hasattr(data, "to_numpy"):
-        return False
-    if type(data).__module__.partition(".")[0] in ("torch", "numpy"):
-        return False
+    in_memory = isinstance(data, list | tuple) or sparse.issparse(data) or hasattr(data, "to_numpy")
+    if in_memory or type(data).__module__.partition(".")[0] in ("torch", "numpy"):
+        return isinstance(data, np.memmap)
     return all(hasattr(data, name) for name in ("shape", "dtype", "__getitem__"))
 
 
 def is_dask(data: Any) -> bool:
     """Whether data are a Dask array, without importing Dask."""
     return type(data).__module__.startswith("dask.array")
+
+
+Source: TypeAlias = "ArraySource | DaskSource"
 
 
 def as_source(data: Any) -> Source:

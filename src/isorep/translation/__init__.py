@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from .drift import Drift, DriftWarning, Reference
-from .learning_curve import Curve, Point
-from .maps import MAPS
+from .maps import MAPS, Curve, Point
 from .result import HeldOut, MapRecord, Translation
 from .retrieval import Recall, Retrieval
 from .translate import translate

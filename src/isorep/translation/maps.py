@@ -1,6 +1,8 @@
 r"""Maps from moments: how each kind is fitted, and what every candidate strength and rank errs on other moments.
 
-Nothing here sees a row. With :math:`X^\top X=VDV^\top` of the training rows, the ridge map of strength
+Nothing here sees a row. The learning curve is what the best kind of map errs when it is fitted to fewer pairs.
+
+With :math:`X^\top X=VDV^\top` of the training rows, the ridge map of strength
 :math:`\lambda` is :math:`A_\lambda=V(D+\lambda)^{-1}V^\top X^\top Y`, so that one decomposition serves all strengths.
 """
 
@@ -15,7 +17,7 @@ import numpy as np
 
 from ..alignment import AffineMap, Rigid
 from ..alignment.linear import solve
-from ..moments import Moments
+from ..moments import Moments, merged
 from ..representation import Array
 from ..rows import map_blocks
 
@@ -27,6 +29,9 @@ _WEAKER = (1.0, 0.1, 0.01)  # a low-rank map needs less shrinking than a ridge m
 _ALIKE = 1e-3  # of squared errors: what is closer than this share is no reason for a higher rank
 _RESOLVED = 1e-12  # of the largest eigenvalue: axes that explain less are left out
 _EXACT = 1e-10  # of the target's variance: errors below it are rounding
+_EXACT_RADII = 1e-6  # the same of errors in radii
+ENOUGH = 0.05  # an error within this share of that of all pairs is as good
+_STILL_HELPS = 0.02  # the least gain of a doubling that is worth more pairs
 
 
 @dataclass(frozen=True)
@@ -145,11 +150,11 @@ def choose(kind: str, sets: Sequence[tuple[Training, Moments]], unit: float) -> 
 def _choose_rank(sets: Sequence[tuple[Training, Moments]], strengths: Sequence[float]) -> tuple[Setting, float]:
     errors = _summed(sets, lambda train, held: np.stack([train.rank_errors(held, strength) for strength in strengths]))
     errors[:, 0] = np.inf  # rank 0 is no map
-    place = int(np.argmin(errors.min(axis=1)))
+    index = int(np.argmin(errors.min(axis=1)))
     spread = sum(float(np.trace(held.yy)) for _, held in sets)
-    enough = errors[place].min() * (1 + _ALIKE) + _EXACT * spread
-    rank = int(np.argmax(errors[place] <= enough))
-    return Setting(strengths[place], rank), float(errors[place, rank])
+    enough = errors[index].min() * (1 + _ALIKE) + _EXACT * spread
+    rank = int(np.argmax(errors[index] <= enough))
+    return Setting(strengths[index], rank), float(errors[index, rank])
 
 
 def _summed(sets: Sequence[tuple[Training, Moments]], errors: Callable[[Training, Moments], Any]) -> Any:
@@ -164,3 +169,76 @@ def best_of(errors: dict[str, float], spread: float) -> str:
 
 def _error(fitted: AffineMap, held: Moments) -> float:
     return float(fitted.squared_errors(held).sum())
+
+
+@dataclass(frozen=True)
+class Point:
+    """A training set of that many pairs, and its RMS error on the test fold in RMS radii of the new vectors."""
+
+    pairs: int
+    error: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """How the error of one kind of map falls with the number of pairs.
+
+    ``enough`` is the smallest number of pairs shown from which on the error stays within 5 % of that of all training
+    pairs; None if only all of them do. ``gain`` is the share of the error that the last doubling removed.
+    """
+
+    kind: str
+    points: tuple[Point, ...]
+    enough: int | None
+    gain: float | None
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def learning_curve(
+    kind: str, codes: list[Moments], chosen: Setting, unit: float, radius: float, rounding: float
+) -> Curve:
+    """Fit the kind to every prefix of the codes and test it on the last code.
+
+    A smaller set chooses strength and rank for itself, on the training rows that it leaves; the whole has ``chosen``.
+    """
+    *training, test = codes
+
+    def point(size: int) -> Point:
+        some, rest = Training(merged(training[:size]), rounding), training[size:]
+        setting = choose(kind, [(some, merged(rest))], unit)[0] if rest else chosen
+        return Point(some.moments.n, float(np.sqrt(_error(some.fit(kind, setting), test) / test.n)) / radius)
+
+    sizes = [size for size in range(1, len(codes)) if sum(part.n for part in training[:size]) > 1]
+    return read_curve(kind, tuple(map_blocks(lambda one: point(sizes[one.start]), len(sizes), 1)))
+
+
+def read_curve(kind: str, points: tuple[Point, ...]) -> Curve:
+    """How many pairs are enough, and what the last doubling gained."""
+    last = points[-1]
+    enough: int | None = None
+    for point in reversed(points[:-1]):
+        if point.error > (1 + ENOUGH) * last.error + _EXACT_RADII:
+            break
+        enough = point.pairs
+    halves = [point for point in points if 1.7 <= last.pairs / point.pairs <= 2.5]
+    gain: float | None = None
+    if halves:
+        half = min(halves, key=lambda point: abs(last.pairs / point.pairs - 2))
+        gain = 1 - last.error / max(half.error, _EXACT_RADII) if last.error > _EXACT_RADII else 0.0
+    told = (
+        f"{last.pairs:,} training pairs are not shown to be enough: every smaller set errs more than {ENOUGH:.0%} "
+        "beyond them"
+    )
+    if enough is not None:
+        told = (
+            f"{enough:,} pairs are enough: from there on the error stays within {ENOUGH:.0%} of that of all "
+            f"{last.pairs:,} training pairs"
+        )
+    if gain is not None:
+        more = "would still help" if gain > _STILL_HELPS else "would help little"
+        lowered = f"{gain:.0%}" if gain > _STILL_HELPS else f"{max(gain, 0):.1%}"
+        told += f"; more {more}, the last doubling lowered the error by {lowered}"
+    return Curve(kind, points, enough, gain, f"{told}.")

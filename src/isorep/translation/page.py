@@ -22,6 +22,10 @@ RETRIEVAL = (
     "case of a store that was embedded again while queries still come from the old model. A translated store is the "
     "case of a migration: old vectors are translated, and queries are native."
 )
+SHARES = {
+    "recall": ("Own item found", "The share of queries whose own item is among the k nearest."),
+    "overlap": ("Neighbours kept", "Of the k items nearest to the native query, the share that is found."),
+}
 MAPS = (
     "Errors are distances from the native vector on the test fold: the mean in mean distances of {new} to its mean, "
     "the RMS in RMS radii; lower is closer, and the mean vector errs 1. The best map is the one of least RMS error on "
@@ -74,12 +78,7 @@ def _retrieval(result: Translation) -> Section:
         "store translated": searched.store,
         "untranslated": searched.floor,
     }
-    figures = (
-        _share_figure("recall", "Own item found", "The share of queries whose own item is among the k nearest.", sides),
-        _share_figure(
-            "overlap", "Neighbours kept", "Of the k items nearest to the native query, the share that is found.", sides
-        ),
-    )
+    figures = tuple(_share_figure(kind, *words, sides) for kind, words in SHARES.items())
     every = {f"{_name(kind)} map": each for kind, each in searched.maps.items()}
     every |= {name: sides[name] for name in ("store translated", "native queries", "untranslated")}
     rows = [(name, *each.recall.values(), *each.overlap.values()) for name, each in every.items()]

@@ -14,12 +14,12 @@ from ..pairs import Side
 from ..representation import Array, RowMatch
 from ..resampling import FEW_GROUPS, Interval
 from ..results import Verdict, Written, aligned, plain
-from .learning_curve import Curve
-from .maps import Setting
+from .maps import Curve, Setting
 from .retrieval import Recall, Retrieval
 from .translator import Translator
 
-SCHEMA = "isorep.translate/2"
+_KEPT, _SAME_NEIGHBOURS = 0.99, 0.8
+_USEFUL = 0.9
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Translation(Written):
         What to keep in mind about these numbers.
     """
 
-    schema: ClassVar[str] = SCHEMA
+    schema: ClassVar[str] = "isorep.translate/2"
     page_by: ClassVar[str] = "translation.page:page"
     unwritten: ClassVar[frozenset[str]] = frozenset({"translator"})
     maps: dict[str, MapRecord]
@@ -100,7 +100,17 @@ class Translation(Written):
 
     def table(self) -> str:
         """The maps as text: held-out error, R², cosine and recall of translated queries; then floor and ceiling."""
-        return maps_table(self)
+        at, searched = self.retrieval.at, self.retrieval
+        rows = [("map", "error", "95 % interval", "R²", "cosine", *(f"recall@{k}" for k in at))]
+        for name, record in self.maps.items():
+            held = record.held_out
+            interval = f"[{held.interval.low:.4f}, {held.interval.high:.4f}]" if held.interval else "-"
+            errors = (f"{held.mean:.4f}", interval, f"{held.r2:.4f}", f"{held.cosine:.4f}")
+            shares = (f"{record.recall.recall[k]:.4f}" for k in at)
+            rows.append((f"{name}{' *' if name == self.best else ''}", *errors, *shares))
+        others = {"untranslated": searched.floor, "native": searched.ceiling, "store translated": searched.store}
+        rows += [(name, "", "", "", "", *(f"{each.recall[k]:.4f}" for k in at)) for name, each in others.items()]
+        return aligned(rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the map itself, as plain data with a versioned schema."""
@@ -117,32 +127,6 @@ class Translation(Written):
         parts = [self.table(), "", f"verdict: {self.verdict}", f"pairs: {self.curve}"]
         parts += [f"note: {caveat}" for caveat in self.caveats]
         return "\n".join(parts)
-
-
-def maps_table(result: Translation) -> str:
-    """Aligned text; the best map has a star."""
-    at = result.retrieval.at
-    rows = [("map", "error", "95 % interval", "R²", "cosine", *(f"recall@{k}" for k in at))]
-    for name, record in result.maps.items():
-        held = record.held_out
-        interval = f"[{held.interval.low:.4f}, {held.interval.high:.4f}]" if held.interval else "-"
-        errors = (f"{held.mean:.4f}", interval, f"{held.r2:.4f}", f"{held.cosine:.4f}")
-        rows.append((f"{name}{' *' if name == result.best else ''}", *errors, *_shares(record.recall, at)))
-    for words, found in (
-        ("untranslated", result.retrieval.floor),
-        ("native", result.retrieval.ceiling),
-        ("store translated", result.retrieval.store),
-    ):
-        rows.append((words, "", "", "", "", *_shares(found, at)))
-    return aligned(rows)
-
-
-def _shares(found: Recall, at: tuple[int, ...]) -> list[str]:
-    return [f"{found.recall[k]:.4f}" for k in at]
-
-
-_KEPT, _SAME_NEIGHBOURS = 0.99, 0.8
-_USEFUL = 0.9
 
 
 def headline_k(at: tuple[int, ...]) -> int:
@@ -171,21 +155,19 @@ def judge(old: str, new: str, best: MapRecord, retrieval: Retrieval) -> Verdict:
             "that both hold the same items in the same order before you embed again.",
         )
     k = headline_k(retrieval.at)
-    found, native, raw = (each.recall[k] for each in (best.recall, retrieval.ceiling, retrieval.floor))
-    kept = found / native if native > 0 else 0.0
-    answer, words = (
-        ("translate", f"{old} can be translated to {new} instead of embedding again")
-        if kept >= _KEPT and best.recall.overlap[k] >= _SAME_NEIGHBOURS
-        else ("with losses", f"{old} can be translated to {new} with some loss")
-        if kept >= _USEFUL
-        else ("re-embed", f"Translating {old} to {new} loses much: embed again where retrieval matters")
-    )
-    kind = best.kind.replace("_", "-")
+    own, native, raw = (each.recall[k] for each in (best.recall, retrieval.ceiling, retrieval.floor))
+    kept, same = own / native if native > 0 else 0.0, best.recall.overlap[k]
+    if kept >= _KEPT and same >= _SAME_NEIGHBOURS:
+        answer, words = "translate", f"{old} can be translated to {new} instead of embedding again"
+    elif kept >= _USEFUL:
+        answer, words = "with losses", f"{old} can be translated to {new} with some loss"
+    else:
+        answer, words = "re-embed", f"Translating {old} to {new} loses much: embed again where retrieval matters"
     sentence = (
-        f"{words}. Queries translated by the {kind} map find their own item among the first {k} of "
-        f"{retrieval.corpus:,} in {found:.1%} of cases (native {native:.1%}, untranslated {raw:.1%}) and "
-        f"{best.recall.overlap[k]:.0%} of the {k} neighbours that native queries find; the held-out error is "
-        f"{best.held_out.mean:.3f} mean distances to the mean, R² {best.held_out.r2:.2f}."
+        f"{words}. Queries translated by the {best.kind.replace('_', '-')} map find their own item among the first {k} "
+        f"of {retrieval.corpus:,} in {own:.1%} of cases (native {native:.1%}, untranslated {raw:.1%}) and {same:.0%} "
+        f"of the {k} neighbours that native queries find; the held-out error is {best.held_out.mean:.3f} mean "
+        f"distances to the mean, R² {best.held_out.r2:.2f}."
     )
     return Verdict(answer, sentence)
 
@@ -199,41 +181,26 @@ def collect_caveats(
     retrieval: Retrieval,
     resolved: bool,
 ) -> list[str]:
-    """All that apply, most important first."""
-    said = []
-    if pairs["training"] < 5 * old.columns:
-        said.append(
-            f"only {pairs['training']:,} training pairs for {old.columns} dimensions (fewer than 5 per dimension): "
-            "more pairs are likely to help"
-        )
-    said.append(
-        f"recall is among {retrieval.corpus:,} vectors; in a store m times as large, expect at k about what k/m is here"
-    )
-    if retrieval.queries < 200:
-        said.append(f"recall is the mean of only {retrieval.queries} queries")
-    if match.source_rows is not None:
-        said.append(
-            f"joined by id: {pairs['all']:,} common rows, {match.dropped_from_source} dropped from {old.name} and "
-            f"{match.dropped_from_target} from {new.name}"
-        )
-    if match.half_identified:
-        said.append("rows are paired by position: only one side has row ids, so nothing confirms it")
-    if groups is not None and int(groups.max()) + 1 < FEW_GROUPS:
-        said.append(f"only {int(groups.max()) + 1} groups: intervals over so few are approximate")
+    """All that apply, most important first: sentences, each with whether it applies."""
+    training, corpus = pairs["training"], retrieval.corpus
+    fitted = "zero-padded" if old.columns < new.columns else "cut"
+    few, widths = training < 5 * old.columns, f"{old.columns} and {new.columns}"
+    n_groups = FEW_GROUPS if groups is None else int(groups.max()) + 1
+    dropped = f"{match.dropped_from_source} dropped from {old.name} and {match.dropped_from_target} from {new.name}"
+    said = [
+        (few, f"only {training:,} training pairs for {old.columns} dimensions (fewer than 5 per dimension)"),
+        (True, f"recall is among {corpus:,} vectors; in a store m times as large, expect at k about what k/m is here"),
+        (retrieval.queries < 200, f"recall is the mean of only {retrieval.queries} queries"),
+        (match.source_rows is not None, f"joined by id: {pairs['all']:,} common rows, {dropped}"),
+        (match.half_identified, "rows are paired by position: only one side has row ids, so nothing confirms it"),
+        (n_groups < FEW_GROUPS, f"only {n_groups} groups: intervals over so few are approximate"),
+    ]
     for side in (old, new):
-        if side.rank < min(side.columns, pairs["all"] - 1):
-            constant = f", {side.constant_columns} of them constant columns" if side.constant_columns else ""
-            said.append(
-                f"{side.name} is rank-deficient: {side.rank} of {side.columns} dimensions vary "
-                f"({side.columns - side.rank} do not{constant})"
-            )
-    if not resolved:
-        said.append(
-            f"some directions of {old.name} vary a million times less than others: the linear map leaves them out"
-        )
-    if old.columns != new.columns:
-        said.append(
-            f"widths differ ({old.columns} and {new.columns}): untranslated vectors are "
-            f"{'padded with zeros' if old.columns < new.columns else 'cut'} to be searched with"
-        )
-    return said
+        constant = f", {side.constant_columns} of them constant columns" if side.constant_columns else ""
+        vary = f"{side.rank} of {side.columns} dimensions vary ({side.columns - side.rank} do not{constant})"
+        said.append((side.rank < min(side.columns, pairs["all"] - 1), f"{side.name} is rank-deficient: {vary}"))
+    said += [
+        (not resolved, f"{old.name} has directions that vary a million times less than others: linear leaves them out"),
+        (old.columns != new.columns, f"widths differ: {widths}; untranslated vectors are {fitted} to be searched with"),
+    ]
+    return [sentence for applies, sentence in said if applies]

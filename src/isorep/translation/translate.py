@@ -1,31 +1,30 @@
 """``isorep.translate``: from paired vectors of two models to a map, and to what it loses.
 
-Which rows test, which choose and which fit: one code a row, so that one pass of moments serves every question.
-
-The stages of one translation: moments, selection, the test fold, and the map that is kept.
+One code a row says which rows test, which choose and which fit, so that one pass of moments serves every question.
+The steps are moments, selection, fits, the test fold, retrieval and the learning curve.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..alignment import AffineMap
-from ..covariance import factor_covariance, left_out_sentence
+from ..covariance import Factor, factor_covariance, left_out_sentence
 from ..errors import InputError
 from ..ica.whitening import as_source
 from ..moments import Moments, fold_moments, leave_one_out, merged, require_memory
 from ..pairs import Pair, Repeats, Side, broken_pairing, describe_side, open_pair, repeats_without_groups, rms_radius
-from ..representation import Array, rounding_of
-from ..resampling import assign_blocks, assign_folds, equal_rows, group_codes, ratio_jackknife, t_interval
+from ..representation import Array, Matrix, rounding_of
+from ..resampling import assign_blocks, assign_folds, common_codes, equal_rows, ratio_jackknife, t_interval
 from ..rows import Progress, block_rows, map_blocks, no_progress, read_rows
 from ..settings import check_choice, check_counts, check_names, check_seed
 from .drift import Reference, calibrated, damped_whitener
-from .learning_curve import learning_curve
-from .maps import MAPS, Setting, Training, best_of, choose
+from .maps import MAPS, Setting, Training, best_of, choose, learning_curve
 from .result import HeldOut, MapRecord, Translation, collect_caveats, judge, unrelated
 from .retrieval import METRICS, measure_retrieval
 from .translator import Translator
@@ -108,19 +107,22 @@ def translate(
     kinds = [kind for kind in MAPS if kind in wanted]
     check_counts(folds=(folds, 3), n_queries=(n_queries, 1), n_corpus=(n_corpus, 2), n_boot=(n_boot, 0))
     check_seed(random_state)
-    check_choice("metric", metric, METRICS)
+    check_choice("metric", metric, list(METRICS))
     report = progress or no_progress
     pair, match, given = open_pair(old, new, ("old", "new"), groups, join)
     seeds = np.random.SeedSequence(random_state).spawn(3)
     for_folds, for_queries, for_boot = (np.random.default_rng(seed) for seed in seeds)
-    codes = equal_rows(pair.x), equal_rows(pair.y)
-    repeats = repeats_without_groups(codes, folds, None) if given is None else None
+    repeats = repeats_without_groups((equal_rows(pair.x), equal_rows(pair.y)), folds, None) if given is None else None
     labels = given if repeats is None else repeats.groups
     split = split_rows(pair.n, folds, labels, for_folds)
-    work = Work(pair, split, report)
-    settings, selection_errors, best = work.select(kinds)
-    fitted, kept = work.fit(settings, best)
-    held, reference = work.test(fitted, labels, n_boot > 0, for_boot)
+    sums = sum_rows(pair, split, report)
+    settings, selection_errors, best = select_maps(sums, split, kinds, report)
+    fitted, kept = fit_maps(sums, settings, best)
+    together = common_codes(labels, pair.n, split.test_rows, "groups")
+    blocks = assign_blocks(len(split.test_rows), together, for_boot)
+    held, reference = score_maps(pair, split.test_rows, sums, fitted, blocks, report)
+    if n_boot == 0:
+        held = {kind: replace(each, interval=None) for kind, each in held.items()}
     retrieval = measure_retrieval(
         pair.x,
         pair.y,
@@ -138,8 +140,7 @@ def translate(
         kind: MapRecord(kind, settings[kind], selection_errors[kind], held[kind], retrieval.maps[kind])
         for kind in kinds
     }
-    curve = learning_curve(best, work.codes, settings[best], work.unit, work.radius, work.rounding)
-    pairs = {"all": pair.n, "training": work.training.moments.n, "test": work.codes[-1].n}
+    pairs = {"all": pair.n, "training": sums.training.moments.n, "test": sums.codes[-1].n}
     facts = {
         "old": pair.names[0],
         "new": pair.names[1],
@@ -153,10 +154,10 @@ def translate(
         maps=records,
         best=best,
         retrieval=retrieval,
-        curve=curve,
+        curve=learning_curve(best, sums.codes, settings[best], sums.unit, sums.radius, sums.training.rounding),
         translator=Translator.from_map(best, kept, reference, facts),
-        old=work.sides[0],
-        new=work.sides[1],
+        old=sums.sides[0],
+        new=sums.sides[1],
         pairs=pairs,
         settings={
             "maps": list(kinds),
@@ -174,19 +175,17 @@ def translate(
         verdict=judge(*pair.names, records[best], retrieval),
         caveats=(
             *_about_rows(pair, records[best], repeats, random_state),
-            *([] if work.left_out is None else [f"{work.left_out}; the map leaves them out"]),
-            *collect_caveats(*work.sides, pairs, match, labels, retrieval, work.resolved),
+            *([] if sums.left_out is None else [f"{sums.left_out}; the map leaves them out"]),
+            *collect_caveats(*sums.sides, pairs, match, labels, retrieval, sums.resolved),
         ),
     )
 
 
 def _about_rows(pair: Pair, best: MapRecord, repeats: Repeats | None, seed: int) -> list[str]:
     """Rows that repeat, and a pairing that looks broken."""
-    said = [*([] if repeats is None else repeats.notes(pair.names, pair.n)), *pair.reading]
-    if unrelated(best):
-        broken = broken_pairing(pair.x, pair.y, pair.names, seed)
-        said = [*([] if broken is None else [broken]), *said]
-    return said
+    broken = broken_pairing(pair.x, pair.y, pair.names, seed) if unrelated(best) else None
+    repeated = [] if repeats is None else repeats.notes(pair.names, pair.n)
+    return [*filter(None, [broken]), *repeated, *pair.reading]
 
 
 def _checked_counts(at: Sequence[int]) -> tuple[int, ...]:
@@ -227,139 +226,153 @@ def split_rows(n: int, n_folds: int, groups: Array | None, rng: np.random.Genera
 
     Groups are kept whole.
     """
-    if n_folds < 3:
-        raise InputError(f"folds is {n_folds}: one tests and at least two choose, so 3 are needed")
     folds = assign_folds(n, n_folds, groups, rng)
     first = np.flatnonzero(folds == 0)
-    shell_of = _shells(len(first), None if groups is None else groups[first], rng)
+    shell_of = _shells(np.arange(len(first)) if groups is None else groups[first], rng)
     n_shells = int(shell_of.max()) + 1
     codes = folds + n_shells - 1
     codes[first] = shell_of
     return Split(codes, n_shells, n_shells + n_folds - 1)
 
 
-def _shells(m: int, groups: Array | None, rng: np.random.Generator) -> Array:
-    """The shell of each of ``m`` rows: the first ends where a row in 2^k does, each further one doubles what is there.
+def _shells(groups: Array, rng: np.random.Generator) -> Array:
+    """The shell of each row: the first ends where a row in 2^k does, each further one doubles what is there.
 
     A group lies in the shell that its first row falls into.
     """
+    m = len(groups)
     doublings = int(np.clip(np.log2(max(m / _LEAST_ROWS, 1)), 0, _MOST_SHELLS - 1))
     ends = m / 2.0 ** np.arange(doublings, -1, -1)
-    if groups is None:
-        place = np.empty(m)
-        place[rng.permutation(m)] = np.arange(m)
-    else:
-        units, unit_of, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-        order = rng.permutation(len(units))
-        starts = np.empty(len(units))
-        starts[order] = np.cumsum(sizes[order]) - sizes[order]
-        place = starts[unit_of]
-    shells = np.searchsorted(ends, place, side="right")
+    units, unit_of, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    order = rng.permutation(len(units))
+    starts = np.empty(len(units))
+    starts[order] = np.cumsum(sizes[order]) - sizes[order]
+    shells = np.searchsorted(ends, starts[unit_of], side="right")
     return np.unique(shells, return_inverse=True)[1]  # a large group may leave a shell empty
 
 
-class Work:
-    """One pass over the rows gives the moments of every code; all maps and choices follow from these."""
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """The moments of every code, from which all maps and choices follow, and the facts about both sides.
 
-    def __init__(self, pair: Pair, split: Split, report: Progress) -> None:
-        self.pair, self.split, self.report = pair, split, report
-        require_memory(pair.x.shape[1], pair.y.shape[1], split.n_codes)
-        self.codes = fold_moments(
-            pair.x, pair.y, split.codes, split.n_codes, names=pair.names, progress=self._stage("moments")
+    ``resolved`` says whether moments resolve all directions of the old side, ``left_out`` which of its columns hardly
+    vary.
+    """
+
+    codes: list[Moments]
+    total: Moments
+    training: Training
+    sides: tuple[Side, Side]
+    resolved: bool
+    left_out: str | None
+
+    @property
+    def radius(self) -> float:
+        """RMS radius of the new vectors: the unit of errors."""
+        return self.sides[1].rms_radius
+
+    @property
+    def unit(self) -> float:
+        """Mean eigenvalue of the old side's co-moments: the unit of ridge strengths."""
+        return float(np.trace(self.training.moments.xx)) / len(self.training.moments.xx)
+
+
+def sum_rows(pair: Pair, split: Split, report: Progress) -> Sums:
+    """One pass over all rows."""
+    x, y, n_codes = pair.x, pair.y, split.n_codes
+    require_memory(x.shape[1], y.shape[1], n_codes)
+    codes = fold_moments(x, y, split.codes, n_codes, names=pair.names, progress=partial(report, "moments"))
+    total = merged(codes)
+    sides = ((pair.names[0], x, total), (pair.names[1], y, total.swapped()))
+    (old, factor), (new, _) = map_blocks(lambda one: _side(*sides[one.start]), 2, 1)
+    for moments in (*codes, total):
+        _drop_columns(moments, factor.left_out, total.source_mean)
+    training = Training(merged(codes[:-1]), rounding_of(x))
+    return Sums(codes, total, training, (old, new), factor.resolved, left_out_sentence(factor, pair.names[0]))
+
+
+def _side(name: str, values: Matrix, total: Moments) -> tuple[Side, Factor]:
+    """The facts about one side, the source of the moments."""
+    radius = rms_radius(name, total.n, total.source_mean, total.xx)
+    factor = factor_covariance(total.xx, total.n, total.source_mean, rounding_of(values))
+    return describe_side(name, values, factor, radius), factor
+
+
+def _drop_columns(moments: Moments, left_out: Array, mean: Array) -> None:
+    """Take columns of the old vectors that hardly vary out of the moments, so that no map uses them.
+
+    Least squares would give them huge coefficients, and what is noise here may be larger noise in a store.
+    """
+    moments.xx[left_out], moments.xx[:, left_out] = 0.0, 0.0
+    moments.xy[left_out] = 0.0
+    # one mean for all, or merging would put the differences of means back
+    moments.source_mean = np.where(left_out, mean, moments.source_mean)
+
+
+def select_maps(
+    sums: Sums, split: Split, kinds: Sequence[str], report: Progress
+) -> tuple[dict[str, Setting], dict[str, float], str]:
+    """The setting of every kind and its RMS error over the selection folds, in radii; and the best kind."""
+    folds = split.selection_folds(sums.codes)
+    without = [Training(moments, sums.training.rounding) for moments in leave_one_out(folds)]
+    settings, errors = {}, {}
+    for index, kind in enumerate(kinds):
+        settings[kind], errors[kind] = choose(kind, list(zip(without, folds, strict=True)), sums.unit)
+        report("selection", index + 1, len(kinds))
+    spread = sum(float(np.trace(fold.yy)) for fold in folds)
+    rms = {kind: float(np.sqrt(error / sums.training.moments.n)) / sums.radius for kind, error in errors.items()}
+    return settings, rms, best_of(errors, spread)
+
+
+def fit_maps(sums: Sums, settings: Mapping[str, Setting], best: str) -> tuple[dict[str, AffineMap], AffineMap]:
+    """Every map fitted to the training rows, and the best one to all rows, one a core."""
+    whole = Training(sums.total, sums.training.rounding)
+    wanted = [*((sums.training, kind) for kind in settings), (whole, best)]
+
+    def fit(one: slice) -> AffineMap:
+        training, kind = wanted[int(one.start)]
+        return training.fit(kind, settings[kind])
+
+    *fitted, kept = map_blocks(fit, len(wanted), 1)
+    return dict(zip(settings, fitted, strict=True)), kept
+
+
+def score_maps(
+    pair: Pair, rows: Array, sums: Sums, fitted: Mapping[str, AffineMap], blocks: Array, report: Progress
+) -> tuple[dict[str, HeldOut], Reference]:
+    """One pass over the test fold: errors and cosines of every map, and what drift is measured against.
+
+    ``blocks`` holds the block of each test row that a jackknife leaves out.
+    """
+    x, y, test, moments = pair.x, pair.y, sums.codes[-1], sums.training.moments
+    whitener = damped_whitener(*sums.training.spectrum, moments.n)
+    radius = float(np.sqrt(np.trace(moments.xx) / moments.n))
+    reference = Reference(moments.source_mean, whitener, radius, np.inf, 1.0, 0.0, moments.n, test.n)
+
+    def look(part: slice) -> list[Array]:
+        old, native = (read_rows(side, rows[part]).astype(np.float64) for side in (x, y))
+        columns = [reference.norms(old), reference.distances(old), np.linalg.norm(native - test.target_mean, axis=1)]
+        for each in fitted.values():
+            mapped = each.apply(old)[:, : each.target_width]
+            columns += [np.linalg.norm(mapped - native, axis=1), _cosines(mapped, native)]
+        return columns
+
+    size = block_rows(x.shape[1], y.shape[1])
+    parts = map_blocks(look, len(rows), size, progress=partial(report, "test fold"))
+    norms, distances, radii, *columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+    away, spread = np.bincount(blocks, radii), float(np.trace(test.yy))
+    held = {}
+    for kind, errors, cosines in zip(fitted, columns[::2], columns[1::2], strict=True):
+        total = float(errors @ errors)
+        ratio, se = ratio_jackknife(np.bincount(blocks, errors), away)
+        held[kind] = HeldOut(
+            mean=float(ratio),
+            rms=float(np.sqrt(total / test.n)) / sums.radius,
+            r2=1 - total / spread if spread > 0 else float("nan"),
+            cosine=float(cosines.mean()),
+            interval=t_interval(float(ratio), float(se), len(away), least=0.0),
         )
-        self.rounding = rounding_of(pair.x)
-        self.total = merged(self.codes)
-        (old, self.resolved), (new, _) = map_blocks(lambda one: self._side(one.start), 2, 1)
-        self.left_out = self._drop_dead_columns()
-        self.training = Training(merged(self.codes[:-1]), self.rounding)
-        self.sides = old, new
-        self.radius = new.rms_radius
-        self.unit = float(np.trace(self.training.moments.xx)) / pair.x.shape[1]
-
-    def _drop_dead_columns(self) -> str | None:
-        """Take columns of the old vectors that hardly vary out of the moments, so that no map uses them.
-
-        Least squares would give them huge coefficients, and what is noise here may be larger noise in a store.
-        """
-        total = self.total
-        factor = factor_covariance(total.xx, total.n, total.source_mean, self.rounding)
-        for moments in (*self.codes, total):
-            moments.xx[factor.left_out], moments.xx[:, factor.left_out] = 0.0, 0.0
-            moments.xy[factor.left_out] = 0.0
-            # one mean for all, or merging would put the differences of means back
-            moments.source_mean = np.where(factor.left_out, total.source_mean, moments.source_mean)
-        return left_out_sentence(factor, self.pair.names[0])
-
-    def select(self, kinds: Sequence[str]) -> tuple[dict[str, Setting], dict[str, float], str]:
-        """The setting of every kind and its RMS error over the selection folds, in radii; and the best kind."""
-        folds = self.split.selection_folds(self.codes)
-        without = [Training(moments, self.rounding) for moments in leave_one_out(folds)]
-        settings, errors = {}, {}
-        for place, kind in enumerate(kinds):
-            settings[kind], errors[kind] = choose(kind, list(zip(without, folds, strict=True)), self.unit)
-            self.report("selection", place + 1, len(kinds))
-        spread = sum(float(np.trace(fold.yy)) for fold in folds)
-        rms = {kind: float(np.sqrt(error / self.training.moments.n)) / self.radius for kind, error in errors.items()}
-        return settings, rms, best_of(errors, spread)
-
-    def test(
-        self, fitted: Mapping[str, AffineMap], labels: Array | None, intervals: bool, rng: np.random.Generator
-    ) -> tuple[dict[str, HeldOut], Reference]:
-        """One pass over the test fold: errors and cosines of every map, and what drift is measured against."""
-        rows, test = self.split.test_rows, self.codes[-1]
-        x, y = self.pair.x, self.pair.y
-        moments = self.training.moments
-        whitener = damped_whitener(*self.training.spectrum, moments.n)
-        radius = float(np.sqrt(np.trace(moments.xx) / moments.n))
-        reference = Reference(moments.source_mean, whitener, radius, np.inf, 1.0, 0.0, moments.n, test.n)
-
-        def look(part: slice) -> list[Array]:
-            old, native = (read_rows(side, rows[part]).astype(np.float64) for side in (x, y))
-            found = [reference.norms(old), reference.distances(old), np.linalg.norm(native - test.target_mean, axis=1)]
-            for each in fitted.values():
-                mapped = each.apply(old)[:, : each.target_width]
-                found += [np.linalg.norm(mapped - native, axis=1), _cosines(mapped, native)]
-            return found
-
-        parts = map_blocks(look, len(rows), block_rows(x.shape[1], y.shape[1]), progress=self._stage("test fold"))
-        norms, distances, radii, *columns = (np.concatenate(column) for column in zip(*parts, strict=True))
-        errors = dict(zip(fitted, columns[::2], strict=True))
-        cosines = dict(zip(fitted, columns[1::2], strict=True))
-        together = None if labels is None else group_codes(labels[rows], len(rows))
-        blocks = assign_blocks(len(rows), together, rng)
-        away, spread = np.bincount(blocks, radii), float(np.trace(test.yy))
-        held = {}
-        for kind, norm in errors.items():
-            total = float(norm @ norm)
-            ratio, se = ratio_jackknife(np.bincount(blocks, norm), away)
-            held[kind] = HeldOut(
-                mean=float(ratio),
-                rms=float(np.sqrt(total / test.n)) / self.radius,
-                r2=1 - total / spread if spread > 0 else float("nan"),
-                cosine=float(cosines[kind].mean()),
-                interval=t_interval(float(ratio), float(se), len(away), least=0.0) if intervals else None,
-            )
-        return held, calibrated(reference, norms, distances)
-
-    def fit(self, settings: Mapping[str, Setting], best: str) -> tuple[dict[str, AffineMap], AffineMap]:
-        """Every map fitted to the training rows, and the best one to all rows, one a core."""
-        whole = Training(self.total, self.rounding)
-        wanted = [(self.training, kind) for kind in settings] + [(whole, best)]
-        *fitted, kept = map_blocks(
-            lambda one: wanted[one.start][0].fit(wanted[one.start][1], settings[wanted[one.start][1]]), len(wanted), 1
-        )
-        return dict(zip(settings, fitted, strict=True)), kept
-
-    def _side(self, which: int) -> tuple[Side, bool]:
-        """The facts about one side, and whether its moments resolve all its directions."""
-        values, name = (self.pair.x, self.pair.y)[which], self.pair.names[which]
-        total = self.total if which == 0 else self.total.swapped()
-        radius = rms_radius(name, total.n, total.source_mean, total.xx)
-        factor = factor_covariance(total.xx, total.n, total.source_mean, rounding_of(values))
-        return describe_side(name, values, factor, radius), factor.resolved
-
-    def _stage(self, name: str) -> Any:
-        return lambda done, total: self.report(name, done, total)
+    return held, calibrated(reference, norms, distances)
 
 
 def _cosines(mapped: Array, native: Array) -> Array:

@@ -17,10 +17,10 @@ from .._version import __version__
 from ..alignment import AffineMap
 from ..errors import InputError
 from ..files import replacing
-from ..representation import Array, Matrix, Representation, as_representation
-from ..rows import Crew, Progress, block_rows, blocks, map_blocks, no_progress, read_rows, refuse_non_finite
-from ..storage import read, shards, write
-from ..storage.lazy import LazyMatrix
+from ..ica.whitening import AffineRows
+from ..representation import Array, Representation
+from ..rows import Crew, Progress, no_progress, refuse_non_finite
+from ..storage import loaded, read, shards, write
 from ..storage.model_files import ModelFile, Shapes, require_model_path, save_arrays
 from ..storage.registry import reader, split_key, suffixes
 from ..storage.write import require_target
@@ -28,6 +28,7 @@ from .drift import Drift, DriftWarning, Reference
 from .maps import MAPS
 
 FORMAT = "isorep translation 1"
+_SCALES = ("radius", "limit", "distance", "spread")  # of the reference, in the order of the file
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,7 +76,7 @@ class Translator:
         """
         data = self._rows(X)
         if check:
-            drift = self.reference.drift(data.values, data.name or "X")
+            drift = self.drift(data)
             if drift:
                 warnings.warn(f"{data.name}: {drift}", DriftWarning, stacklevel=2)
         return self.translated(data).values[:]  # type: ignore[no-any-return]
@@ -89,13 +90,21 @@ class Translator:
         self, data: Representation, *, crew: Crew | None = None, progress: Callable[[int, int], None] | None = None
     ) -> Representation:
         """Rows of a file or an array as they will be: translated block by block when they are read, ids kept."""
-        self._require_width(data)
-        return Representation(TranslatedRows(data, self, crew, progress), data.ids, data.name)
+        return Representation(TranslatedRows(self._rows(data), self, crew, progress), data.ids, data.name)
 
     def save(self, path: str | Path) -> None:
         """Write the map to a safetensors file, completely or not at all."""
         path = require_model_path(path, noun="map")
-        arrays = {name: np.array(values, np.float64, order="C") for name, values in self._arrays().items()}
+        known = self.reference
+        given = {
+            "matrix": self.matrix,
+            "old_mean": self.old_mean,
+            "new_mean": self.new_mean,
+            "reference_mean": known.mean,
+            "whitener": known.whitener,
+            "scales": np.array([getattr(known, name) for name in _SCALES]),
+        }
+        arrays = {name: np.array(values, np.float64, order="C") for name, values in given.items()}
         for name, values in arrays.items():
             if not np.isfinite(values).all():
                 raise InputError(f"{name} holds values that are not finite, so this map is not worth keeping")
@@ -105,8 +114,8 @@ class Translator:
             "kind": self.kind,
             "old columns": len(self.old_mean),
             "new columns": len(self.new_mean),
-            "reference rows": self.reference.rows,
-            "held-out rows": self.reference.held,
+            "reference rows": known.rows,
+            "held-out rows": known.held,
             "fit": self.facts,
         }
         save_arrays(path, arrays, facts)
@@ -115,54 +124,34 @@ class Translator:
     def load(cls, path: str | Path) -> Translator:
         """The map that a file holds; one that is damaged, hostile or something else is refused with one sentence."""
         file = ModelFile(path, FORMAT, "map")
-        facts, arrays = file.read(lambda found: _check_facts(file, found), _shapes)
-        radius, limit, distance, spread = arrays["scales"].tolist()
-        if not (min(radius, limit, distance) > 0 and spread >= 0):
+        facts, arrays = file.read(lambda facts: _check_facts(file, facts), _shapes)
+        scales = dict(zip(_SCALES, arrays["scales"].tolist(), strict=True))
+        if not (min(scales["radius"], scales["limit"], scales["distance"]) > 0 and scales["spread"] >= 0):
             file.refuse("its scales are not positive")
         reference = Reference(
             mean=arrays["reference_mean"],
             whitener=arrays["whitener"],
-            radius=radius,
-            limit=limit,
-            distance=distance,
-            spread=spread,
             rows=facts["reference rows"],
             held=facts["held-out rows"],
+            **scales,
         )
-        return cls(
-            facts["kind"], arrays["matrix"], arrays["old_mean"], arrays["new_mean"], reference, dict(facts["fit"])
-        )
+        matrix, old_mean, new_mean = (arrays[name] for name in ("matrix", "old_mean", "new_mean"))
+        return cls(facts["kind"], matrix, old_mean, new_mean, reference, dict(facts["fit"]))
 
     def __repr__(self) -> str:
         rows, columns = self.matrix.shape
         pairs = self.facts.get("pairs")
         return f"Translator({self.kind}, {rows} -> {columns} columns{f', {pairs} pairs' if pairs else ''})"
 
-    def _arrays(self) -> dict[str, Array]:
-        known = self.reference
-        return {
-            "matrix": self.matrix,
-            "old_mean": self.old_mean,
-            "new_mean": self.new_mean,
-            "reference_mean": known.mean,
-            "whitener": known.whitener,
-            "scales": np.array([known.radius, known.limit, known.distance, known.spread]),
-        }
-
     def _rows(self, X: Any) -> Representation:
-        data = read(X) if isinstance(X, str | Path) else as_representation(X, "X")
-        self._require_width(data)
+        data, wanted = loaded(X, "X"), len(self.old_mean)
+        if data.shape[1] != wanted:
+            raise InputError(f"{data.name} has {data.shape[1]} columns, and the map translates vectors of {wanted}")
         return data
 
-    def _require_width(self, data: Representation) -> None:
-        if data.shape[1] != len(self.old_mean):
-            raise InputError(
-                f"{data.name} has {data.shape[1]} columns, and the map translates vectors of {len(self.old_mean)}"
-            )
 
-
-class TranslatedRows(LazyMatrix):
-    """Rows under a map, computed when they are asked for, by all threads of a crew."""
+class TranslatedRows(AffineRows):
+    """Rows under a map, with products in the precision that the rows have."""
 
     def __init__(
         self,
@@ -171,41 +160,15 @@ class TranslatedRows(LazyMatrix):
         crew: Crew | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        self._values: Matrix = data.values
-        self._name = data.name or "the data"
-        self._crew, self._progress = crew, progress
-        dtype = np.float64 if np.dtype(data.values.dtype).itemsize >= 8 else np.float32
-        super().__init__((data.shape[0], by.matrix.shape[1]), dtype)
+        name = data.name or "the data"
+        super().__init__(data.values, name, by.matrix, by.old_mean, by.new_mean, crew=crew, progress=progress)
         with np.errstate(over="ignore"):
             self._before, self._matrix = (np.ascontiguousarray(part, self.dtype) for part in (by.old_mean, by.matrix))
             rounded = self._before - by.old_mean  # what float32 took off the mean is added behind the map
             self._after = np.asarray(by.new_mean + rounded @ by.matrix, self.dtype)
-        self._size = block_rows(*by.matrix.shape, cells=2**20)
 
-    def _slice(self, start: int, stop: int) -> Array:
-        out = np.empty((stop - start, self.shape[1]), self.dtype)
-
-        def fill(part: slice) -> None:
-            self._translate(slice(start + part.start, start + part.stop), out[part])
-
-        if self._crew is None:
-            map_blocks(fill, len(out), self._size)
-        else:
-            for _ in self._crew.stream(fill, blocks(len(out), self._size)):
-                pass
-        if self._progress is not None:
-            self._progress(stop, len(self))
-        return out
-
-    def _take(self, rows: Array) -> Array:
-        out = np.empty((len(rows), self.shape[1]), self.dtype)
-        for part in blocks(len(rows), self._size):
-            self._translate(rows[part], out[part])
-        return out
-
-    def _translate(self, rows: slice | Array, out: Array) -> None:
+    def _map_block(self, block: Array, out: Array) -> None:
         """Centre first: the product of large means would drown the rest in float32."""
-        block = read_rows(self._values, rows)
         with np.errstate(over="ignore", invalid="ignore"):
             np.matmul(np.subtract(block, self._before, dtype=self.dtype), self._matrix, out=out)
             out += self._after
@@ -225,14 +188,9 @@ def _check_facts(file: ModelFile, facts: dict[str, Any]) -> None:
 
 def _shapes(facts: dict[str, Any]) -> Shapes:
     old, new = facts["old columns"], facts["new columns"]
-    return {
-        "matrix": ("F64", (old, new)),
-        "old_mean": ("F64", (old,)),
-        "new_mean": ("F64", (new,)),
-        "reference_mean": ("F64", (old,)),
-        "whitener": ("F64", (old, old)),
-        "scales": ("F64", (4,)),
-    }
+    shapes = {"matrix": (old, new), "old_mean": (old,), "new_mean": (new,), "reference_mean": (old,)}
+    shapes |= {"whitener": (old, old), "scales": (len(_SCALES),)}
+    return {name: ("F64", shape) for name, shape in shapes.items()}
 
 
 @dataclass(frozen=True)
@@ -291,10 +249,10 @@ def translate_files(
         folder, key = split_key(source.path, None)
         files = shards.shard_files(folder)
         with replacing(Path(output), folder=True) as temporary:
-            for place, file in enumerate(files):
+            for index, file in enumerate(files):
                 rows = translator.translated(read(file, key=key, ids=source.ids), crew=crew)
                 write(rows, temporary / file.name, drop_ids=drop_ids)
-                progress("translating files", place + 1, len(files))
+                progress("translating files", index + 1, len(files))
         return translator.translated(source.rows)
 
 
