@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 from ..report.document import Answer, Cell, Definitions, Figure, Forms, Page, Part, Prose, Row, Section, Table
 from ..report.figures import Cloud, IntervalRow, Intervals, Key, Line, Lines, Scatter
 from ..report.page import page_of
 from ..report.read import compact, count, fixed, percent
-from .closeness_result import Closeness
-from .diversity_result import Diversity
-from .head_map_result import ANGLES_SHOWN, HeadMap, Plane, Regression
+from .closeness import Closeness
+from .diversity import Diversity
+from .head_map import ANGLES_SHOWN, HeadMap
+from .regression import Plane, Regression
 from .result import HeadResult
 
 COLOURS = ("s2", "s3")
@@ -90,7 +90,7 @@ def _head(head: Diversity, number: int, verdict: str) -> Section:
     pairs = head.classes.pairs
     parts: list[Part | None] = [
         Prose((*_own(head.verdict, verdict), DIVERSITY)),
-        Definitions(_head_facts(head)),
+        _facts(head),
         _conditions(head, number),
         _spectrum(head, number),
     ]
@@ -101,23 +101,16 @@ def _head(head: Diversity, number: int, verdict: str) -> Section:
     return Section(f"head-{number}", f"Diversity of {head.name}", tuple(part for part in parts if part is not None))
 
 
-def _head_facts(head: Diversity) -> tuple[tuple[str, str, str], ...]:
-    found, features = head.classes, head.features
+def _facts(head: Diversity) -> Definitions:
+    classes = head.classes
     facts = [
-        ("classes", count(found.used), f"{count(found.stored)} stored"),
-        ("distinct embeddings", count(found.distinct), f"at least {count(found.width + 1)} needed"),
-        ("rank", count(found.rank), f"of {count(found.width)}, as {head.dtype} tells"),
-        ("dimensions in use", compact(found.participation, 3), "by participation of variances"),
-        ("constant columns", count(found.constant_columns), ""),
+        ("classes", count(classes.used), f"{count(classes.stored)} stored, as {head.dtype}"),
+        ("dimensions in use", compact(classes.participation, 3), "by participation of variances"),
+        ("constant columns", count(classes.constant_columns), ""),
     ]
-    if features is not None:
-        seen = f"classes see {percent(features.seen_share)} of the features' variance"
-        facts += [
-            ("rows of features", count(features.rows), features.name),
-            ("rank of features", count(features.rank), f"about the mean; {count(features.rank_about_zero)} about zero"),
-            ("effective dimension", count(features.effective_dimension), seen),
-        ]
-    return tuple(facts)
+    if head.features is not None:
+        facts.append(("rows of features", count(head.features.rows), head.features.name))
+    return Definitions((*((name, value, "") for name, value in head.quantities), *facts))
 
 
 def _conditions(head: Diversity, number: int) -> Figure | None:
@@ -209,35 +202,19 @@ def _by_class(found: Closeness) -> Figure:
 
 def _map(found: HeadMap, verdict: str) -> Section:
     said = (*_own(found.verdict, verdict), MAP, *((VACUOUS,) if found.vacuous else ()))
-    parts: list[Part] = [Prose(said), Definitions(_map_facts(found))]
+    parts: list[Part] = [Prose(said)]
     if found.regression is not None:
         parts.append(_errors(found.regression))
     if found.figure is not None:
         parts.append(_planes(found.figure))
-    numbers = list(_map_numbers(found))
-    if numbers:
-        parts.append(Table.of("map-numbers", "All numbers of the map", {"quantity": str, "value": fixed}, numbers))
+    forms: Forms = {"quantity": str, "value": str, "95 % interval": fixed}
+    rows = [(name, value, Cell.between(interval, fixed)) for name, value, interval in found.quantities]
+    parts.append(Table.of("map-numbers", "All numbers of the map", forms, rows))
     degrees = [(number, math.degrees(angle)) for number, angle in enumerate(found.angles[:ANGLES_SHOWN], 1)]
     if degrees:
         columns: Forms = {"place": count, "degrees": lambda value: fixed(value, 3)}
         parts.append(Table.of("angles", "Principal angles", columns, degrees, folded=True))
     return Section("map", "The map that heads predict", tuple(parts))
-
-
-def _map_facts(found: HeadMap) -> tuple[tuple[str, str, str], ...]:
-    ranks, widths = (" and ".join(map(count, each)) for each in (found.ranks, found.widths))
-    widest = fixed(math.degrees(max(found.angles)), 2) + "°" if found.angles else "–"
-    facts = [
-        ("classes", count(found.classes), ""),
-        ("ranks", ranks, f"of {widths}"),
-        ("widest principal angle", widest, "0 for equal distributions"),
-        ("angles forced to zero", count(found.forced_angles), "whatever the heads, for want of classes"),
-        ("source head unexpressed", percent(found.unexpressed), "outside the target's columns"),
-    ]
-    if found.regression is not None:
-        dimensions = " and ".join(map(count, found.regression.effective_dimensions))
-        facts.append(("effective dimensions", dimensions, "rank of what classes see"))
-    return tuple(facts)
 
 
 def _errors(both: Regression) -> Figure:
@@ -284,32 +261,3 @@ def _panel(
         Scatter(target, Cloud("mapped source", "s1", points, labels), bounds, ("axis 1", "axis 2")),
         narrow=True,
     )
-
-
-def _map_numbers(found: HeadMap) -> Iterable[tuple[str, Cell]]:
-    """Every number of the comparison with the regression, as far as it is there."""
-    both, prediction = found.regression, found.head_prediction
-    numbers: dict[str, float | None] = {}
-    if both is not None:
-        numbers |= {
-            "R² of the heads' map": both.head.r2,
-            "R² of the heads' map with its own intercept": both.head_r2_own_intercept,
-            "R² of least squares, held out": both.regression.r2,
-            "share of it that the heads predict": both.share,
-            "mean error of the heads' map, diameters": both.head.error.mean,
-            "largest error of the heads' map, diameters": both.head.error.sup,
-            "mean error of least squares, diameters": both.regression.error.mean,
-            "excess, low end, diameters": both.excess.low if both.excess else None,
-            "excess, high end, diameters": both.excess.high if both.excess else None,
-            "maps apart, RMS radii": both.difference,
-            "heads' map off at the mean, RMS radii": both.intercept_gap,
-        }
-    if prediction is not None:
-        for how, part in (("inverse map", prediction.inverse), ("reverse regression", prediction.reverse)):
-            numbers[f"R² of the target's head by the {how}"] = part.r2
-            numbers[f"R² of its log-odds by the {how}"] = part.log_odds_r2
-    for name, value in numbers.items():
-        if value is not None:
-            yield name, Cell(fixed(value), value)
-    if prediction is not None and math.isfinite(prediction.condition):
-        yield "condition of the regression's matrix", Cell(compact(prediction.condition), prediction.condition)

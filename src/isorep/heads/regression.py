@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..alignment import AffineMap
-from ..alignment.base import column_errors, summarise
+from ..alignment.base import Error, column_errors, summarise
 from ..comparison.work import Work
-from ..errors import InputError
 from ..moments import require_memory
-from ..pairs import Pair, open_pair
+from ..pairs import Pair
 from ..representation import Array, Matrix, rounding_of
 from ..resampling import (
     Interval,
@@ -23,25 +22,115 @@ from ..resampling import (
     interval_of,
     ratio_influence,
 )
+from ..results import Record
 from ..rows import Progress, ProjectedRows, block_rows, blocks, map_blocks, read_rows
 from .diversity import effective_dimension, seen_share
-from .head_map_result import FittedError, HeadMap, HeadPrediction, Plane, Prediction, Regression
 from .inputs import Head
 from .spectrum import Spectrum, spectrum
 
 _SHOWN = 300  # points of the figure
 
 
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """How a map is compared on data."""
+def compare_with_regression(
+    mapped: AffineMap,
+    heads: tuple[Head, Head],
+    spectra: tuple[Spectrum, Spectrum],
+    shares: Array,
+    pair: Pair,
+    labels: Array | None,
+    *,
+    folds: int,
+    intervals: bool,
+    random_state: int,
+    report: Progress,
+) -> tuple[Regression, HeadPrediction, Plane]:
+    """What paired features say about the map that heads predict, where the classes' differences see them."""
+    for values, head, name in zip((pair.x, pair.y), heads, pair.names, strict=True):
+        head.require_width(values, name)
+    dimensions = _dimensions(pair, spectra)
+    bases = tuple(None if each.rank == each.width else each.axes for each in spectra)
+    pair.x, pair.y = (
+        values if basis is None else SeenRows(values, basis)
+        for values, basis in zip((pair.x, pair.y), bases, strict=True)
+    )
+    require_memory(pair.x.shape[1], pair.y.shape[1], folds)
+    for_folds, for_blocks = (np.random.default_rng(each) for each in np.random.SeedSequence(random_state).spawn(2))
+    fold_of = assign_folds(pair.n, folds, labels, for_folds)
+    work = Work(pair, fold_of, folds, labels, ["linear"], report)
+    work.measure()
+    work.fit()
+    inside = _inside(mapped, bases)
+    regression = _errors(work, inside, intervals, for_blocks, dimensions)
+    whole = work.fitted["linear"].whole
+    prediction = _predict_head(heads, spectra, bases, shares, whole, work)
+    return regression, prediction, _plane(work, inside, whole[0])
 
-    groups: Any
-    folds: int
-    intervals: bool
-    seed: int
-    tolerance: float
-    report: Progress
+
+@dataclass(frozen=True)
+class FittedError:
+    """Errors of one map in units of the target's diameter, the share of variance explained, and an interval."""
+
+    error: Error
+    r2: float
+    interval: Interval | None
+
+
+@dataclass(frozen=True)
+class Regression(Record):
+    """The head map beside the held-out regression, where both heads see the features.
+
+    ``excess`` is an interval for the head map's mean error above the regression's, rows paired, in diameters;
+    ``difference`` the root mean square distance of the two maps' predictions, and ``intercept_gap`` the head map's
+    error at the mean, both in RMS radii of the target. ``effective_dimensions`` and ``seen_shares`` say what the
+    classes see of source and target features.
+    """
+
+    derived: ClassVar[tuple[str, ...]] = ("share",)
+    rows: int
+    diameter: float
+    head: FittedError
+    regression: FittedError
+    excess: Interval | None
+    head_r2_own_intercept: float
+    difference: float
+    intercept_gap: float
+    effective_dimensions: tuple[int, int]
+    seen_shares: tuple[float, float]
+
+    @property
+    def share(self) -> float | None:
+        """The part of the regression's explained variance that the head map explains; None where there is none."""
+        return self.head.r2 / self.regression.r2 if self.regression.r2 > 0 else None
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Some rows in the first two principal axes of the target, in its RMS radii: as they are, and under each map."""
+
+    rows: tuple[str, ...]
+    target: tuple[tuple[float, float], ...]
+    head: tuple[tuple[float, float], ...]
+    regression: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The share of the target's head that is predicted: of its embeddings, and of their log-odds on the data."""
+
+    r2: float
+    log_odds_r2: float
+
+
+@dataclass(frozen=True)
+class HeadPrediction:
+    """The target's head predicted from the source's, by the inverse of the regression and by the reverse regression.
+
+    ``condition`` is that of the regression's matrix: what its inverse makes of noise.
+    """
+
+    inverse: Prediction
+    reverse: Prediction
+    condition: float
 
 
 class SeenRows(ProjectedRows):
@@ -50,44 +139,6 @@ class SeenRows(ProjectedRows):
     def __init__(self, values: Matrix, basis: Array) -> None:
         super().__init__(values, np.zeros(len(basis)), basis)
         self.rounding = rounding_of(values)
-
-
-def compare_with_regression(
-    found: HeadMap,
-    heads: tuple[Head, Head],
-    spectra: tuple[Spectrum, Spectrum],
-    shares: Array,
-    features: Any,
-    other_features: Any,
-    asked: Asked,
-) -> HeadMap:
-    """The same map, with what paired features say about it."""
-    pair, _, labels = open_pair(features, other_features, ("features", "other features"), asked.groups, False)
-    for values, head, name in zip((pair.x, pair.y), heads, pair.names, strict=True):
-        if values.shape[1] != head.width:
-            raise InputError(f"{name} has {values.shape[1]} columns where {head.name} reads {head.width}")
-    dimensions = _dimensions(pair, spectra)
-    bases = tuple(None if each.rank == each.width else each.axes for each in spectra)
-    pair.x, pair.y = (_seen(values, basis) for values, basis in zip((pair.x, pair.y), bases, strict=True))
-    require_memory(pair.x.shape[1], pair.y.shape[1], asked.folds)
-    for_folds, for_blocks = (np.random.default_rng(each) for each in np.random.SeedSequence(asked.seed).spawn(2))
-    fold_of = assign_folds(pair.n, asked.folds, labels, for_folds)
-    work = Work(pair, fold_of, asked.folds, labels, ["linear"], asked.report)
-    work.measure()
-    work.fit()
-    inside = _inside(found, bases)
-    regression = _errors(work, inside, asked, for_blocks, dimensions)
-    whole = work.fitted["linear"].whole
-    plane = _plane(work, inside, whole[0])
-    prediction = _predict_head(heads, spectra, bases, shares, whole, work)
-    settings = {**found.settings, "groups": None if labels is None else int(labels.max()) + 1, "rows": pair.n}
-    return replace(
-        found,
-        regression=regression,
-        head_prediction=prediction,
-        figure=plane,
-        settings=settings,
-    )
 
 
 def _dimensions(pair: Pair, spectra: tuple[Spectrum, Spectrum]) -> dict[str, Any]:
@@ -100,13 +151,9 @@ def _dimensions(pair: Pair, spectra: tuple[Spectrum, Spectrum]) -> dict[str, Any
     }
 
 
-def _seen(values: Matrix, basis: Array | None) -> Matrix:
-    return values if basis is None else SeenRows(values, basis)
-
-
-def _inside(found: HeadMap, bases: tuple[Array | None, ...]) -> AffineMap:
+def _inside(mapped: AffineMap, bases: tuple[Array | None, ...]) -> AffineMap:
     """The head map between the spans of the classes' differences."""
-    matrix, intercept = found.coef, found.intercept
+    matrix, intercept = mapped.matrix, mapped.target_mean
     if bases[0] is not None:
         matrix = bases[0].T @ matrix
     if bases[1] is not None:
@@ -115,12 +162,12 @@ def _inside(found: HeadMap, bases: tuple[Array | None, ...]) -> AffineMap:
 
 
 def _errors(
-    work: Work, inside: AffineMap, asked: Asked, rng: np.random.Generator, dimensions: dict[str, Any]
+    work: Work, inside: AffineMap, intervals: bool, rng: np.random.Generator, dimensions: dict[str, Any]
 ) -> Regression:
     """Residuals of both maps: the head map has seen no row, the regression none of the row's fold."""
     pair, total = work.pair, work.total
     whole = work.fitted["linear"].whole[0]
-    work.evaluate(asked.intervals)
+    work.evaluate(intervals)
     fitted = work.residuals.rungs["linear"][0, 1]
     heads, apart = np.empty(pair.n), np.empty(pair.n)
 
@@ -133,7 +180,7 @@ def _errors(
     map_blocks(evaluate, pair.n, max(64, block_rows(pair.x.shape[1], pair.y.shape[1]) // 4))
     size = work.diameters("auto")[1]
     spans: list[Interval | None] = [None] * 3
-    if asked.intervals:
+    if intervals:
         spans = [each.times(1 / size.value) for each in _intervals(work, heads, fitted, rng)]
     spread = float(np.trace(total.yy))
     around = column_errors(inside.matrix, np.zeros(1), total.n, total.xx, total.xy, np.diagonal(total.yy))
@@ -162,11 +209,11 @@ def _intervals(work: Work, heads: Array, fitted: Array, rng: np.random.Generator
     rows = influence_rows(n, work.labels, rng)
     moved = work.through_maps("linear", rows)[0] / n if work.residuals.pulls else None
     parts = (heads, None, 0.0), (fitted, moved, 0.0), (heads - fitted, None if moved is None else -moved, -np.inf)
-    found = []
+    spans = []
     for errors, through, least in parts:
         mean, own = ratio_influence(errors, np.ones(n), None)
-        found.append(interval_of(mean, error_variance(own, through, block_of, rows), block_of, least))
-    return found
+        spans.append(interval_of(mean, error_variance(own, through, block_of, rows), block_of, least))
+    return spans
 
 
 def _predict_head(
@@ -179,8 +226,8 @@ def _predict_head(
 ) -> HeadPrediction:
     """The target's head from the source's, through the inverse of the regression and through its reverse."""
     source, target = heads
-    forward, reverse = maps[0].matrix.T, maps[1].matrix.T
-    inverses = (np.linalg.pinv(forward, rcond=1e-10), reverse)
+    forward = maps[0].matrix.T
+    inverses = (np.linalg.pinv(forward, rcond=1e-10), maps[1].matrix.T)
     root = work.factors[1].root  # of the covariance of the target's features: log-odds are judged with it
     errors, sizes = np.zeros((2, 2)), np.zeros(2)
     for rows in blocks(source.classes, block_rows(source.width, target.width)):
@@ -190,17 +237,14 @@ def _predict_head(
             for head, each, basis in zip(heads, spectra, bases, strict=True)
         )
         sizes += np.sum(b**2), np.sum((b @ root.T) ** 2)
-        for place, inverse in enumerate(inverses):
+        for error, inverse in zip(errors, inverses, strict=True):
             miss = a @ inverse - b
-            errors[place] += np.sum(miss**2), np.sum((miss @ root.T) ** 2)
-    shown = 1 - np.divide(errors, sizes, out=np.ones_like(errors), where=sizes > 0)
+            error += np.sum(miss**2), np.sum((miss @ root.T) ** 2)
+    explained = 1 - np.divide(errors, sizes, out=np.ones_like(errors), where=sizes > 0)
     singular = np.linalg.svd(forward, compute_uv=False)
     condition = float(singular[0] / singular[-1]) if singular[-1] > 0 else float("inf")
-    return HeadPrediction(
-        inverse=Prediction(float(shown[0, 0]), float(shown[0, 1])),
-        reverse=Prediction(float(shown[1, 0]), float(shown[1, 1])),
-        condition=condition,
-    )
+    by_inverse, by_reverse = (Prediction(*each) for each in explained.tolist())
+    return HeadPrediction(by_inverse, by_reverse, condition)
 
 
 def _inner(rows: Array, basis: Array | None) -> Array:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..errors import InputError
 from ..representation import Array, Representation, as_representation, match_rows
-from ..resampling import null_of, p_text
+from ..resampling import Null, null_of, p_text
 from ..results import Written, aligned
 from ..rows import Progress, no_progress
 from ..settings import check_choice
@@ -77,21 +78,10 @@ class LayerMatrix(Written):
 
     def table(self) -> str:
         """The best match of every source layer."""
-        head = ("layer", "closest", self.index, "chance of the closest", "corrected", "p")
-        lines = [
-            head,
-            *(
-                (
-                    b.source,
-                    b.target,
-                    f"{b.value:.4f}",
-                    shown(b.chance),
-                    shown(b.corrected),
-                    p_text(b.p_value, self.smallest_p),
-                )
-                for b in self.best
-            ),
-        ]
+        lines = [("layer", "closest", self.index, "chance of the closest", "corrected", "p")]
+        for best in self.best:
+            numbers = (f"{best.value:.4f}", shown(best.chance), shown(best.corrected))
+            lines.append((best.source, best.target, *numbers, p_text(best.p_value, self.smallest_p)))
         return aligned(lines, left=(0, 1))
 
     def to_dict(self) -> dict[str, Any]:
@@ -168,22 +158,17 @@ def layers(
     sides = [[Side(each.values, name, n) for name, each in named.items()] for named in given]
     pairings = plan(n, permutations, groups, within, random_state)
     check_choice("index", index, list(INDICES))
+    prepare = partial(_prepare, index)
     pairs = [Pair(a, b) for a in sides[0] for b in sides[1]]
     prepared: list[Prepared] = []
     for pair in pairs:
-        prepared.append(_prepare(index, pair))
+        prepared.append(prepare(pair))
         report("layers", len(prepared), len(pairs))
+    cells = None
+    if permutations:
+        pairings = pairings.keeping_copies(*sides)
+        cells = _Cells(pairings, prepared[0], *pairings.nulls(prepared, pairs, [prepare] * len(pairs), report))
     names = tuple(tuple(side.name for side in each) for each in sides)
-    if not permutations:
-        return _matrix(index, prepared, None, names, pairings.settings | {"rows": n})
-    pairings = pairings.keeping_copies(*sides)
-    parts = [pairings.part(pair) for pair in pairs]
-    shuffled = [
-        whole if part is pair else _prepare(index, part)
-        for whole, pair, part in zip(prepared, pairs, parts, strict=True)
-    ]
-    observed, draws = pairings.draw(shuffled, lambda done, of: report("permutations", done, of))
-    cells = _Cells(pairings, shuffled, observed, draws, [part.single for part in parts])
     return _matrix(index, prepared, cells, names, pairings.settings | {"rows": n})
 
 
@@ -212,20 +197,14 @@ def _named(given: Any, which: str) -> dict[str, Representation]:
 class _Cells:
     """The cells of a matrix under the real pairing and the shuffled ones, of the rows that take part."""
 
-    def __init__(
-        self, pairings: Pairings, shuffled: list[Prepared], observed: Array, draws: Array, single: list[bool]
-    ) -> None:
-        found = [
-            pairings.null(each, observed[place], draws[place], single[place]) for place, each in enumerate(shuffled)
-        ]
+    def __init__(self, pairings: Pairings, like: Prepared, nulls: Sequence[tuple[Null, str]], values: Array) -> None:
         self.pairings = pairings
-        self.nulls = [null for null, _ in found]
-        self.reasons = [why for _, why in found if why]
+        self.nulls = [null for null, _ in nulls]
+        self.reasons = [why for _, why in nulls]
         self.exact = all(null.exact for null in self.nulls)
         self.judged = np.array([np.isfinite(null.p_value) for null in self.nulls])
-        self.sign = 1.0 if shuffled[0].higher_is_closer else -1.0
-        self.best = shuffled[0].best
-        self.heights = self.sign * np.column_stack([observed, draws])  # the real pairing first; higher is closer
+        self.sign, self.best = (1.0 if like.higher_is_closer else -1.0), like.best
+        self.heights = self.sign * values  # the real pairing first; higher is closer
 
     def corrected(self) -> Array:
         """Each cell from chance (0) to a perfect match (1)."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
 from ..representation import Array, Matrix
 from ..resampling import equal_rows
-from ..rows import block_rows, map_blocks, read_rows, select
-from ..settings import check_choice
+from ..rows import block_rows, blocks, map_blocks, read_rows, select
+from ..settings import check_choice, check_counts
 from .frames import Pair, Side, paired
 from .null import Draws, Prepared, Similarity, finished
 
@@ -75,18 +73,17 @@ def mutual_knn(
 def prepare_mutual_knn(pair: Pair, *, k: int = 10, metric: str = "cosine") -> Prepared:
     """Mutual nearest neighbours of a pair."""
     check_choice("metric", metric, METRICS)
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k < pair.n:
-        raise InputError(f"k is {k!r} and must be a whole number from 1 to {pair.n - 1}, one less than the rows")
+    check_counts(k=(k, 1, pair.n - 1))
     near = [
         _neighbours(pair.x, int(k), metric, None),
         _neighbours(pair.y, int(k), metric, None if _same_copies(pair) else _TIES),
     ]
 
-    def source(uniform: bool) -> Draws:
-        return pair.once(("knn", k, metric), lambda: _Renamed(near[0], near[1]))
+    def draw(partners: Array) -> float:
+        return _shared(partners[near[0]], near[1][partners])  # rows change their names
 
-    value = _shared(near[0], near[1])
-    return Prepared("mutual_knn", value, True, 1.0, {"k": int(k), "metric": metric}, source, float)
+    draws = pair.once(("knn", k, metric), lambda: Draws(draw, "neighbours renamed per permutation"))
+    return Prepared("mutual_knn", _shared(*near), {"k": int(k), "metric": metric}, lambda uniform: draws, float)
 
 
 def nearest(
@@ -131,8 +128,7 @@ def _largest(scores: Array, k: int) -> Array:
     rows, m = scores.shape
     groups = m // _STRIDES
     if groups < 4 * k:
-        places = np.argpartition(-scores, k - 1, axis=1)[:, :k]
-        return _sorted(scores, places)
+        return _sorted(scores, np.argpartition(-scores, k - 1, axis=1)[:, :k])
     whole = groups * _STRIDES
     maxima = scores[:, :whole].reshape(rows, _STRIDES, groups).max(axis=1)
     chosen = np.argpartition(-maxima, k - 1, axis=1)[:, :k]
@@ -155,8 +151,7 @@ def _ready(corpus: Matrix, metric: str) -> tuple[Array, Array, Array | None]:
     held = np.empty((n, d), np.float64 if np.dtype(corpus.dtype).itemsize >= 8 and n * d <= 2**24 else np.float32)
     mean = np.zeros(d)
     if metric == "euclidean":  # distances do not change, and large means no longer cost digits
-        sample = np.asarray(corpus[: min(n, 4096)], np.float64)
-        mean = sample.mean(axis=0)
+        mean = np.asarray(corpus[: min(n, 4096)], np.float64).mean(axis=0)
 
     def fill(rows: slice) -> None:
         held[rows] = _unit(np.asarray(read_rows(corpus, rows), np.float64) - mean, metric)
@@ -226,26 +221,11 @@ def _with_copies(near: Array, codes: Array, members: Array, k: int) -> Array:
     return np.asarray(np.take_along_axis(found, others, axis=1))
 
 
-@dataclass(eq=False)
-class _Renamed:
-    """Shared neighbours after rows changed their names: exact."""
-
-    left: Array
-    right: Array
-    exact = True
-    method = "neighbours renamed per permutation"
-
-    def draw(self, partners: Array) -> float:
-        """The shared neighbours under a shuffled pairing."""
-        return _shared(partners[self.left], self.right[partners])
-
-
 def _shared(left: Array, right: Array) -> float:
     """The mean share of entries that rows have in common."""
     n, k = left.shape
     size = max(1, 2**22 // (k * k))
     total = 0
-    for start in range(0, n, size):
-        some = slice(start, start + size)
+    for some in blocks(n, size):
         total += int((left[some, :, None] == right[some, None, :]).sum())
     return float(total / (n * k))
