@@ -17,7 +17,7 @@ from scipy.stats import rankdata
 from ..representation import Array
 from ..results import Record
 from .columns import Columns, Pair, mean_of, standardised
-from .splits import ROWS, Given, split_pair
+from .splits import ROWS, split_pair
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +61,8 @@ def explicitness(
     >>> isorep.structure.explicitness(s, s[:, ::-1]).value
     1.0
     """
-    given = Given(factors, latents, test, rows, groups, discrete_factors, discrete_latents, random_state)
-    return measure_explicitness(*split_pair(given))
+    given = (factors, latents, test, rows, groups, discrete_factors, discrete_latents, random_state)
+    return measure_explicitness(*split_pair(*given))
 
 
 def measure_explicitness(train: Pair, test: Pair) -> Explicitness:
@@ -97,24 +97,21 @@ _ITERATIONS = 1000
 _NOTHING_LEFT = 1e-6  # nats: classes that can be told apart without error have no finite optimum
 
 
-def design(latents: Columns, statistics: Columns | None = None) -> Any:
-    """Latents as regressors: continuous ones standardised (by ``statistics``), discrete ones a column for each value.
+def design(latents: Columns) -> Any:
+    """Latents as regressors: continuous ones standardised, discrete ones a column for each value.
 
     Sparse where discrete latents have many values.
     """
-    by = latents if statistics is None else statistics
     parts: list[Any] = []
-    for column, other in zip(latents, by, strict=True):
+    for column in latents:
         if column.discrete:
-            known = np.unique(other.values)
-            parts.append(sparse.csr_matrix((column.values[:, None] == known[None, :]).astype(np.float64)))
+            indicators = column.values[:, None] == np.unique(column.values)
+            parts.append(sparse.csr_matrix(indicators.astype(np.float64)))
         else:
-            parts.append(standardised(column.values[:, None], other.values[:, None]))
-    if not any(column.discrete for column in latents):
-        return np.hstack(parts)
-    if sum(part.shape[1] for part in parts) <= 64:
-        return np.hstack([part if isinstance(part, np.ndarray) else part.toarray() for part in parts])
-    return sparse.csr_matrix(sparse.hstack(parts))
+            parts.append(standardised(column.values[:, None]))
+    if sum(part.shape[1] for part in parts) > 64 and any(column.discrete for column in latents):
+        return sparse.csr_matrix(sparse.hstack(parts))
+    return np.hstack([part if isinstance(part, np.ndarray) else part.toarray() for part in parts])
 
 
 class Logistic:

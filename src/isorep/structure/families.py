@@ -75,18 +75,11 @@ class Task:
     held: Array | None = None
     fold_of: Array | None = None
 
-    def on(
-        self,
-        pair: Pair,
-        groups: Array | None,
-        *,
-        warm: bool = False,
-        held: Array | None = None,
-        fold_of: Array | None = None,
-    ) -> Task:
-        """The same of other rows; warm ones begin where this one ended."""
-        starts = dict(self.starts or {}) if warm else None
-        return replace(self, pair=pair, groups=groups, starts=starts, held=held, fold_of=fold_of)
+    def folds(self, pair: Pair, groups: Array | None) -> Array:
+        """The fold of each row: as decided before, or drawn."""
+        if self.fold_of is not None:
+            return self.fold_of
+        return folds_of(pair.n, FOLDS, groups, np.random.default_rng(self.seed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,23 +147,20 @@ def _dci(task: Task, again: bool) -> Outcome:
 
 
 def _mcc(task: Task, again: bool) -> Outcome:
-    pearson, spearman = (
-        measure_mcc(task.pair, correlation=kind, groups=task.groups, random_state=task.seed, fold_of=task.fold_of)
-        for kind in CORRELATIONS
-    )
+    fold_of = task.folds(task.pair, task.groups)
+    pearson, spearman = (measure_mcc(task.pair, fold_of, correlation=kind) for kind in CORRELATIONS)
     values = {"mcc": pearson.value, "mcc_held_out": pearson.held_out, "mcc_spearman": spearman.value}
     return Outcome(values, pearson)
 
 
 def _linear_r2(task: Task, again: bool) -> Outcome:
-    record = measure_r2(task.pair, linear_fit, groups=task.groups, random_state=task.seed, fold_of=task.fold_of)
+    record = measure_r2(task.pair, linear_fit, task.folds(task.pair, task.groups))
     return _outcome(record, linear_r2="value")
 
 
 def _kernel_r2(task: Task, again: bool) -> Outcome:
     pair, groups = looked_at(task.pair, task.groups, KERNEL_ROWS, np.random.default_rng(task.seed))
-    record = measure_r2(pair, kernel_fit, groups=groups, random_state=task.seed, fold_of=task.fold_of)
-    return _outcome(record, kernel_r2="value")
+    return _outcome(measure_r2(pair, kernel_fit, task.folds(pair, groups)), kernel_r2="value")
 
 
 def _slots(task: Task, again: bool) -> Outcome:
@@ -247,7 +237,7 @@ def intervals(
         family = FAMILIES[name]
         pair, groups = looked_at(task.pair, task.groups, family.rows, np.random.default_rng(task.seed))
         held = roles(task, family.rows)[1] if family.splits else None
-        same = task.on(pair, groups, warm=True, held=held)
+        same = replace(task, pair=pair, groups=groups, held=held)
         if family.leaves_out_blocks(groups):
             spans |= _by_blocks(family, whole, same, rng, tick)
         else:
@@ -337,14 +327,15 @@ def chances(task: Task, families: Sequence[str], n: int, rng: np.random.Generato
 
 def _pairing(task: Task, rows: Array, latents: Columns, groups: Array | None) -> Task:
     """The latents with the factors of these rows."""
-    return task.on(Pair(task.pair.factors.take(rows), latents), groups)
+    return replace(task, pair=Pair(task.pair.factors.take(rows), latents), groups=groups, starts=None)
 
 
 def _part(task: Task, rows: Array, fold_of: Array | None = None) -> Task:
-    """The same of some of the rows; each keeps its role and its fold."""
+    """The same of some of the rows; each keeps its role and its fold, and regressions begin where they ended."""
     groups = None if task.groups is None else recoded(task.groups[rows])
     held, fold_of = (None if each is None else each[rows] for each in (task.held, fold_of))
-    return task.on(task.pair.take(rows), groups, warm=True, held=held, fold_of=fold_of)
+    starts = dict(task.starts or {})
+    return replace(task, pair=task.pair.take(rows), groups=groups, starts=starts, held=held, fold_of=fold_of)
 
 
 def _outcomes(family: Family, task: Task, tasks: Sequence[Make], tick: Tick) -> Iterator[Outcome | None]:

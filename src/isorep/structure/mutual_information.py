@@ -96,24 +96,21 @@ class Line:
 
     def nearer_than(self, radii: Array) -> Array:
         """For each value how many lie at most so far away, itself counted; compared as differences in float64."""
-        values, n = self.values, len(self.values)
-        high = np.searchsorted(values, values + radii, side="right")
-        low = np.searchsorted(values, values - radii, side="left")
-        while True:  # sums round, so that an end may be a place or two off
-            more = (high < n) & (values[np.minimum(high, n - 1)] - values <= radii)
-            less = values[high - 1] - values > radii
-            if not more.any() and not less.any():
-                break
-            high += more
-            high -= less
-        while True:
-            more = (low > 0) & (values - values[np.maximum(low - 1, 0)] <= radii)
-            less = values - values[np.minimum(low, n - 1)] > radii
-            if not more.any() and not less.any():
-                break
-            low -= more
-            low += less
-        return np.asarray(high - low)
+        below = _reached(-self.values[::-1], radii[::-1])[::-1]
+        return np.asarray(_reached(self.values, radii) + below - len(radii))
+
+
+def _reached(values: Array, radii: Array) -> Array:
+    """For each of ascending values how many lie at most so far above it, or below."""
+    n = len(values)
+    ends = np.searchsorted(values, values + radii, side="right")
+    while True:  # sums round, so that an end may be a place or two off
+        more = (ends < n) & (values[np.minimum(ends, n - 1)] - values <= radii)
+        less = values[ends - 1] - values > radii
+        if not more.any() and not less.any():
+            return np.asarray(ends)
+        ends += more
+        ends -= less
 
 
 def mixed_information(line: Line, codes: Array, n_neighbors: int = NEIGHBORS) -> float:

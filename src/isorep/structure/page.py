@@ -12,16 +12,12 @@ from ..report.figures import Heatmap, IntervalRow, Intervals, Key
 from ..report.page import page_of
 from ..report.read import MISSING, count, fixed, p_value
 from ..representation import Array
-from .result import FactorScores, Score
-from .states import LEAST
+from .result import LEAST, FactorScores, Score
 
 REACHED = {"not recovered": False, "partly": None, "recovered": True}
 MOST_FACTORS, MOST_LATENTS = 40, 64
 SCORES = {
-    "infom": (
-        "InfoM",
-        "each active latent informs about one factor; says nothing about how much, and chance is far from 0",
-    ),
+    "infom": ("InfoM", "each active latent informs about one factor, however little; chance is far from 0"),
     "infoe": ("InfoE", "all latents together determine the factors linearly; blind to how they are mixed"),
     "infoc": ("InfoC", "each factor is in one latent; lowered by duplicates"),
     "dci_disentanglement": ("DCI disentanglement", "boosted trees use each latent for one factor"),

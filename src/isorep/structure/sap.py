@@ -10,7 +10,7 @@ import numpy as np
 from ..representation import Array
 from ..results import Record
 from .columns import Column, Pair, mean_of
-from .splits import ROWS, Given, split_pair
+from .splits import ROWS, split_pair
 
 _COST = 0.01
 _STEPS = 60
@@ -62,8 +62,8 @@ def sap(
     >>> isorep.structure.sap(s, s).value > 0.9
     True
     """
-    given = Given(factors, latents, test, rows, groups, discrete_factors, discrete_latents, random_state)
-    return measure_sap(*split_pair(given))
+    given = (factors, latents, test, rows, groups, discrete_factors, discrete_latents, random_state)
+    return measure_sap(*split_pair(*given))
 
 
 def measure_sap(train: Pair, test: Pair) -> SAP:

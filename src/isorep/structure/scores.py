@@ -25,10 +25,9 @@ from .families import FAMILIES, Chances, Outcome, Task, Tick, chances, interval_
 from .infomec import THRESHOLDS, constant_caveats
 from .mutual_information import NEIGHBORS
 from .r2 import R2, measure_ladder
-from .result import FactorScores, Information, Score, finite
+from .result import FactorScores, Information, Score, chance_levels, judge, read_factors, read_latents
 from .slots import checked_sizes
 from .splits import FEWEST, HALVES, KERNEL_ROWS, ROWS
-from .states import chance_levels, judge, read_factors, read_latents
 
 
 def score_factors(
@@ -121,7 +120,7 @@ def score_factors(
         tick = _ticks(report, "chance", sum(1 + FAMILIES[name].shuffles(n_null) for name in families))
         null = chances(task, families, n_null, for_null, tick) if n_null else Chances({}, [], [])
     values = {name: value for each in outcomes.values() for name, value in each.values.items()}
-    found = {name: Score(name, finite(value), spans.get(name), null.nulls.get(name)) for name, value in values.items()}
+    found = {name: Score(name, float(value), spans.get(name), null.nulls.get(name)) for name, value in values.items()}
     climbed, said = _climb(pair, labels, random_state, report) if ladder else (None, [])
     return FactorScores(
         scores=found,

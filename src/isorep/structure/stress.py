@@ -18,6 +18,7 @@ from .columns import Pair, as_columns, paired, standardised
 from .families import FAMILIES, Task
 from .mcc import measure_mcc
 from .mutual_information import NEIGHBORS
+from .splits import FOLDS, folds_of
 
 Change = Callable[[Pair, np.random.Generator], Pair]
 
@@ -178,7 +179,8 @@ def _pruned(pair: Pair, rng: np.random.Generator) -> Pair:
     values, names = pair.latents.matrix, pair.latents.names
     if len(names) == 1:
         return Pair(pair.factors, as_columns(rng.normal(size=values.shape), "latents"))
-    matched = next(filter(None, measure_mcc(pair).matches.values()), names[0])
+    fold_of = folds_of(pair.n, FOLDS, None, np.random.default_rng(0))
+    matched = next(filter(None, measure_mcc(pair, fold_of).matches.values()), names[0])
     return Pair(pair.factors, as_columns(np.delete(values, names.index(matched), axis=1), "latents"))
 
 
