@@ -226,10 +226,7 @@ class Closeness(HeadResult):
         """Whether the models are close in the sense that bounds representations: in every class's log-odds."""
         return self.log_odds.standardised <= CLOSE_ODDS
 
-    @property
-    def holds(self) -> bool:
-        """Whether the models are close."""
-        return self.close
+    holds = close
 
     @property
     def parts(self) -> Parts:
@@ -274,12 +271,9 @@ class Closeness(HeadResult):
     def quantities(self) -> tuple[Quantity, ...]:
         """Every number: its name, value, interval, the largest of any row, and which way is closer."""
         odds, features = self.log_odds, self.representations
-        rows = [
-            ("KL(source ‖ target), nats", self.kl, "lower"),
-            ("KL(target ‖ source), nats", self.kl_reverse, "lower"),
-            ("total variation", self.total_variation, "lower"),
-        ]
-        told: list[Quantity] = [(name, part.mean, part.interval, part.largest, closer) for name, part, closer in rows]
+        rows = {"KL(source ‖ target), nats": self.kl, "KL(target ‖ source), nats": self.kl_reverse}
+        rows["total variation"] = self.total_variation
+        told: list[Quantity] = [(name, each.mean, each.interval, each.largest, "lower") for name, each in rows.items()]
         told += [
             ("agreement of predictions", self.agreement.mean, self.agreement.interval, None, "higher"),
             ("log-odds distance, nats", odds.value, odds.interval, None, "lower"),
@@ -301,14 +295,12 @@ class Closeness(HeadResult):
 
 
 def _common_classes(readouts: tuple[Readout, Readout]) -> int:
-    here, there = (each.classes for each in readouts)
-    if here != there:
-        raise InputError(
-            f"{readouts[0].name} has {here} classes and {readouts[1].name} has {there}: heads share their classes"
-        )
-    if here < 2:
+    a, b = readouts
+    if a.classes != b.classes:
+        raise InputError(f"{a.name} has {a.classes} classes and {b.name} has {b.classes}: heads share their classes")
+    if a.classes < 2:
         raise InputError("there is one class: its probability is 1 whatever the features")
-    return here
+    return a.classes
 
 
 def _pass(

@@ -15,6 +15,7 @@ so that every column can be tried against every candidate without another decomp
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -208,10 +209,7 @@ class Diversity(HeadResult):
         """Whether the classes are diverse, and the features where they were given."""
         return self.classes.diverse and (self.features is None or self.features.diverse(self.biased))
 
-    @property
-    def holds(self) -> bool:
-        """Whether the theorem applies."""
-        return self.applies
+    holds = applies
 
     @property
     def parts(self) -> Parts:
@@ -232,11 +230,11 @@ class Diversity(HeadResult):
     @property
     def verdict(self) -> str:
         """One sentence: whether the theorem applies, and how nearly it fails."""
-        found = self.classes
-        count = "one distinct class" if found.distinct == 1 else f"{found.distinct} distinct classes"
-        verb = "spans" if found.distinct == 1 else "span"
-        head = f"the {count} of {self.name} {verb} {found.rank} of {found.width} dimensions"
-        if not found.diverse:
+        classes = self.classes
+        count = "one distinct class" if classes.distinct == 1 else f"{classes.distinct} distinct classes"
+        verb = "spans" if classes.distinct == 1 else "span"
+        head = f"the {count} of {self.name} {verb} {classes.rank} of {classes.width} dimensions"
+        if not classes.diverse:
             return f"The theorem does not apply: {head}{self._why()}."
         if not self.applies and self.features is not None:
             about = "about their mean, as biases demand" if self.biased else "about zero"
@@ -245,34 +243,34 @@ class Diversity(HeadResult):
                 f"The theorem applies to the features but not to the head itself: {head}, and the rows of "
                 f"{self.features.name} span only {rank} {about}."
             )
-        margin = f"condition number {found.condition:.3g}"
-        if found.pairs is not None:
-            margin += f", {found.pairs.condition:.3g} for the best {found.width} differences"
+        margin = f"condition number {classes.condition:.3g}"
+        if classes.pairs is not None:
+            margin += f", {classes.pairs.condition:.3g} for the best {classes.width} differences"
         if self.weighted_condition is not None:
             margin += f", {self.weighted_condition:.3g} weighted by class frequency"
         words = "The theorem applies, but nearly fails" if self.nearly_fails else "The theorem applies"
         return f"{words}: {head} ({margin})."
 
     def _why(self) -> str:
-        found = self.classes
-        if not found.enough:
-            return f", and at least {found.width + 1} distinct classes are needed"
-        if found.constant_columns:
-            columns = "columns are" if found.constant_columns > 1 else "column is"
-            return f" ({found.constant_columns} {columns} the same for every class)"
+        classes = self.classes
+        if not classes.enough:
+            return f", and at least {classes.width + 1} distinct classes are needed"
+        if classes.constant_columns:
+            columns = "columns are" if classes.constant_columns > 1 else "column is"
+            return f" ({classes.constant_columns} {columns} the same for every class)"
         return ", and differences of classes do not reach the rest"
 
     @property
     def caveats(self) -> tuple[str, ...]:
         """What to keep in mind."""
-        found, said = self.classes, []
-        if found.used < found.stored:
-            said.append(f"{found.stored - found.used} of {found.stored} classes have no weight and were left out")
-        if found.distinct < found.used:
-            said.append(f"{found.used - found.distinct} of {found.used} classes repeat the embedding of another one")
-        if found.diverse and found.distinct == found.width + 1:
+        classes, said = self.classes, []
+        if classes.used < classes.stored:
+            said.append(f"{classes.stored - classes.used} of {classes.stored} classes have no weight and were left out")
+        if classes.distinct < classes.used:
+            said.append(f"{classes.used - classes.distinct} of {classes.used} classes repeat the embedding of another")
+        if classes.diverse and classes.distinct == classes.width + 1:
             said.append(
-                f"{found.distinct} classes are as few as {found.width} dimensions allow: any two such heads are "
+                f"{classes.distinct} classes are as few as {classes.width} dimensions allow: any two such heads are "
                 "related by an invertible map, so that heads alone can show no disagreement"
             )
         if self.features is not None and self.features.rows <= self.features.width:
@@ -282,15 +280,15 @@ class Diversity(HeadResult):
     @property
     def quantities(self) -> list[tuple[str, str]]:
         """Every number that there is: its name, and its value as text."""
-        found, features = self.classes, self.features
+        classes, features = self.classes, self.features
         told = [
-            ("distinct classes", f"{found.distinct} (at least {found.width + 1} needed)"),
-            ("rank of the centred head", f"{found.rank} of {found.width}"),
-            ("condition of the centred head", condition_text(found.condition)),
+            ("distinct classes", f"{classes.distinct} (at least {classes.width + 1} needed)"),
+            ("rank of the centred head", f"{classes.rank} of {classes.width}"),
+            ("condition of the centred head", condition_text(classes.condition)),
         ]
-        if found.pairs is not None:
-            told.append(("condition of the best differences", condition_text(found.pairs.condition)))
-            told.append(("  as pivoted QR picks them", condition_text(found.pairs.pivoted_condition)))
+        if classes.pairs is not None:
+            told.append(("condition of the best differences", condition_text(classes.pairs.condition)))
+            told.append(("  as pivoted QR picks them", condition_text(classes.pairs.pivoted_condition)))
         if self.weighted_condition is not None:
             weighted = f"rank {self.weighted_rank}, {condition_text(self.weighted_condition)}"
             told.append(("weighted by class frequency", weighted))
@@ -308,23 +306,18 @@ class Diversity(HeadResult):
         return aligned([(self.name, ""), *self.quantities], left=(0, 1))
 
 
-def _classes(head: Head, found: Spectrum, stored: int) -> ClassDiversity:
-    chosen = best_differences(head.values, found)
-    pairs = None
-    if chosen is not None:
-        named = tuple((head.label(int(a)), head.label(int(b))) for a, b in chosen.pairs[:_SHOWN])
-        pairs = Pairs(named, chosen.condition, chosen.pivoted_condition, chosen.exchanged)
+def _classes(head: Head, of_classes: Spectrum, stored: int) -> ClassDiversity:
     return ClassDiversity(
         stored=stored,
         used=head.classes,
         distinct=int(equal_rows(head.values).max()) + 1,
         width=head.width,
-        rank=found.rank,
-        condition=found.condition,
-        constant_columns=int(found.constant.sum()),
-        spectrum=_shown(found),
-        participation=found.participation,
-        pairs=pairs,
+        rank=of_classes.rank,
+        condition=of_classes.condition,
+        constant_columns=int(of_classes.constant.sum()),
+        spectrum=_shown(of_classes),
+        participation=of_classes.participation,
+        pairs=best_differences(head.values, of_classes, head.label),
     )
 
 
@@ -364,21 +357,11 @@ def seen_share(features: Spectrum, head: Spectrum) -> float:
     return min(kept / total, 1.0) if total > 0 else 0.0
 
 
-def _shown(found: Spectrum) -> tuple[float, ...]:
-    return tuple(found.singular_values[:_SHOWN].tolist())
+def _shown(spectrum: Spectrum) -> tuple[float, ...]:
+    return tuple(spectrum.singular_values[:_SHOWN].tolist())
 
 
-@dataclass(frozen=True, eq=False)
-class Differences:
-    """The pairs of classes that were chosen, with the condition number of their differences, and that of pivoted QR."""
-
-    pairs: Array
-    condition: float
-    pivoted_condition: float
-    exchanged: int
-
-
-def best_differences(values: Matrix, spectrum: Spectrum) -> Differences | None:
+def best_differences(values: Matrix, spectrum: Spectrum, label: Callable[[int], str] = str) -> Pairs | None:
     """Choose as many pairs as the head has rank; None for a head without any."""
     rank = spectrum.rank
     if rank == 0:
@@ -391,7 +374,8 @@ def best_differences(values: Matrix, spectrum: Spectrum) -> Differences | None:
     reached = condition(rows, chosen) if exchanged else start
     if not reached < start:
         chosen, reached, exchanged = pairs, start, 0
-    return Differences(shortlist[chosen], reached, start, exchanged)
+    named = tuple((label(a), label(b)) for a, b in shortlist[chosen[:_SHOWN]].tolist())
+    return Pairs(named, reached, start, exchanged)
 
 
 def pivoted_pairs(rows: Array, rank: int) -> Array:
@@ -410,8 +394,8 @@ def pivoted_pairs(rows: Array, rank: int) -> Array:
 
 def condition(rows: Array, pairs: Array) -> float:
     """Largest over smallest singular value of the differences."""
-    found = linalg.svdvals(rows[pairs[:, 0]] - rows[pairs[:, 1]])
-    return float(found[0] / found[-1]) if found[-1] > 0 else float("inf")
+    singular = linalg.svdvals(rows[pairs[:, 0]] - rows[pairs[:, 1]])
+    return float(singular[0] / singular[-1]) if singular[-1] > 0 else float("inf")
 
 
 def _shortlist(values: Matrix, spectrum: Spectrum) -> Array:
@@ -426,9 +410,9 @@ def _shortlist(values: Matrix, spectrum: Spectrum) -> Array:
         scores: Array = (read_rows(values, rows) - spectrum.mean).astype(dtype) @ whitener
         return np.asarray(np.einsum("ij,ij->i", scores, scores, dtype=np.float64))
 
-    found = np.concatenate(map_blocks(leverage, n, block_rows(values.shape[1], cells=2**21)))
-    far = np.argpartition(-found, wanted - 2)[: wanted - 1]
-    return np.unique(np.append(far, np.argmin(found)))
+    leverages = np.concatenate(map_blocks(leverage, n, block_rows(values.shape[1], cells=2**21)))
+    far = np.argpartition(-leverages, wanted - 2)[: wanted - 1]
+    return np.unique(np.append(far, np.argmin(leverages)))
 
 
 def _exchange(rows: Array, pairs: Array) -> tuple[Array, int]:
@@ -444,24 +428,24 @@ def _exchange(rows: Array, pairs: Array) -> tuple[Array, int]:
     for _ in range(int(min(_TRIALS * rank + 32, _WORK / a_trial))):
         # Once the weakest direction cannot be served better, others are tried: at random, the weaker the likelier.
         direction = _weakest(gram, direction) if missed == 0 else gram @ rng.normal(size=rank)
-        found = _best_swap(rows, columns, inverse, gram, direction @ inverse)
-        if found is None:
+        swap = _best_swap(rows, columns, inverse, gram, direction @ inverse)
+        if swap is None:
             missed += 1
             if missed > _MISSES:
                 break
             continue
         missed = 0
         done += 1
-        place, pair = found
+        index, pair = swap
         new = rows[pair[0]] - rows[pair[1]]
-        pairs[place], columns[:, place] = pair, new
+        pairs[index], columns[:, index] = pair, new
         if done % _REFRESH == 0:
             inverse = np.linalg.inv(columns)
             gram = inverse @ inverse.T
             continue
         z = inverse @ new
-        row = inverse[place] / z[place]
-        z[place] -= 1.0
+        row = inverse[index] / z[index]
+        z[index] -= 1.0
         overlap = inverse @ row
         inverse -= np.multiply.outer(z, row)
         gram -= np.multiply.outer(z, overlap)
@@ -499,7 +483,7 @@ def _best_swap(
         sizes = large - lengths[:, None] + np.sum(candidates**2, axis=0)
         ratio = after * sizes / (small * large)
     ratio[~np.isfinite(ratio)] = np.inf
-    place, which = np.unravel_index(np.argmin(ratio), ratio.shape)
-    if not ratio[place, which] < (1 - _GAIN) ** 2:
+    index, which = np.unravel_index(np.argmin(ratio), ratio.shape)
+    if not ratio[index, which] < (1 - _GAIN) ** 2:
         return None
-    return int(place), (int(pairs[which, 0]), int(pairs[which, 1]))
+    return int(index), (int(pairs[which, 0]), int(pairs[which, 1]))

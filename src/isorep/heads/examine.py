@@ -71,6 +71,8 @@ def examine(
     check_tolerance(tolerance)
     if reference is not None and (other is None or features is None):
         raise InputError("the reference class belongs to log-odds, which need two heads and paired features of both")
+    settings: dict[str, Any] = {"weighted": weights is not None, "intervals": bool(intervals)}
+    settings["random_state"] = int(random_state)
     if other is None:
         if other_bias is not None or other_features is not None:
             raise InputError("there is one head, so there is nothing for another bias or other features to belong to")
@@ -78,8 +80,8 @@ def examine(
             raise InputError("join belongs to the rows of paired features, and there is one head")
         if groups is not None:
             raise InputError("groups say which rows are held out together, and one head holds none out: name two heads")
-        found = diversity(head, weights, bias=bias, features=features)
-        return Heads((found,), None, None, _settings(found.classes.used, weights, intervals, random_state))
+        alone = diversity(head, weights, bias=bias, features=features)
+        return Heads((alone,), None, None, {"classes": alone.classes.used, **settings})
     if (features is None) != (other_features is None):
         raise InputError("features of one model were given: two heads are compared on paired features of both")
     if groups is not None and features is None:
@@ -122,14 +124,9 @@ def examine(
             progress=progress,
             **shared,
         )
-    settings = _settings(mapped.classes, weights, intervals, random_state)
     notes = [] if features is None else reading_notes(features, other_features)
-    return Heads(heads, mapped, near, {**mapped.settings, **settings, "reference": reference, "reading": notes})
-
-
-def _settings(classes: int, weights: Any, intervals: bool, seed: int) -> dict[str, Any]:
-    told = {"classes": classes, "weighted": weights is not None, "intervals": bool(intervals)}
-    return {**told, "random_state": int(seed)}
+    settings = {**mapped.settings, "classes": mapped.classes, **settings, "reference": reference, "reading": notes}
+    return Heads(heads, mapped, near, settings)
 
 
 LIMITS = {
@@ -178,9 +175,7 @@ class Heads(HeadResult):
     def verdict(self) -> str:
         """The sentence that answers what was asked: on the map with paired features, otherwise on diversity."""
         failing = next((each for each in self.heads if not each.applies), self.heads[0])
-        if self.head_map is None:
-            return failing.verdict
-        if self.head_map.regression is None and not failing.applies:
+        if self.head_map is None or (self.head_map.regression is None and not failing.applies):
             return failing.verdict
         return self.head_map.verdict
 
@@ -199,16 +194,16 @@ class Heads(HeadResult):
         The condition number of a head to which the theorem does not apply is infinite.
         """
         conditions = [each.classes.condition if each.classes.diverse else float("inf") for each in self.heads]
-        found: dict[str, float | None] = {"condition": max(conditions), "differences": max(conditions)}
         pairs = [each.classes.pairs for each in self.heads]
+        quantities = {"condition": max(conditions), "differences": max(conditions)}
         if max(conditions) < float("inf"):
-            found["differences"] = max(each.condition for each in pairs if each is not None)
+            quantities["differences"] = max(each.condition for each in pairs if each is not None)
         if self.closeness is not None:
-            found["kl"] = max(self.closeness.kl.mean, self.closeness.kl_reverse.mean)
-            found["log_odds"] = self.closeness.log_odds.value
-            found["standardised"] = self.closeness.log_odds.standardised
+            odds = self.closeness.log_odds
+            quantities |= {"log_odds": odds.value, "standardised": odds.standardised}
+            quantities["kl"] = max(self.closeness.kl.mean, self.closeness.kl_reverse.mean)
         if self.head_map is not None and self.head_map.regression is not None:
             both = self.head_map.regression
-            found["error"] = both.head.error.mean
-            found["excess"] = both.head.error.mean - both.regression.error.mean
-        return found.get(name)
+            error = both.head.error.mean
+            quantities |= {"error": error, "excess": error - both.regression.error.mean}
+        return quantities.get(name)

@@ -137,7 +137,7 @@ def head_map(
     if features is not None:
         for head, rank in ((source, here.rank), (target, there.rank)):
             if rank == 0:
-                raise InputError(f"all classes of {head.name} have one embedding: features cannot be told apart by it")
+                raise InputError(f"all classes of {head.name} have one embedding: it cannot tell features apart")
         pair, labels, note = open_rows(features, other_features, ("features", "other features"), groups, join)
         settings |= {"joined": note, "groups": None if labels is None else int(labels.max()) + 1, "rows": pair.n}
         on_data = compare_with_regression(
@@ -226,18 +226,15 @@ class HeadMap(HeadResult):
     @property
     def agrees(self) -> bool | None:
         """Whether the head map's error exceeds the regression's by at most the tolerance; None without features."""
-        found = self.regression
-        if found is None:
+        both = self.regression
+        if both is None:
             return None
-        if found.regression.r2 < MEANINGFUL:
+        if both.regression.r2 < MEANINGFUL:
             return False
-        excess = found.head.error.mean - found.regression.error.mean
-        return (excess if found.excess is None else found.excess.high) <= self.tolerance
+        excess = both.head.error.mean - both.regression.error.mean
+        return (excess if both.excess is None else both.excess.high) <= self.tolerance
 
-    @property
-    def holds(self) -> bool | None:
-        """Whether features bear the map out; None without them."""
-        return self.agrees
+    holds = agrees
 
     @property
     def parts(self) -> Parts:
@@ -249,17 +246,17 @@ class HeadMap(HeadResult):
         """One sentence: what the heads predict, and whether features bear it out."""
         if self.regression is None:
             return self._verdict_of_weights()
-        found = self.regression
+        both = self.regression
         numbers = (
-            f"held out, the map that the heads predict explains {_part(found.head.r2)} of the target and least squares "
-            f"{_part(found.regression.r2)} (mean errors {found.head.error.mean:.4f} and "
-            f"{found.regression.error.mean:.4f} diameters)"
+            f"held out, the map that the heads predict explains {_part(both.head.r2)} of the target and least squares "
+            f"{_part(both.regression.r2)} (mean errors {both.head.error.mean:.4f} and "
+            f"{both.regression.error.mean:.4f} diameters)"
         )
-        if found.regression.r2 < MEANINGFUL:
+        if both.regression.r2 < MEANINGFUL:
             return f"No linear map explains half of the target, so there is little for heads to predict: {numbers}."
         if self.agrees:
             return f"The heads predict the map between the features: {numbers}."
-        return f"The heads predict {_part(found.share or 0.0)} of what a linear map can explain: {numbers}."
+        return f"The heads predict {_part(both.share or 0.0)} of what a linear map can explain: {numbers}."
 
     def _verdict_of_weights(self) -> str:
         if self.vacuous:

@@ -71,10 +71,10 @@ class Head:
 
 def open_head(data: Any, bias: Any, name: str) -> Head:
     """A head as given: an array, a Representation or a path, with a bias a class."""
-    found = read_head(data, name)
-    called = found.name or name
-    refuse_non_finite(found.values, called)
-    return Head(found.values, checked_vector(bias, len(found), f"the bias of {called}", "class"), called, found.ids)
+    given = read_head(data, name)
+    called = given.name or name
+    refuse_non_finite(given.values, called)
+    return Head(given.values, checked_vector(bias, len(given), f"the bias of {called}"), called, given.ids)
 
 
 def read_head(data: Any, name: str) -> Representation:
@@ -119,45 +119,43 @@ def open_rows(
     return pair, labels, f"joined by id: {pair.n} common rows, {dropped} from {pair.names[1]}"
 
 
-def checked_vector(data: Any, n: int, name: str, noun: str) -> Array | None:
-    """One finite number for each of ``n`` things, in float64."""
+def checked_vector(data: Any, n: int, name: str) -> Array | None:
+    """One finite number for each of ``n`` classes, in float64."""
     if data is None:
         return None
     vector = _plain(data, name)
     if vector.ndim == 2 and 1 in vector.shape:
         vector = vector.ravel()
     if vector.dtype.kind not in "fiu" or vector.ndim != 1 or len(vector) != n:
-        raise InputError(
-            f"{name} has shape {vector.shape} and holds {vector.dtype} where one number a {noun} is needed: ({n},)"
-        )
+        held = f"{name} has shape {vector.shape} and holds {vector.dtype}"
+        raise InputError(f"{held} where one number a class is needed: ({n},)")
     vector = vector.astype(np.float64)
     if not np.isfinite(vector).all():
-        raise InputError(f"{name} is not finite at {noun} {int(np.argmin(np.isfinite(vector)))}")
+        raise InputError(f"{name} is not finite at class {int(np.argmin(np.isfinite(vector)))}")
     return vector
 
 
 def _refuse_folder(text: str) -> None:
     """Say which file of a model folder, or of the files that an index lists, holds a tensor."""
-    place, _, tensor = text.partition("::")
-    path, tensor = Path(place), tensor or "lm_head.weight"
-    listed = place.endswith(".safetensors.index.json")
+    where, _, tensor = text.partition("::")
+    path, tensor = Path(where), tensor or "lm_head.weight"
+    listed = where.endswith(".safetensors.index.json")
     index = path if listed else path / "model.safetensors.index.json"
-    try:
-        there = path.is_file() if listed else (path / "config.json").is_file()
-    except (OSError, ValueError):  # no path at all, which the reader says better
-        there = False
+    there = False
+    with suppress(OSError, ValueError):  # no path at all, which the reader says better
+        there = (path if listed else path / "config.json").is_file()
     if not there:
         return
-    found: Any = None
+    listing: Any = None
     with suppress(OSError, ValueError, RecursionError):
         if index.stat().st_size <= _MOST_INDEX:
-            found = json.loads(index.read_text("utf-8"))
-    shards = found.get("weight_map") if isinstance(found, dict) else None
+            listing = json.loads(index.read_text("utf-8"))
+    shards = listing.get("weight_map") if isinstance(listing, dict) else None
     file = shards.get(tensor) if isinstance(shards, dict) else "model.safetensors"
     what = "a list of files" if listed else "a model folder"
     if not isinstance(file, str):
-        raise InputError(f"{place} is {what}, and names no tensor {tensor!r}; {_TIED}")
-    raise InputError(f"{place} is {what}: name a file and a tensor, {index.parent / file}::{tensor}")
+        raise InputError(f"{where} is {what}, and names no tensor {tensor!r}; {_TIED}")
+    raise InputError(f"{where} is {what}: name a file and a tensor, {index.parent / file}::{tensor}")
 
 
 def _plain(data: Any, name: str) -> Array:
@@ -168,23 +166,23 @@ def _plain(data: Any, name: str) -> Array:
         data = data.detach().cpu()
         data = data.float() if str(data.dtype) == "torch.bfloat16" else data
     try:
-        found: Array = np.asarray(data)
+        array: Array = np.asarray(data)
     except (ValueError, TypeError, RuntimeError) as error:
         raise InputError(f"{name} is not an array of numbers: {error}") from error
-    if found.dtype.kind == "U" and found.ndim == 1:
+    if array.dtype.kind == "U" and array.ndim == 1:
         with suppress(ValueError):
-            return np.asarray(found.astype(np.float64))
-    return found
+            return np.asarray(array.astype(np.float64))
+    return array
 
 
 def checked_weights(weights: Any, n: int) -> Array | None:
     """Class frequencies that sum to one, from counts or shares."""
-    found = checked_vector(weights, n, "weights", "class")
-    if found is None:
+    shares = checked_vector(weights, n, "weights")
+    if shares is None:
         return None
-    if (found < 0).any():
-        raise InputError(f"the weight of class {int(np.argmax(found < 0))} is negative")
-    total = float(found.sum())
+    if (shares < 0).any():
+        raise InputError(f"the weight of class {int(np.argmax(shares < 0))} is negative")
+    total = float(shares.sum())
     if not 0 < total < np.inf:
         raise InputError(f"the weights sum to {total:g}: at least one class must have a weight")
-    return np.asarray(found / total)
+    return np.asarray(shares / total)

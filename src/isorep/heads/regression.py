@@ -47,7 +47,11 @@ def compare_with_regression(
     """What paired features say about the map that heads predict, where the classes' differences see them."""
     for values, head, name in zip((pair.x, pair.y), heads, pair.names, strict=True):
         head.require_width(values, name)
-    dimensions = _dimensions(pair, spectra)
+    sides = [spectrum(values, name) for values, name in zip((pair.x, pair.y), pair.names, strict=True)]
+    seen = {
+        "effective_dimensions": tuple(map(effective_dimension, sides, spectra)),
+        "seen_shares": tuple(map(seen_share, sides, spectra)),
+    }
     bases = tuple(None if each.rank == each.width else each.axes for each in spectra)
     pair.x, pair.y = (
         values if basis is None else SeenRows(values, basis)
@@ -60,7 +64,7 @@ def compare_with_regression(
     work.measure()
     work.fit()
     inside = _inside(mapped, bases)
-    regression = _errors(work, inside, intervals, for_blocks, dimensions)
+    regression = _errors(work, inside, intervals, for_blocks, seen)
     whole = work.fitted["linear"].whole
     prediction = _predict_head(heads, spectra, bases, shares, whole, work)
     return regression, prediction, _plane(work, inside, whole[0])
@@ -141,28 +145,14 @@ class SeenRows(ProjectedRows):
         self.rounding = rounding_of(values)
 
 
-def _dimensions(pair: Pair, spectra: tuple[Spectrum, Spectrum]) -> dict[str, Any]:
-    """What the classes see of each side's features."""
-    sides = [spectrum(values, name, centred=True) for values, name in zip((pair.x, pair.y), pair.names, strict=True)]
-    both = list(zip(sides, spectra, strict=True))
-    return {
-        "effective_dimensions": tuple(effective_dimension(*each) for each in both),
-        "seen_shares": tuple(seen_share(*each) for each in both),
-    }
-
-
 def _inside(mapped: AffineMap, bases: tuple[Array | None, ...]) -> AffineMap:
     """The head map between the spans of the classes' differences."""
-    matrix, intercept = mapped.matrix, mapped.target_mean
-    if bases[0] is not None:
-        matrix = bases[0].T @ matrix
-    if bases[1] is not None:
-        matrix, intercept = matrix @ bases[1], intercept @ bases[1]
-    return AffineMap(matrix, np.zeros(len(matrix)), intercept)
+    matrix = _inner(_inner(mapped.matrix.T, bases[0]).T, bases[1])
+    return AffineMap(matrix, np.zeros(len(matrix)), _inner(mapped.target_mean, bases[1]))
 
 
 def _errors(
-    work: Work, inside: AffineMap, intervals: bool, rng: np.random.Generator, dimensions: dict[str, Any]
+    work: Work, inside: AffineMap, intervals: bool, rng: np.random.Generator, seen: dict[str, Any]
 ) -> Regression:
     """Residuals of both maps: the head map has seen no row, the regression none of the row's fold."""
     pair, total = work.pair, work.total
@@ -195,7 +185,7 @@ def _errors(
         head_r2_own_intercept=1 - float(around.sum()) / spread,
         difference=float(np.sqrt(np.mean(apart**2)) / radius),
         intercept_gap=float(np.linalg.norm(gap) / radius),
-        **dimensions,
+        **seen,
     )
 
 

@@ -25,7 +25,6 @@ class Spectrum:
     ``axes`` is the (d, r) orthonormal basis :math:`V` of the row space, ``constant`` says which columns do not vary.
     """
 
-    n: int
     width: int
     mean: Array
     singular_values: Array
@@ -69,11 +68,11 @@ def spectrum(values: Matrix, name: str, *, weights: Array | None = None, centred
     rounding = rounding_of(values)
     if centred and n <= d:
         mean, _, deviations, axes, constant = decompose_few_rows(values, name, weights, any_scale=True)
-        return Spectrum(n, d, mean, deviations, axes, constant, rounding)
+        return Spectrum(d, mean, deviations, axes, constant, rounding)
     passes = _plain(values, name, centred) if weights is None else _weighted(values, weights)
     total, factor = resolve_alone(passes, rounding, any_scale=True)
     _, deviations, axes = np.linalg.svd(factor.root, full_matrices=False)
-    return Spectrum(n, d, total.source_mean, deviations, axes.T, factor.constant, rounding)
+    return Spectrum(d, total.source_mean, deviations, axes.T, factor.constant, rounding)
 
 
 Passes = Callable[[Array | None, Array | None], Moments]
@@ -83,11 +82,11 @@ Passes = Callable[[Array | None, Array | None], Moments]
 def _plain(values: Matrix, name: str, centred: bool) -> Passes:
     def moments(mean: Array | None, basis: Array | None) -> Moments:
         rows = values if mean is None or basis is None else ProjectedRows(values, mean, basis)
-        found = moments_alone(rows, name)
+        total = moments_alone(rows, name)
         if not centred:
-            found.xx += found.n * np.multiply.outer(found.source_mean, found.source_mean)
-            found.source_mean = np.zeros_like(found.source_mean)
-        return found
+            total.xx += total.n * np.multiply.outer(total.source_mean, total.source_mean)
+            total.source_mean = np.zeros_like(total.source_mean)
+        return total
 
     return moments
 

@@ -105,7 +105,7 @@ def nearest(
     held, mean, offsets = _ready(corpus, metric)
     n, m = int(queries.shape[0]), len(held)
     size = int(np.clip(_TILE_CELLS // m, 16, 2048))
-    found = np.empty((n, k), dtype=np.intp)
+    neighbours = np.empty((n, k), dtype=np.intp)
 
     def search(rows: slice) -> None:
         if itself:
@@ -117,10 +117,10 @@ def nearest(
             scores -= offsets
         if not itself:
             scores[np.arange(len(mine)), np.arange(rows.start, rows.stop)] = -np.inf
-        found[rows] = _largest(scores, k)
+        neighbours[rows] = _largest(scores, k)
 
     map_blocks(search, n, size, progress=progress)
-    return found
+    return neighbours
 
 
 def _largest(scores: Array, k: int) -> Array:
@@ -132,17 +132,17 @@ def _largest(scores: Array, k: int) -> Array:
     whole = groups * _STRIDES
     maxima = scores[:, :whole].reshape(rows, _STRIDES, groups).max(axis=1)
     chosen = np.argpartition(-maxima, k - 1, axis=1)[:, :k]
-    places = (chosen[:, :, None] + groups * np.arange(_STRIDES)).reshape(rows, -1)
+    columns = (chosen[:, :, None] + groups * np.arange(_STRIDES)).reshape(rows, -1)
     rest = np.broadcast_to(np.arange(whole, m), (rows, m - whole))
-    places = np.concatenate([places, rest], axis=1)
-    candidates = np.take_along_axis(scores, places, axis=1)
+    columns = np.concatenate([columns, rest], axis=1)
+    candidates = np.take_along_axis(scores, columns, axis=1)
     best = np.argpartition(-candidates, k - 1, axis=1)[:, :k]
-    return _sorted(scores, np.take_along_axis(places, best, axis=1))
+    return _sorted(scores, np.take_along_axis(columns, best, axis=1))
 
 
-def _sorted(scores: Array, places: Array) -> Array:
-    order = np.argsort(-np.take_along_axis(scores, places, axis=1), axis=1, kind="stable")
-    return np.asarray(np.take_along_axis(places, order, axis=1))
+def _sorted(scores: Array, columns: Array) -> Array:
+    order = np.argsort(-np.take_along_axis(scores, columns, axis=1), axis=1, kind="stable")
+    return np.asarray(np.take_along_axis(columns, order, axis=1))
 
 
 def _ready(corpus: Matrix, metric: str) -> tuple[Array, Array, Array | None]:
@@ -184,9 +184,9 @@ def _neighbours(side: Side, k: int, metric: str, ties: int | None) -> Array:
             order = np.arange(side.n) if ties is None else np.random.default_rng(ties).permutation(side.n)
             near = nearest(kinds, kinds, min(k + 1, len(first)), metric=metric)
             return _with_copies(near, codes, order[np.argsort(codes[order], kind="stable")], k)
-        found = np.empty((side.n, k), dtype=np.intp)
-        found[first] = first[nearest(kinds, kinds, k, metric=metric, itself=False)]
-        return found
+        neighbours = np.empty((side.n, k), dtype=np.intp)
+        neighbours[first] = first[nearest(kinds, kinds, k, metric=metric, itself=False)]
+        return neighbours
 
     return side.once(("neighbours", k, metric, ties), find)
 
@@ -211,14 +211,14 @@ def _with_copies(near: Array, codes: Array, members: Array, k: int) -> Array:
     starts = np.cumsum(sizes) - sizes
     upto = np.cumsum(sizes[near], axis=1)
     table = np.empty((len(near), k + 1), dtype=np.intp)
-    for place in range(k + 1):
-        at = (upto <= place).sum(axis=1)[:, None]
+    for rank in range(k + 1):
+        at = (upto <= rank).sum(axis=1)[:, None]
         which = np.take_along_axis(near, at, axis=1)[:, 0]
         before = np.take_along_axis(upto, at, axis=1)[:, 0] - sizes[which]
-        table[:, place] = members[starts[which] + place - before]
-    found = table[codes]
-    others = np.argsort(found == np.arange(len(codes))[:, None], axis=1, kind="stable")[:, :k]
-    return np.asarray(np.take_along_axis(found, others, axis=1))
+        table[:, rank] = members[starts[which] + rank - before]
+    rows = table[codes]
+    others = np.argsort(rows == np.arange(len(codes))[:, None], axis=1, kind="stable")[:, :k]
+    return np.asarray(np.take_along_axis(rows, others, axis=1))
 
 
 def _shared(left: Array, right: Array) -> float:

@@ -86,8 +86,8 @@ def finished(
 ) -> Similarity:
     """One index as a result, with its null where permutations are asked for."""
     pairings = plan(pair.n, permutations, groups, within, random_state)
-    (found,), pairings = similarities(pair, [prepare], pairings)
-    return replace(found, caveats=tuple(dict.fromkeys([*pair.caveats, *pairings.notes, *found.caveats])))
+    (similarity,), pairings = similarities(pair, [prepare], pairings)
+    return replace(similarity, caveats=tuple(dict.fromkeys([*pair.caveats, *pairings.notes, *similarity.caveats])))
 
 
 def similarities(
@@ -104,13 +104,13 @@ def similarities(
         pairings = pairings.keeping_copies([pair.x], [pair.y])
         nulls = list(pairings.nulls(prepared, [pair] * len(prepared), prepares, report)[0])
     classes = pairings.classes if pairings.permutations else None
-    found = []
+    results = []
     for each, (null, why) in zip(prepared, nulls, strict=True):
         said = (*each.caveats, why) if why else each.caveats
-        found.append(
+        results.append(
             Similarity(each.name, each.value, each.higher_is_closer, each.best, each.details, null, said, classes)
         )
-    return found, pairings
+    return results, pairings
 
 
 def nuclear_norm(cross: Array) -> float:
@@ -148,13 +148,13 @@ class Pairings:
     @cached_property
     def shuffles(self) -> Shuffles:
         """Where partners are drawn from."""
-        found = Shuffles(self.n, self.labels, self.within)
-        if not found.complete and len(found.rows) < _LEAST_ROWS:
+        shuffles = Shuffles(self.n, self.labels, self.within)
+        if not shuffles.complete and len(shuffles.rows) < _LEAST_ROWS:
             raise InputError(
-                f"only {len(found.rows)} rows can change places inside groups and classes of these sizes: at least "
+                f"only {len(shuffles.rows)} rows can change places inside groups and classes of these sizes: at least "
                 f"{_LEAST_ROWS} are needed for a null"
             )
-        return found
+        return shuffles
 
     @property
     def uniform(self) -> bool:
@@ -268,7 +268,7 @@ class Pairings:
     def null(self, prepared: Prepared, observed: float, draws: Array, single: bool) -> tuple[Null, str]:
         """Draws as a null; without a p-value, and with the reason, where every pairing gives the same."""
         source = prepared.source(self.uniform)
-        found = null_of(
+        null = null_of(
             draws,
             observed,
             higher_is_closer=prepared.higher_is_closer,
@@ -276,9 +276,9 @@ class Pairings:
             exact=source.exact,
             method=source.method if self.uniform else f"{source.method}; {self._moved} shuffled",
         )
-        found = replace(found, observed=prepared.value)
+        null = replace(null, observed=prepared.value)
         why = uninformative(prepared, observed, draws, single)
-        return (replace(found, p_value=float("nan"), smallest_p=float("nan")) if why else found), why
+        return (replace(null, p_value=float("nan"), smallest_p=float("nan")) if why else null), why
 
     @property
     def _moved(self) -> str:

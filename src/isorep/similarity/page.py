@@ -79,11 +79,6 @@ def _explanation(result: Similarities) -> str:
         f"{_chance(result.settings)} Few rows or many dimensions raise the chance level of most indices. Corrected "
         "values run from chance (0) to a perfect match (1) and can be set side by side; the plain ones cannot."
     )
-    if result.cut:
-        said += (
-            " Not all rows can change places: chance, corrected value and p-value are those of the rows that can, "
-            'whose own value is in the column "of rows used".'
-        )
     if inexact:
         said += f" The null of {', '.join(inexact)} is a sketch with the exact mean and variance; the others are exact."
     return said
@@ -188,9 +183,8 @@ def _matrix(result: LayerMatrix) -> Section:
 
 
 def _cells(result: LayerMatrix, names: tuple[tuple[str, ...], tuple[str, ...]]) -> Table:
-    columns: Forms = {"source layer": str, "target layer": str} | dict.fromkeys(
-        ("value", "chance", "corrected", "p", "p, all cells"), fixed
-    )
+    numbers: Forms = dict.fromkeys(("value", "chance", "corrected", "p", "p, all cells"), fixed)
+    columns: Forms = {"source layer": str, "target layer": str, **numbers}
     rows = [
         (
             source,
@@ -205,9 +199,8 @@ def _cells(result: LayerMatrix, names: tuple[tuple[str, ...], tuple[str, ...]]) 
 
 
 def _closest(result: LayerMatrix) -> Section:
-    columns: Forms = {"source layer": str, "closest": str} | dict.fromkeys(
-        (SHOWN[result.index][0], "chance", "corrected", "p"), fixed
-    )
+    numbers: Forms = dict.fromkeys((SHOWN[result.index][0], "chance", "corrected", "p"), fixed)
+    columns: Forms = {"source layer": str, "closest": str, **numbers}
     rows = [
         (each.source, each.target, each.value, each.chance, each.corrected, _p_cell(each.p_value, result.smallest_p))
         for each in result.best[:MOST_LAYERS]

@@ -119,12 +119,12 @@ def prepare_procrustes(pair: Pair, *, up_to: str = "rotation") -> Prepared:
             overlap = norm_of(a.singular_values[:, None] * cross * b.singular_values)
         return min(overlap / norms, 1.0)
 
-    found = cosine(pair.cross, lambda weighted: float(np.linalg.svd(weighted, compute_uv=False).sum()))
-    euclidean = np.sqrt(max(a.square_norm + b.square_norm - 2 * found * norms, 0.0))
-    details = {"up_to": up_to, "cosine": found, "euclidean": float(euclidean), "disparity": 1.0 - found**2}
+    similarity = cosine(pair.cross, lambda weighted: float(np.linalg.svd(weighted, compute_uv=False).sum()))
+    euclidean = np.sqrt(max(a.square_norm + b.square_norm - 2 * similarity * norms, 0.0))
+    details = {"up_to": up_to, "cosine": similarity, "euclidean": float(euclidean), "disparity": 1.0 - similarity**2}
     return Prepared(
         "procrustes_distance",
-        float(np.arccos(found)),
+        float(np.arccos(similarity)),
         details,
         cross_source(pair),
         lambda cross: float(np.arccos(cosine(cross))),
@@ -148,9 +148,9 @@ def prepare_mcc(pair: Pair, *, correlation: str = "pearson") -> Prepared:
     def mean(correlations: Array) -> float:
         return min(float(np.abs(correlations).mean()), 1.0)
 
-    rows, columns, found = matched(pair.cross)
-    details = {"correlation": correlation, "x_dims": rows, "y_dims": columns, "correlations": found}
-    return Prepared("mcc", mean(found), details, cross_source(pair), lambda cross: mean(matched(cross)[2]))
+    rows, columns, correlations = matched(pair.cross)
+    details = {"correlation": correlation, "x_dims": rows, "y_dims": columns, "correlations": correlations}
+    return Prepared("mcc", mean(correlations), details, cross_source(pair), lambda cross: mean(matched(cross)[2]))
 
 
 def _ranked(pair: Pair) -> Pair:

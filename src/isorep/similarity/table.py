@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..representation import as_representation
 from ..results import Written, aligned
 from ..rows import Progress, no_progress
 from ..settings import check_names
-from ..storage import read
+from ..storage import loaded
 from .cca import prepare_cca, prepare_linear_r2, prepare_pwcca, prepare_svcca
 from .cka import prepare_cka
 from .frames import paired
@@ -47,6 +45,7 @@ class Similarities(Written):
 
     schema: ClassVar[str] = "isorep.similarity/1"
     page_by: ClassVar[str] = "similarity.page:page"
+    derived: ClassVar[tuple[str, ...]] = ("reading",)
     unwritten: ClassVar[frozenset[str]] = frozenset({"names", "rows", "columns"})  # written side by side
     indices: dict[str, Similarity]
     names: tuple[str, str]
@@ -71,7 +70,7 @@ class Similarities(Written):
         """Everything, as plain data with a versioned schema."""
         sides = zip(("source", "target"), self.names, self.columns, strict=True)
         told = {role: {"name": name, "rows": self.rows, "columns": columns} for role, name, columns in sides}
-        return super().to_dict() | told | {"reading": self.reading}
+        return super().to_dict() | told
 
     @property
     def cut(self) -> bool:
@@ -88,13 +87,13 @@ class Similarities(Written):
         judged = [p for p in p_values if np.isfinite(p)]
         if not judged:
             return f"No index has a p-value for these rows (see the notes), so {chance} cannot be ruled out."
-        found = sum(p <= FOUND for p in judged)
+        closer = sum(p <= FOUND for p in judged)
         values = [each.corrected for each in self.indices.values() if each.corrected is not None]
         values = [value for value in values if np.isfinite(value)]
         spread = f"between {min(values):.2f} and {max(values):.2f}" if values else "nowhere defined"
         without = len(p_values) - len(judged)
         return (
-            f"{found} of {len(judged)} indices find {self.names[0]} and {self.names[1]} closer than {chance} (p "
+            f"{closer} of {len(judged)} indices find {self.names[0]} and {self.names[1]} closer than {chance} (p "
             f"at most {FOUND} each); on a scale from {chance} (0) to a perfect match (1) they lie {spread}."
             + (f" {without} more cannot tell these rows from shuffled ones (see the notes)." if without else "")
         )
@@ -146,20 +145,17 @@ def indices(
     >>> round(found["cca"].corrected, 6)
     1.0
     """
-    a, b = (
-        as_representation(read(each) if isinstance(each, str | Path) else each, name)
-        for each, name in ((X, "X"), (Y, "Y"))
-    )
+    a, b = loaded(X, "X"), loaded(Y, "Y")
     pair = paired(a, b)
     pairings = plan(pair.n, permutations, groups, within, random_state)
     left_out = [name for name, most in COSTLY.items() if names is None and pair.n > most]
     given = INDICES if names is None else check_names("indices", names, INDICES)
     wanted = [name for name in INDICES if name in given and name not in left_out]
-    found, pairings = similarities(pair, [INDICES[name] for name in wanted], pairings, progress or no_progress)
-    caveats = [*pair.caveats, *pairings.notes, *(caveat for each in found for caveat in each.caveats)]
+    results, pairings = similarities(pair, [INDICES[name] for name in wanted], pairings, progress or no_progress)
+    caveats = [*pair.caveats, *pairings.notes, *(caveat for each in results for caveat in each.caveats)]
     caveats += [f"{name} was left out: {pair.n} rows have many pairs; name it to compute it" for name in left_out]
     return Similarities(
-        dict(zip(wanted, found, strict=True)),
+        dict(zip(wanted, results, strict=True)),
         (pair.x.name, pair.y.name),
         pair.n,
         (a.shape[1], b.shape[1]),

@@ -9,7 +9,7 @@ much; leaves take one Newton step.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -159,11 +159,10 @@ def _trees(x: Array, factor: Column, other: Array) -> tuple[Array, Array, Array]
     from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
     model: Any = (GradientBoostingClassifier if factor.discrete else GradientBoostingRegressor)(random_state=0)
-    if factor.discrete:
-        model.fit(x, factor.values)
-        return np.abs(model.feature_importances_), model.predict(x), model.predict(other)
-    centre, spread = (each[0] for each in moments_of(factor.values[:, None]))
-    model.fit(x, (factor.values - centre) / spread)  # trees of tiny targets are not grown
+    centre, spread = 0.0, 1.0
+    if not factor.discrete:  # trees of tiny targets are not grown
+        centre, spread = (float(each[0]) for each in moments_of(factor.values[:, None]))
+    model.fit(x, (factor.values - centre) / spread)
     before, after = (model.predict(rows) * spread + centre for rows in (x, other))
     return np.abs(model.feature_importances_), before, after
 
@@ -190,11 +189,11 @@ def _lasso_coefficients(x: Array, targets: Array) -> Array:
     held = np.arange(len(x)) % 5 == 4
     learn = ~held if held.any() else np.ones(len(x), dtype=bool)
     judged = held if held.any() else learn
-    found = []
+    coefficients = []
     for target in targets.T:
         most = float(np.abs(x.T @ target).max()) / len(x)
         if most == 0:
-            found.append(np.zeros(x.shape[1]))
+            coefficients.append(np.zeros(x.shape[1]))
             continue
         alphas = most * np.geomspace(1, 1e-3, 15)
         with warnings.catch_warnings():
@@ -203,36 +202,29 @@ def _lasso_coefficients(x: Array, targets: Array) -> Array:
             errors = ((target[judged, None] - x[judged] @ paths) ** 2).sum(axis=0)
             best = alphas[int(errors.argmin())]
             _, whole, _ = lasso_path(x, target, alphas=alphas[alphas >= best])
-        found.append(whole[:, -1])
-    return np.column_stack(found)
+        coefficients.append(whole[:, -1])
+    return np.column_stack(coefficients)
 
 
 _IMPORTANCE = {"binned": _binned, "trees": _trees, "lasso": _lasso}
 
 
-@dataclass(eq=False)
 class Bins:
-    """Columns cut at the midpoints between values, or between quantiles where there are too many."""
+    """Columns cut at the midpoints between values, or between quantiles where there are too many.
 
-    edges: list[Array]
-    starts: Array = field(init=False)
-    owner: Array = field(init=False)  # the column of each bin
+    Bins are counted over all columns: ``starts`` is the first of each column, ``owner`` the column of each bin.
+    """
 
-    def __post_init__(self) -> None:
-        sizes = [len(each) + 1 for each in self.edges]
-        self.starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.intp)
-        self.owner = np.repeat(np.arange(len(sizes)), sizes)
-
-    @classmethod
-    def of(cls, x: Array) -> Bins:
-        """Find the bins of these rows."""
-        edges = []
+    def __init__(self, x: Array) -> None:
+        self.edges = []
         for column in x.T:
             values = np.unique(column)
             if len(values) > BINS:
                 values = np.unique(np.quantile(column, np.linspace(0, 1, BINS), method="inverted_cdf"))
-            edges.append((values[1:] + values[:-1]) / 2)
-        return cls(edges)
+            self.edges.append((values[1:] + values[:-1]) / 2)
+        sizes = [len(each) + 1 for each in self.edges]
+        self.starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.intp)
+        self.owner = np.repeat(np.arange(len(sizes)), sizes)
 
     def codes(self, x: Array) -> Array:
         """The bin of every entry, counted over all columns."""
@@ -249,7 +241,7 @@ class Boosted:
     def fit(self, x: Array, y: Array) -> Boosted:
         """Grow all trees; ``importances`` then sum to 1, or are all 0 where nothing could be split."""
         n, d = x.shape
-        self.bins = Bins.of(x)
+        self.bins = Bins(x)
         codes = self.bins.codes(x)
         width = len(self.bins.owner)
         flat = sparse.csr_matrix((np.ones(n * d), (codes.ravel(), np.repeat(np.arange(n), d))), shape=(width, n))
@@ -369,9 +361,9 @@ def _children(
     parents, width, trees = sums.shape
     left = (nodes[:, None, :] == 2 * np.arange(parents)[None, :, None]).reshape(len(nodes), -1)
     weights = np.hstack([left * np.tile(residuals, (1, parents)), left])
-    found = (flat @ weights).reshape(width, 2, parents, trees).transpose(1, 2, 0, 3)
+    left_sums = (flat @ weights).reshape(width, 2, parents, trees).transpose(1, 2, 0, 3)
     children = []
-    for whole, part in zip((sums, counts), found, strict=True):
+    for whole, part in zip((sums, counts), left_sums, strict=True):
         both = np.empty((2 * parents, width, trees))
         both[0::2], both[1::2] = part, whole - part
         children.append(both)

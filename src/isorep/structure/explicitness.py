@@ -73,8 +73,8 @@ def measure_explicitness(train: Pair, test: Pair) -> Explicitness:
         if factor.constant:
             continue
         cut = None if factor.discrete else float(np.median(factor.values))
-        labels = factor.values if cut is None else (factor.values > cut).astype(float)
-        theirs = judged.values if cut is None else (judged.values > cut).astype(float)
+        both = (factor.values, judged.values)
+        labels, theirs = both if cut is None else ((values > cut).astype(float) for values in both)
         model = Logistic(strength=1.0).fit(x, labels)
         seen[factor.name] = _auroc(model.log_probabilities(x), labels, model.classes)
         unseen[factor.name] = _auroc(model.log_probabilities(other), theirs, model.classes)
@@ -83,14 +83,14 @@ def measure_explicitness(train: Pair, test: Pair) -> Explicitness:
 
 def _auroc(scores: Array, labels: Array, classes: Array) -> float:
     """Mean over labels of the chance that a row with it scores above one without; 0.5 where none can be judged."""
-    found = []
+    areas = []
     for column, label in zip(scores.T, classes, strict=True):
         mine = labels == label
         count = int(mine.sum())
         if 0 < count < len(labels):
             above = rankdata(column)[mine].sum() - count * (count + 1) / 2
-            found.append(above / (count * (len(labels) - count)))
-    return float(np.mean(found)) if found else 0.5
+            areas.append(above / (count * (len(labels) - count)))
+    return float(np.mean(areas)) if areas else 0.5
 
 
 _ITERATIONS = 1000
@@ -150,14 +150,14 @@ class Logistic:
 
         shape = (columns + 1, k)
         begin = np.zeros(shape) if start is None or start.shape != shape else start
-        found = minimize(
+        optimum = minimize(
             loss,
             begin.ravel(),
             jac=True,
             method="L-BFGS-B",
             options={"maxiter": _ITERATIONS, "maxfun": 2 * _ITERATIONS, "gtol": self.tolerance, "ftol": 1e-10},
         )
-        self.theta = found.x.reshape(columns + 1, k)
+        self.theta = optimum.x.reshape(columns + 1, k)
         return self
 
     def log_probabilities(self, x: Any) -> Array:

@@ -141,9 +141,8 @@ def _infomec(task: Task, again: bool) -> Outcome:
 
 
 def _dci(task: Task, again: bool) -> Outcome:
-    record = measure_dci(*_split(task), importance=task.importance)
-    parts = ("disentanglement", "completeness", "informativeness")
-    return _outcome(record, **{f"dci_{part}": part for part in parts})
+    record = measure_dci(*parted(*roles(task, ROWS)), importance=task.importance)
+    return _outcome(record, **{score: score.removeprefix("dci_") for score in _DCI})
 
 
 def _mcc(task: Task, again: bool) -> Outcome:
@@ -154,8 +153,7 @@ def _mcc(task: Task, again: bool) -> Outcome:
 
 
 def _linear_r2(task: Task, again: bool) -> Outcome:
-    record = measure_r2(task.pair, linear_fit, task.folds(task.pair, task.groups))
-    return _outcome(record, linear_r2="value")
+    return _outcome(measure_r2(task.pair, linear_fit, task.folds(task.pair, task.groups)), linear_r2="value")
 
 
 def _kernel_r2(task: Task, again: bool) -> Outcome:
@@ -164,14 +162,25 @@ def _kernel_r2(task: Task, again: bool) -> Outcome:
 
 
 def _slots(task: Task, again: bool) -> Outcome:
-    true, inferred = task.slots or ([], [])
     pair, held = roles(task, KERNEL_ROWS)
-    record = measure_slots(pair.factors.matrix, pair.latents.matrix, true, inferred, held, rows=None)
+    record = measure_slots(pair, task.slots or ([], []), np.flatnonzero(~held), np.flatnonzero(held))
     return _outcome(record, sis="value")
 
 
-def _split(task: Task) -> tuple[Pair, Pair]:
-    return parted(*roles(task, ROWS))
+def _sap(task: Task, again: bool) -> Outcome:
+    return _outcome(measure_sap(*parted(*roles(task, ROWS))), sap="value")
+
+
+def _explicitness(task: Task, again: bool) -> Outcome:
+    return _outcome(measure_explicitness(*parted(*roles(task, ROWS))), explicitness="value")
+
+
+def _mig(task: Task, again: bool) -> Outcome:
+    return _outcome(measure_mig(task.pair), mig="value")
+
+
+def _modularity(task: Task, again: bool) -> Outcome:
+    return _outcome(measure_modularity(task.pair), modularity="value")
 
 
 def roles(task: Task, rows: int | None) -> tuple[Pair, Array]:
@@ -183,38 +192,21 @@ def roles(task: Task, rows: int | None) -> tuple[Pair, Array]:
     return pair, held_out(pair.n, groups, rng)
 
 
+_SPLIT: dict[str, Any] = {"rows": ROWS, "null_rows": KERNEL_ROWS, "splits": True}
+_KERNEL: dict[str, Any] = {"rows": KERNEL_ROWS, "null_rows": KERNEL_ROWS // 2}
+_DCI = ("dci_disentanglement", "dci_completeness", "dci_informativeness")
+
 FAMILIES: dict[str, Family] = {
     "infomec": Family(("infom", "infoe", "infoc"), _infomec, null_rows=ROWS),
-    "dci": Family(
-        ("dci_disentanglement", "dci_completeness", "dci_informativeness"),
-        _dci,
-        rows=ROWS,
-        null_rows=KERNEL_ROWS,
-        splits=True,
-        slow=True,
-    ),
-    "mig": Family(("mig",), lambda task, again: _outcome(measure_mig(task.pair), mig="value"), blocks=True),
-    "sap": Family(
-        ("sap",),
-        lambda task, again: _outcome(measure_sap(*_split(task)), sap="value"),
-        rows=ROWS,
-        null_rows=KERNEL_ROWS,
-        splits=True,
-    ),
-    "modularity": Family(
-        ("modularity",), lambda task, again: _outcome(measure_modularity(task.pair), modularity="value"), blocks=True
-    ),
-    "explicitness": Family(
-        ("explicitness",),
-        lambda task, again: _outcome(measure_explicitness(*_split(task)), explicitness="value"),
-        rows=ROWS,
-        null_rows=KERNEL_ROWS,
-        splits=True,
-    ),
+    "dci": Family(_DCI, _dci, slow=True, **_SPLIT),
+    "mig": Family(("mig",), _mig, blocks=True),
+    "sap": Family(("sap",), _sap, **_SPLIT),
+    "modularity": Family(("modularity",), _modularity, blocks=True),
+    "explicitness": Family(("explicitness",), _explicitness, **_SPLIT),
     "mcc": Family(("mcc", "mcc_held_out", "mcc_spearman"), _mcc, folds=True),
     "linear_r2": Family(("linear_r2",), _linear_r2, folds=True),
-    "kernel_r2": Family(("kernel_r2",), _kernel_r2, rows=KERNEL_ROWS, null_rows=KERNEL_ROWS // 2, folds=True),
-    "slots": Family(("sis",), _slots, rows=KERNEL_ROWS, null_rows=KERNEL_ROWS // 2, splits=True),
+    "kernel_r2": Family(("kernel_r2",), _kernel_r2, folds=True, **_KERNEL),
+    "slots": Family(("sis",), _slots, splits=True, **_KERNEL),
 }
 """Every family, in the order they are shown."""
 
@@ -229,11 +221,11 @@ Make = Callable[[], Task]
 
 
 def intervals(
-    task: Task, measured: dict[str, Outcome], n: int, rng: np.random.Generator, tick: Tick
+    task: Task, outcomes: dict[str, Outcome], n: int, rng: np.random.Generator, tick: Tick
 ) -> dict[str, Interval]:
     """The interval of every score that can have one, from halves or blocks of the rows that its family looked at."""
     spans: dict[str, Interval] = {}
-    for name, whole in measured.items():
+    for name, whole in outcomes.items():
         family = FAMILIES[name]
         pair, groups = looked_at(task.pair, task.groups, family.rows, np.random.default_rng(task.seed))
         held = roles(task, family.rows)[1] if family.splits else None
@@ -247,10 +239,9 @@ def intervals(
 
 def _by_blocks(family: Family, whole: Outcome, task: Task, rng: np.random.Generator, tick: Tick) -> dict[str, Interval]:
     """Intervals from leaving out one block of rows at a time; none where a block cannot be spared."""
-    rows, groups = task.pair.n, task.groups
-    block_of = assign_blocks(rows, groups, rng)
+    block_of = assign_blocks(task.pair.n, task.groups, rng)
     sizes = np.bincount(block_of)
-    fold_of = folds_of(rows, FOLDS, groups, np.random.default_rng(task.seed)) if family.folds else None
+    fold_of = task.folds(task.pair, task.groups) if family.folds else None
     tasks = [partial(_part, task, np.flatnonzero(block_of != block), fold_of) for block in range(len(sizes))]
     kept = [each for each in _outcomes(family, task, tasks, tick) if each]
     spans = {}
@@ -264,16 +255,14 @@ def _by_halves(
     family: Family, whole: Outcome, task: Task, n: int, rng: np.random.Generator, tick: Tick
 ) -> dict[str, Interval]:
     """Intervals from random halves of the rows, those held out halved apart from the others."""
-    rows, groups, held = task.pair.n, task.groups, task.held
-    tasks = [partial(_part, task, half(rows, groups, held, rng)) for _ in range(n)]
+    units = (task.pair.n, task.groups, task.held)
+    tasks = [partial(_part, task, half(*units, rng)) for _ in range(n)]
     draws = [each for each in _outcomes(family, task, tasks, tick) if each]
     spans = {}
     for score, value in whole.values.items():
         values = [each.values[score] for each in draws]
-        span = halves_interval(value, values, rows, groups, held, least=LEAST.get(score, 0.0))
-        if span is not None:
-            spans[score] = span
-    return spans
+        spans[score] = halves_interval(value, values, *units, least=LEAST.get(score, 0.0))
+    return {score: span for score, span in spans.items() if span is not None}
 
 
 def interval_steps(task: Task, families: Sequence[str], n: int) -> int:
@@ -349,13 +338,8 @@ def _outcomes(family: Family, task: Task, tasks: Sequence[Make], tick: Tick) -> 
             return family.measure(tasks[turn.start](), True)
         return None
 
-    turns = blocks(len(tasks), 1)
-    if task.importance == "lasso":  # it silences warnings, which threads cannot do apart from each other
-        for turn in turns:
-            yield measure(turn)
-            tick()
-        return
     with Crew() as crew:
-        for outcome in crew.stream(measure, turns):
+        stream = map if task.importance == "lasso" else crew.stream  # it silences warnings, which threads share
+        for outcome in stream(measure, blocks(len(tasks), 1)):
             yield outcome
             tick()

@@ -106,11 +106,11 @@ def measure_mcc(
     mapped = _fitted(after, s, z, random_state)(z)
     names = pair.latents.names if after is None else tuple(map(str, range(mapped.shape[1])))
     ranked = correlation == "spearman"
-    found = _correlations(s, mapped, ranked)
+    rho = _correlations(s, mapped, ranked)
     varies = np.flatnonzero([not factor.constant for factor in pair.factors])
-    rows, columns = linear_sum_assignment(-np.abs(found[varies]))
+    rows, columns = linear_sum_assignment(-np.abs(rho[varies]))
     match = dict(zip(varies[rows].tolist(), columns.tolist(), strict=True))
-    direct = {name: float(found[i, match[i]]) if i in match else 0.0 for i, name in enumerate(pair.factors.names)}
+    direct = {name: float(rho[i, match[i]]) if i in match else 0.0 for i, name in enumerate(pair.factors.names)}
     held = _held_out(pair, ranked, after, fold_of, random_state)
     return MCC(
         value=float(np.abs(list(direct.values()))[varies].mean()) if len(varies) else 0.0,
@@ -138,9 +138,9 @@ def _held_out(pair: Pair, ranked: bool, after: str | None, fold_of: Array, rando
         if ranked and after is not None:
             unseen = _places(mapped, unseen) / len(mapped) - 0.5
             mapped = rankdata(mapped, axis=0)
-        found = _correlations(targets[train], mapped, False)
-        for i, j in zip(*linear_sum_assignment(-np.abs(found)), strict=True):
-            chosen[held, i] = np.sign(found[i, j]) * unseen[:, j]
+        rho = _correlations(targets[train], mapped, False)
+        for i, j in zip(*linear_sum_assignment(-np.abs(rho)), strict=True):
+            chosen[held, i] = np.sign(rho[i, j]) * unseen[:, j]
     return np.array([_correlations(targets[:, [i]], chosen[:, [i]], False)[0, 0] for i in range(s.shape[1])])
 
 

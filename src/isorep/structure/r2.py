@@ -153,8 +153,8 @@ def measure_r2(pair: Pair, fit: Fit, fold_of: Array) -> R2:
     lost, spread = (np.column_stack([each[:, owner == i].sum(axis=1) for i in varies]) for each in (lost, spread))
     below = spread.sum(axis=0)
     each = np.where(below > 0, 1 - lost.sum(axis=0) / np.where(below > 0, below, 1.0), 0.0)
-    found = {pair.factors.names[i]: float(value) for i, value in zip(varies, each, strict=True)}
-    return R2(float(np.maximum(each, 0.0).mean()), found, None)
+    by_factor = {pair.factors.names[i]: float(value) for i, value in zip(varies, each, strict=True)}
+    return R2(float(np.maximum(each, 0.0).mean()), by_factor, None)
 
 
 def numbers(columns: Columns) -> tuple[Array, Array]:
@@ -201,17 +201,17 @@ def _with_interval(pair: Pair, fit: Fit, folds: int, groups: Array | None, rando
         return folds_of(n, folds, labels, np.random.default_rng(random_state))
 
     fold_of = folded(pair.n, groups)
-    found = measure_r2(pair, fit, fold_of)
+    whole = measure_r2(pair, fit, fold_of)
     if pair.n < FEWEST:
-        return found
+        return whole
     if groups is not None and few_for_halves(groups):
 
         def without(kept: Array) -> float:
             return measure_r2(pair.take(np.flatnonzero(kept)), fit, fold_of[kept]).value
 
         with suppress(InputError):  # two groups: without one of them none is held out
-            return replace(found, interval=jackknife(without, groups, found.value, least=0.0, most=1.0))
-        return found
+            return replace(whole, interval=jackknife(without, groups, whole.value, least=0.0, most=1.0))
+        return whole
     rng = np.random.default_rng(np.random.SeedSequence(random_state).spawn(1)[0])
     draws = []
     for _ in range(HALVES):
@@ -219,7 +219,7 @@ def _with_interval(pair: Pair, fit: Fit, folds: int, groups: Array | None, rando
         with suppress(InputError):  # groups of very unequal size: a half may hold too few rows to hold any out
             labels = None if groups is None else recoded(groups[rows])
             draws.append(measure_r2(pair.take(rows), fit, folded(len(rows), labels)).value)
-    return replace(found, interval=halves_interval(found.value, draws, pair.n, groups))
+    return replace(whole, interval=halves_interval(whole.value, draws, pair.n, groups))
 
 
 def ladder(

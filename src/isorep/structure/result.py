@@ -38,6 +38,7 @@ class Score(Record):
     give; ``chance.observed`` is the score of the very rows that were shuffled, which its p-value compares with them.
     """
 
+    derived: ClassVar[tuple[str, ...]] = ("corrected",)
     name: str
     value: float
     interval: Interval | None = None
@@ -55,10 +56,6 @@ class Score(Record):
 
     def __float__(self) -> float:
         return self.value
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, with the score corrected for chance."""
-        return super().to_dict() | {"corrected": self.corrected}
 
 
 @dataclass(frozen=True, eq=False)
