@@ -8,7 +8,7 @@ from scipy import stats
 
 import isorep
 from isorep import structure
-from isorep.structure import states
+from isorep.structure import result
 
 from .worlds import rooms
 
@@ -93,8 +93,8 @@ def test_the_verdict_of_rotated_and_of_unrelated_latents(rng):
 
 @pytest.mark.parametrize(("state", "words"), [("captured", "The factor has a"), ("lost", "The factor has no")])
 def test_a_single_factor_is_spoken_of_as_one(state, words):
-    made = [states.FactorReading("s0", state, "z0", 1, 0, 1, 1, ("z0",), None, "")]
-    assert states.judge(made).sentence.startswith(words)
+    made = [result.FactorReading("s0", state, "z0", 1, 0, 1, 1, ("z0",), None, "")]
+    assert result.judge(made).sentence.startswith(words)
 
 
 def test_intervals_are_as_wide_as_fresh_samples_vary():
@@ -251,7 +251,7 @@ def test_ids_among_factors_and_missing_intervals_are_said_aloud(rng):
 
 def test_one_captured_factor_of_several_is_spoken_of_as_one():
     found = [
-        states.FactorReading(name, state, "z0", 1.0, 0.0, 1.0, 1.0, ("z0",), None, "")
+        result.FactorReading(name, state, "z0", 1.0, 0.0, 1.0, 1.0, ("z0",), None, "")
         for name, state in (("a", "captured"), ("b", "lost"))
     ]
-    assert str(states.judge(found)).startswith("1 of 2 factors has a latent of its own (a z0);")
+    assert str(result.judge(found)).startswith("1 of 2 factors has a latent of its own (a z0);")

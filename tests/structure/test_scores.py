@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 import isorep
 from isorep import structure
-from isorep.structure.boosting import Boosted
+from isorep.structure.dci import Boosted
 from isorep.structure.explicitness import Logistic
 
 from .worlds import aligned, rooms, rotated

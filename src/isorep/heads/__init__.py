@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from .closeness import closeness
-from .closeness_result import Closeness, Divergence, LogOddsDistance, RepresentationDistances
-from .diversity import diversity
-from .diversity_result import ClassDiversity, Diversity, FeatureDiversity, Pairs
+from .closeness import Closeness, Divergence, LogOddsDistance, RepresentationDistances, closeness
+from .diversity import ClassDiversity, Diversity, FeatureDiversity, Pairs, diversity
 from .examine import Heads, examine
-from .head_map import head_map
-from .head_map_result import FittedError, HeadMap, HeadPrediction, Prediction, Regression
+from .head_map import HeadMap, head_map
+from .regression import FittedError, HeadPrediction, Prediction, Regression
 
 __all__ = [
     "ClassDiversity",

@@ -1,10 +1,7 @@
 r"""``isorep.heads.closeness``: how close two models are in distribution, beside how close their representations are.
 
-Log-probabilities of two models in blocks of rows, from features and heads or from logits.
-
-How close two representations are, for the column beside closeness in distribution.
-
-The share of variance that a linear map explains, the mean canonical correlation, and, after Nielsen et al. (2025),
+Log-probabilities are taken in blocks of rows, from features and heads or from logits. Distances of representations are
+the share of variance that a linear map explains, the mean canonical correlation, and, after Nielsen et al. (2025),
 
 .. math:: d_{\mathrm{SVD}}=1-\frac1r\sum_{i=1}^{r}\operatorname{corr}(f u_i,f'v_i)
 
@@ -13,28 +10,43 @@ with :math:`u_i,v_i` the singular vectors of the cross-covariance (PLS-SVD), all
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..alignment.base import summarise
 from ..errors import InputError
 from ..moments import Moments, fold_moments, merged, merged_without, require_memory
-from ..pairs import Pair, open_pair
+from ..pairs import Pair
 from ..representation import Array, Matrix
 from ..resampling import BLOCKS, MOST_GROUP_BLOCKS, Interval, assign_blocks, jackknife_se, ratio_jackknife, t_interval
+from ..results import aligned
 from ..rows import Progress, block_rows, blocks, no_progress, read_rows, refuse_non_finite
 from ..settings import check_seed
 from ..similarity.cca import prepare_cca, prepare_linear_r2
 from ..similarity.frames import paired
-from .closeness_result import Closeness, Divergence, LogOddsDistance, RepresentationDistances
-from .inputs import Head, joined, open_heads
+from .inputs import Head, open_heads, open_rows
+from .result import HeadResult, Parts, few_units, interval_text
 
+CLOSE_KL = 0.01  # nats: below it two distributions pass for the same
+CLOSE_ODDS = 0.1  # standardised log-odds distance, a correlation of 0.995 in every class
+REPRESENTATION_DISTANCES = (
+    ("linear R², target from source", "linear_r2", "higher"),
+    ("linear R², source from target", "linear_r2_reverse", "higher"),
+    ("mean CCA", "cca", "higher"),
+    ("SVD distance", "svd_distance", "lower"),
+)
+ROW_QUANTITIES = {"kl": np.inf, "kl_reverse": np.inf, "total_variation": 1.0, "agreement": 1.0}
+"""What is said about each row, and the most that it can be."""
 _MOST_CELLS = 2**24  # blocks x classes that log-odds are summed in
 _LEAST_BLOCKS = 20  # however many classes there are
 _CLASSES_SHOWN = 200
+_BLOCK_CELLS = 2**26  # of all blocks' moments together: 512 MiB
+_WORK = 2e11  # floating-point operations that intervals may take
+_LEAST_JACKKNIFE_BLOCKS = 10
+Quantity = tuple[str, float, Interval | None, float | None, str]
 
 
 def closeness(
@@ -104,38 +116,34 @@ def closeness(
     """
     check_seed(random_state)
     report = progress or no_progress
-    note = None
-    if join:
-        source, target, groups, note = joined(source, target, groups)
-    pair, _, labels = open_pair(source, target, ("source", "target"), groups, False)
+    pair, labels, note = open_rows(source, target, ("source", "target"), groups, join)
     if pair.n < 2:
         raise InputError(f"{' and '.join(pair.names)} have {pair.n} row: at least 2 are needed")
-    with_heads = _with_heads(source_head, target_head, source_bias, target_bias)
-    heads = open_heads(source_head, target_head, source_bias, target_bias) if with_heads else (None, None)
-    readouts = _readout(pair.x, heads[0], pair.names[0]), _readout(pair.y, heads[1], pair.names[1])
+    if (source_head is None) != (target_head is None):
+        raise InputError("one head was given: name both heads with features, or neither with logits")
+    heads: tuple[Head | None, Head | None] = (None, None)
+    if source_head is not None:
+        heads = open_heads(source_head, target_head, source_bias, target_bias)
+    elif source_bias is not None or target_bias is not None:
+        raise InputError("logits hold their biases already: a bias goes with a head")
+    readouts = Readout.of(pair.x, heads[0], pair.names[0]), Readout.of(pair.y, heads[1], pair.names[1])
     classes = _common_classes(readouts)
     if reference is not None and not (isinstance(reference, int | np.integer) and 0 <= reference < classes):
         raise InputError(f"reference is {reference!r} and must be the place of one of {classes} classes, from 0 on")
     rng = np.random.default_rng(random_state)
     block_of = blocks_of(pair.n, labels, max(_LEAST_BLOCKS, _MOST_CELLS // (7 * classes)), rng)
-    rows, odds = _pass(readouts, pair.n, block_of, reference, report)
-    found = _divergences(rows, block_of if intervals else None)
-    representations = None
-    if with_heads:
-        representations = representation_distances(pair, labels, intervals, rng, report)
+    figures, odds = _pass(readouts, pair.n, block_of, reference, report)
+    distances = None if heads[0] is None else representation_distances(pair, labels, intervals, rng, report)
     label = str if heads[0] is None else heads[0].label
-    worst = int(np.argmax(rows.kl))
+    worst = int(np.argmax(figures[0]))
     return Closeness(
         names=pair.names,
         rows=pair.n,
         classes=classes,
-        kl=found["kl"],
-        kl_reverse=found["kl_reverse"],
+        **_divergences(figures, block_of if intervals else None),
         worst_row=str(worst if pair.ids is None else pair.ids[worst]),
-        total_variation=found["total_variation"],
-        agreement=found["agreement"],
-        log_odds=_log_odds(odds, rows, intervals, label),
-        representations=representations,
+        log_odds=_log_odds(odds, float(figures[-1].max()), intervals, label),
+        representations=distances,
         settings={
             "reference": None if reference is None else int(reference),
             "groups": None if labels is None else int(labels.max()) + 1,
@@ -146,43 +154,164 @@ def closeness(
     )
 
 
-def _with_heads(*given: Any) -> bool:
-    heads, biases = given[:2], given[2:]
-    if (heads[0] is None) != (heads[1] is None):
-        raise InputError("one head was given: name both heads with features, or neither with logits")
-    if heads[0] is None and any(bias is not None for bias in biases):
-        raise InputError("logits hold their biases already: a bias goes with a head")
-    return heads[0] is not None
+@dataclass(frozen=True)
+class Divergence:
+    """A quantity of each row: its mean with an interval, its largest value and its quantiles."""
+
+    mean: float
+    largest: float
+    quantiles: dict[str, float]
+    interval: Interval | None
 
 
-def _readout(values: Matrix, head: Head | None, name: str) -> Readout:
-    if head is None:
-        return Readout(values, None, None, name)
-    if values.shape[1] != head.width:
-        raise InputError(f"{name} has {values.shape[1]} columns where {head.name} reads {head.width}")
-    return Readout.of_features(values, head)
+@dataclass(frozen=True)
+class LogOddsDistance:
+    """The log-odds distance in nats, with the class that has it.
+
+    ``mean_difference`` is the largest mean over rows, ``over_classes`` the largest standard deviation over classes of
+    any row, ``standardised`` the distance with every log-odds at unit variance (0 to 2). ``by_class`` lists name,
+    distance and standardised distance of the classes farthest apart.
+    """
+
+    value: float
+    interval: Interval | None
+    worst_class: str
+    mean_difference: float
+    over_classes: float
+    standardised: float
+    standardised_interval: Interval | None
+    by_class: tuple[tuple[str, float, float], ...]
+
+
+@dataclass(frozen=True)
+class RepresentationDistances:
+    """Linear R² of target from source and the reverse (in sample), mean CCA, and the SVD distance.
+
+    In-sample figures grow with the width over the number of rows; their intervals are for what this many rows give on
+    average.
+    """
+
+    linear_r2: float
+    linear_r2_reverse: float
+    cca: float
+    svd_distance: float
+    linear_r2_interval: Interval | None = None
+    linear_r2_reverse_interval: Interval | None = None
+    cca_interval: Interval | None = None
+    svd_distance_interval: Interval | None = None
+
+
+@dataclass(frozen=True)
+class Closeness(HeadResult):
+    """Two models on the same rows. Lower is closer, but for ``agreement`` (the share of equal predictions).
+
+    ``kl`` is KL(source ‖ target) and ``kl_reverse`` KL(target ‖ source), in nats.
+    """
+
+    derived: ClassVar[tuple[str, ...]] = ("close", "misleading", "verdict")
+    names: tuple[str, str]
+    rows: int
+    classes: int
+    kl: Divergence
+    kl_reverse: Divergence
+    worst_row: str
+    total_variation: Divergence
+    agreement: Divergence
+    log_odds: LogOddsDistance
+    representations: RepresentationDistances | None
+    settings: dict[str, Any]
+
+    @property
+    def close(self) -> bool:
+        """Whether the models are close in the sense that bounds representations: in every class's log-odds."""
+        return self.log_odds.standardised <= CLOSE_ODDS
+
+    holds = close
+
+    @property
+    def parts(self) -> Parts:
+        """One pair of models."""
+        return Parts(closeness=self)
+
+    @property
+    def misleading(self) -> bool:
+        """Whether divergence calls them close and log-odds do not."""
+        return max(self.kl.mean, self.kl_reverse.mean) <= CLOSE_KL and not self.close
+
+    @property
+    def verdict(self) -> str:
+        """One sentence on both kinds of closeness."""
+        kl = f"mean KL {max(self.kl.mean, self.kl_reverse.mean):.3g} nats"
+        odds = (
+            f"log-odds distance {self.log_odds.value:.3g} nats (class {self.log_odds.worst_class}; standardised "
+            f"{self.log_odds.standardised:.2f})"
+        )
+        features = ""
+        if self.representations is not None:
+            shares = sorted((self.representations.linear_r2, self.representations.linear_r2_reverse))
+            features = f", and a linear map explains {shares[0]:.1%} to {shares[1]:.1%} of the features"
+        if self.misleading:
+            return f"Close in divergence, not in log-odds: {kl}, but {odds}{features}."
+        if self.close:
+            return f"Close in log-odds, the closeness that carries over to representations: {odds}, {kl}{features}."
+        return f"Not close in distribution: {kl}, {odds}{features}."
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What to keep in mind."""
+        said = [self.settings["joined"]] if self.settings.get("joined") else []
+        each = self.representations
+        if self.settings["intervals"]:
+            if each is not None and each.cca_interval is None:
+                said.append("features are too wide, or rows too few, for intervals of the representations' distances")
+            said += few_units(self.rows, self.settings["groups"])
+        return tuple(said)
+
+    @property
+    def quantities(self) -> tuple[Quantity, ...]:
+        """Every number: its name, value, interval, the largest of any row, and which way is closer."""
+        odds, features = self.log_odds, self.representations
+        rows = {"KL(source ‖ target), nats": self.kl, "KL(target ‖ source), nats": self.kl_reverse}
+        rows["total variation"] = self.total_variation
+        told: list[Quantity] = [(name, each.mean, each.interval, each.largest, "lower") for name, each in rows.items()]
+        told += [
+            ("agreement of predictions", self.agreement.mean, self.agreement.interval, None, "higher"),
+            ("log-odds distance, nats", odds.value, odds.interval, None, "lower"),
+            ("log-odds distance, standardised", odds.standardised, odds.standardised_interval, None, "lower"),
+            ("largest mean of log-odds, nats", odds.mean_difference, None, None, "lower"),
+            ("largest spread over classes, nats", odds.over_classes, None, None, "lower"),
+        ]
+        for words, name, closer in REPRESENTATION_DISTANCES if features is not None else ():
+            told.append((words, getattr(features, name), getattr(features, f"{name}_interval"), None, closer))
+        return tuple(told)
+
+    def table(self) -> str:
+        """One line per quantity, with its interval and its direction."""
+        rows = [("quantity", "value", "95 % interval", "largest", "closer is")]
+        for name, value, interval, largest, closer in self.quantities:
+            most = "" if largest is None else f"{largest:.4g}"
+            rows.append((name, f"{value:.4g}", interval_text(interval), most, closer))
+        return aligned(rows, left=(0, 4))
 
 
 def _common_classes(readouts: tuple[Readout, Readout]) -> int:
-    here, there = (each.classes for each in readouts)
-    if here != there:
-        raise InputError(
-            f"{readouts[0].name} has {here} classes and {readouts[1].name} has {there}: heads share their classes"
-        )
-    if here < 2:
+    a, b = readouts
+    if a.classes != b.classes:
+        raise InputError(f"{a.name} has {a.classes} classes and {b.name} has {b.classes}: heads share their classes")
+    if a.classes < 2:
         raise InputError("there is one class: its probability is 1 whatever the features")
-    return here
+    return a.classes
 
 
 def _pass(
     readouts: tuple[Readout, Readout], n: int, block_of: Array, reference: int | None, report: Progress
-) -> tuple[RowFigures, LogOdds]:
-    """One pass over the rows of both models."""
+) -> tuple[Array, LogOdds]:
+    """One pass over the rows of both models: the figures of each row, and the sums of log-odds."""
     classes = readouts[0].classes
-    figures, odds = RowFigures.empty(n), LogOdds(int(block_of.max()) + 1, classes)
+    figures, odds = np.empty((len(ROW_QUANTITIES) + 1, n)), LogOdds(int(block_of.max()) + 1, classes)
     for rows in blocks(n, block_rows(classes, *(each.values.shape[1] for each in readouts), cells=2**20)):
         p, q = (each.log_probabilities(rows) for each in readouts)
-        figures.fill(rows, p, q)
+        figures[:, rows] = _row_figures(p, q)
         for each in (p, q):
             each -= each.mean(axis=1, keepdims=True) if reference is None else each[:, [reference]].copy()
         odds.absorb(p, q, block_of[rows])
@@ -190,44 +319,48 @@ def _pass(
     return figures, odds
 
 
-def _divergences(rows: RowFigures, block_of: Array | None) -> dict[str, Divergence]:
+def _row_figures(p: Array, q: Array) -> Array:
+    """Of each row the quantities in their order, and the spread of the difference over classes; from logarithms."""
+    apart = p - q
+    with np.errstate(under="ignore"):
+        first, second = np.exp(p), np.exp(q)
+        kl, reverse = (np.einsum("ij,ij->i", *each) for each in ((first, apart), (second, -apart)))
+        variation = np.abs(first - second).sum(axis=1) / 2
+    agree = p.argmax(axis=1) == q.argmax(axis=1)
+    return np.stack([np.maximum(kl, 0.0), np.maximum(reverse, 0.0), variation, agree, apart.std(axis=1)])
+
+
+def _divergences(figures: Array, block_of: Array | None) -> dict[str, Divergence]:
     """The mean of every quantity of rows, with a jackknife interval where there are blocks."""
-    made = {}
-    for name, most in (("kl", np.inf), ("kl_reverse", np.inf), ("total_variation", 1.0), ("agreement", 1.0)):
-        values = getattr(rows, name)
-        found = summarise(values, 1.0)
-        span = None
+    divergences = {}
+    for (name, most), values in zip(ROW_QUANTITIES.items(), figures, strict=False):
+        summary, span = summarise(values, 1.0), None
         if block_of is not None:
             sizes = np.bincount(block_of)
             se = ratio_jackknife(np.bincount(block_of, values), sizes)[1]
-            span = t_interval(found.mean, float(se), len(sizes), least=0.0, most=most)
-        made[name] = Divergence(found.mean, found.sup, found.quantiles, span)
-    return made
+            span = t_interval(summary.mean, float(se), len(sizes), least=0.0, most=most)
+        divergences[name] = Divergence(summary.mean, summary.sup, summary.quantiles, span)
+    return divergences
 
 
-def _log_odds(odds: LogOdds, rows: RowFigures, intervals: bool, label: Any) -> LogOddsDistance:
+def _log_odds(odds: LogOdds, over_classes: float, intervals: bool, label: Callable[[int], str]) -> LogOddsDistance:
     count = len(odds.counts)
     spread, mean, standardised = odds.figures(np.ones(count))
-    place = int(np.argmax(spread))
-    largest = np.array([spread.max(), standardised.max()])
-    spans: list[Interval | None] = [None, None]
+    spans: Sequence[Interval | None] = [None, None]
     if intervals:
-        left_out = np.array([[each.max() for each in odds.figures(kept)[::2]] for kept in 1.0 - np.eye(count)])
-        se = jackknife_se(left_out, largest, odds.counts)
-        spans = [
-            t_interval(float(value), float(each), count, least=0.0, most=most)
-            for value, each, most in zip(largest, se, (np.inf, 2.0), strict=True)
-        ]
-    order = np.argsort(-spread, kind="stable")[:_CLASSES_SHOWN]
+        largest = np.array([spread.max(), standardised.max()])
+        left_out = [np.array([each.max() for each in odds.figures(kept)[::2]]) for kept in 1.0 - np.eye(count)]
+        spans = _jackknifed(left_out, largest, odds.counts, (np.inf, 2.0))
+    order = np.argsort(-spread, kind="stable")[:_CLASSES_SHOWN].tolist()
     return LogOddsDistance(
-        value=float(spread[place]),
+        value=float(spread.max()),
         interval=spans[0],
-        worst_class=label(place),
+        worst_class=label(order[0]),
         mean_difference=float(np.abs(mean).max()),
-        over_classes=float(rows.over_classes.max()),
+        over_classes=over_classes,
         standardised=float(standardised.max()),
         standardised_interval=spans[1],
-        by_class=tuple((label(int(each)), float(spread[each]), float(standardised[each])) for each in order),
+        by_class=tuple((label(each), float(spread[each]), float(standardised[each])) for each in order),
     )
 
 
@@ -241,11 +374,14 @@ class Readout:
     name: str
 
     @classmethod
-    def of_features(cls, features: Matrix, head: Head) -> Readout:
-        """Logits that a head reads from features."""
+    def of(cls, values: Matrix, head: Head | None, name: str) -> Readout:
+        """Logits as they are, or those that a head reads from features."""
+        if head is None:
+            return cls(values, None, None, name)
+        head.require_width(values, name)
         rows = head.rows()
         # One vector added to every class changes no probability; without it large offsets cost no digits.
-        return cls(features, rows - rows.mean(axis=0), head.bias, head.name)
+        return cls(values, rows - rows.mean(axis=0), head.bias, head.name)
 
     @property
     def classes(self) -> int:
@@ -268,33 +404,6 @@ class Readout:
             return np.asarray(logits - np.log(np.exp(logits).sum(axis=1, keepdims=True)))
 
 
-@dataclass(frozen=True, eq=False)
-class RowFigures:
-    """What one pass says about each row: both divergences, total variation, agreement, the spread over classes."""
-
-    kl: Array
-    kl_reverse: Array
-    total_variation: Array
-    agreement: Array
-    over_classes: Array
-
-    @classmethod
-    def empty(cls, n: int) -> RowFigures:
-        """Room for ``n`` rows."""
-        return cls(*(np.empty(n) for _ in range(5)))
-
-    def fill(self, rows: slice, p: Array, q: Array) -> None:
-        """Put in the figures of some rows, from log-probabilities."""
-        apart = p - q
-        with np.errstate(under="ignore"):
-            first, second = np.exp(p), np.exp(q)
-            self.kl[rows] = np.maximum(np.einsum("ij,ij->i", first, apart), 0.0)
-            self.kl_reverse[rows] = np.maximum(-np.einsum("ij,ij->i", second, apart), 0.0)
-            self.total_variation[rows] = np.abs(first - second).sum(axis=1) / 2
-        self.agreement[rows] = p.argmax(axis=1) == q.argmax(axis=1)
-        self.over_classes[rows] = apart.std(axis=1)
-
-
 class LogOdds:
     r"""Sums over rows, unit by unit and class by class, of log-odds :math:`\psi,\psi'` and of their difference.
 
@@ -306,19 +415,19 @@ class LogOdds:
     def __init__(self, units: int, classes: int) -> None:
         self.counts = np.zeros(units)
         self.sums = np.zeros((units, 7, classes))
-        self._about: Array | None = None
+        self._about = np.zeros((3, classes))
 
     def absorb(self, psi: Array, other: Array, units: Array) -> None:
         """Add rows with the unit of each."""
-        if self._about is None:
+        if not self.counts.any():
             self._about = np.stack([psi.mean(axis=0), other.mean(axis=0), (psi - other).mean(axis=0)])
         order = np.argsort(units, kind="stable")
         here, starts, counts = np.unique(units[order], return_index=True, return_counts=True)
         self.counts[here] += counts
         a, b = psi - self._about[0], other - self._about[1]
         d = psi - other - self._about[2]
-        for place, values in enumerate((a, b, d, a * a, b * b, d * d, a * b)):
-            self.sums[here, place] += np.add.reduceat(values[order], starts, axis=0)
+        for index, values in enumerate((a, b, d, a * a, b * b, d * d, a * b)):
+            self.sums[here, index] += np.add.reduceat(values[order], starts, axis=0)
 
     def figures(self, counts: Array) -> tuple[Array, Array, Array]:
         """The standard deviation and mean of the difference, and the standardised distance, class by class.
@@ -328,16 +437,10 @@ class LogOdds:
         n = float(counts @ self.counts)
         a, b, d, aa, bb, dd, ab = (counts @ self.sums.reshape(len(counts), -1)).reshape(7, -1) / n
         spread = np.sqrt(np.maximum(dd - d**2, 0.0))
-        about = np.zeros_like(d) if self._about is None else self._about[2]
         va, vb = np.maximum(aa - a**2, 0.0), np.maximum(bb - b**2, 0.0)
         scale = np.sqrt(va * vb)
         rho = np.divide(ab - a * b, scale, out=np.where((va > 0) == (vb > 0), 1.0, 0.0), where=scale > 0)
-        return spread, d + about, np.sqrt(np.maximum(2 - 2 * np.clip(rho, -1, 1), 0.0))
-
-
-_BLOCK_CELLS = 2**26  # of all blocks' moments together: 512 MiB
-_WORK = 2e11  # floating-point operations that intervals may take
-_LEAST_JACKKNIFE_BLOCKS = 10
+        return spread, d + self._about[2], np.sqrt(np.maximum(2 - 2 * np.clip(rho, -1, 1), 0.0))
 
 
 def representation_distances(
@@ -361,7 +464,15 @@ def representation_distances(
         return None
     value = _figures(total)
     enough = len(parts) >= _LEAST_JACKKNIFE_BLOCKS and len(parts) * float(sum(widths)) ** 3 <= _WORK
-    spans = _jackknifed(parts, value, report) if intervals and enough else [None] * 4
+    left_out: list[Array] = []
+    for block in range(len(parts)) if intervals and enough else ():
+        rest = merged_without(parts, block)
+        if rest.n < 3 or not (np.trace(rest.xx) > 0 and np.trace(rest.yy) > 0):
+            left_out = []  # a side varies in one block alone
+            break
+        left_out.append(_figures(rest))
+        report("representations", block + 1, len(parts))
+    spans = _jackknifed(left_out, value, [part.n for part in parts], (1.0, 1.0, 1.0, 2.0)) if left_out else [None] * 4
     return RepresentationDistances(*value.tolist(), *spans)  # in the order of _figures
 
 
@@ -383,19 +494,13 @@ def _figures(moments: Moments) -> Array:
     return np.array([r2.value, r2.details["reverse"], prepare_cca(pair).value, svd_distance(moments)])
 
 
-def _jackknifed(parts: Sequence[Moments], value: Array, report: Progress) -> Sequence[Interval | None]:
-    """Intervals from the figures without each block; none where a side varies in one block alone."""
-    left_out = []
-    for block in range(len(parts)):
-        rest = merged_without(parts, block)
-        if rest.n < 3 or not (np.trace(rest.xx) > 0 and np.trace(rest.yy) > 0):
-            return [None] * 4
-        left_out.append(_figures(rest))
-        report("representations", block + 1, len(parts))
-    se = jackknife_se(np.array(left_out), value, np.array([part.n for part in parts]))
-    most = (1.0, 1.0, 1.0, 2.0)
+def _jackknifed(
+    left_out: Sequence[Array], value: Array, sizes: Sequence[int] | Array, most: Sequence[float]
+) -> list[Interval]:
+    """Intervals of several figures from those without each block."""
+    se = jackknife_se(np.array(left_out), value, np.asarray(sizes))
     return [
-        t_interval(float(each), float(error), len(parts), least=0.0, most=upper)
+        t_interval(float(each), float(error), len(sizes), least=0.0, most=upper)
         for each, error, upper in zip(value, se, most, strict=True)
     ]
 

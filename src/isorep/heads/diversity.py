@@ -15,21 +15,33 @@ so that every column can be tried against every candidate without another decomp
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import linalg
 
 from ..errors import InputError
 from ..moments import require_memory
-from ..representation import Array, Matrix, Representation
+from ..representation import Array, Matrix
+from ..resampling import equal_rows
+from ..results import aligned
 from ..rows import block_rows, map_blocks, read_rows
-from .diversity_result import ClassDiversity, Diversity, FeatureDiversity, Pairs
-from .inputs import Head, checked_weights, count_distinct, open_features, open_head
+from ..storage import loaded
+from .inputs import Head, checked_weights, open_head
+from .result import HeadResult, Parts, condition_text
 from .spectrum import Spectrum, spectrum
 
+NEARLY = 1e4  # a condition number from which a head that passes is said to fail nearly
 _SHOWN = 512  # singular values and pairs that a result keeps
+_SHORTLIST = 4  # classes a dimension that pairs are made of
+_ENDS = 8  # classes at each end of a direction that are tried with each other
+_TRIALS = 4  # most trials of an exchange, a dimension
+_MISSES = 24  # trials in a row that find nothing before the search ends
+_WORK = 4e10  # floating-point operations that exchanges may take: some seconds on one core
+_REFRESH = 64  # exchanges after which the inverse is taken anew, against rounding
+_GAIN = 2e-4  # share by which a swap must lower the condition to count
 
 
 def diversity(
@@ -84,56 +96,236 @@ def diversity(
     False
     """
     head = open_head(G, bias, name)
-    return diversity_of(head, checked_weights(weights, head.classes), features)
-
-
-def diversity_of(head: Head, shares: Array | None, features: Any) -> Diversity:
-    """The diversity of a head that is open."""
+    shares = checked_weights(weights, head.classes)
     require_memory(head.width, 0, 1)
-    seen = None if shares is None else np.flatnonzero(shares > 0)
-    used = head.chosen(seen) if seen is not None and len(seen) < head.classes else head
-    found = spectrum(used.values, used.name)
-    classes = _classes(used, found, head.classes)
-    weighted = None
-    if shares is not None and seen is not None:
-        weighted = spectrum(used.values, used.name, weights=shares[seen])
-    inputs = None if features is None else _features(open_features(features, head.width, "features", head.name), found)
+    seen = np.arange(head.classes) if shares is None else np.flatnonzero(shares > 0)
+    used = head.chosen(seen) if len(seen) < head.classes else head
+    of_classes = spectrum(used.values, used.name)
+    weighted = None if shares is None else spectrum(used.values, used.name, weights=shares[seen])
     return Diversity(
         name=head.name,
-        classes=classes,
+        classes=_classes(used, of_classes, head.classes),
         weighted_rank=None if weighted is None else weighted.rank,
         weighted_condition=None if weighted is None else weighted.condition,
         weighted_spectrum=None if weighted is None else _shown(weighted),
-        features=inputs,
+        features=None if features is None else _features(features, head, of_classes),
         biased=head.bias is not None,
         dtype=str(head.values.dtype),
     )
 
 
-def _classes(head: Head, found: Spectrum, stored: int) -> ClassDiversity:
-    distinct = count_distinct(head.values)
-    chosen = best_differences(head.values, found)
-    pairs = None
-    if chosen is not None:
-        named = tuple((head.label(int(a)), head.label(int(b))) for a, b in chosen.pairs[:_SHOWN])
-        pairs = Pairs(named, chosen.condition, chosen.pivoted_condition, chosen.exchanged)
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of classes whose differences span the head, with their condition number and that of pivoted QR."""
+
+    classes: tuple[tuple[str, str], ...]
+    condition: float
+    pivoted_condition: float
+    exchanged: int
+
+
+@dataclass(frozen=True)
+class ClassDiversity:
+    """The classes that occur: how many, how many differ, and the rank and condition of their centred embeddings.
+
+    ``spectrum`` holds standard deviations along principal axes, ``participation`` how many of them carry the variance.
+    """
+
+    stored: int
+    used: int
+    distinct: int
+    width: int
+    rank: int
+    condition: float
+    constant_columns: int
+    spectrum: tuple[float, ...]
+    participation: float
+    pairs: Pairs | None
+
+    @property
+    def enough(self) -> bool:
+        """Whether there are as many distinct classes as the theorem needs at the least, the width plus one."""
+        return self.distinct >= self.width + 1
+
+    @property
+    def diverse(self) -> bool:
+        """Whether differences of classes span the space."""
+        return self.rank == self.width
+
+
+@dataclass(frozen=True)
+class FeatureDiversity:
+    """The features of data: rank and condition about their mean and about zero.
+
+    ``effective_dimension`` is the rank of what the classes' differences see of the features, ``seen_share`` the share
+    of the features' variance that lies there.
+    """
+
+    name: str
+    rows: int
+    width: int
+    rank: int
+    condition: float
+    rank_about_zero: int
+    condition_about_zero: float
+    spectrum: tuple[float, ...]
+    effective_dimension: int
+    seen_share: float
+
+    def diverse(self, biased: bool) -> bool:
+        """Whether features span the space: about zero, or with biases about their mean."""
+        return (self.rank if biased else self.rank_about_zero) == self.width
+
+
+@dataclass(frozen=True)
+class Diversity(HeadResult):
+    """Whether the theorem applies to a head, and by what margin.
+
+    Attributes
+    ----------
+    name : str
+    classes : ClassDiversity
+    weighted_rank, weighted_condition, weighted_spectrum
+        Of the covariance with class frequencies; None without weights. Standard deviations along principal axes.
+    features : FeatureDiversity or None
+    biased : bool
+        Whether the head has biases, so that features have to vary about their mean.
+    dtype : str
+        As stored; directions below its rounding do not count.
+    """
+
+    derived: ClassVar[tuple[str, ...]] = ("enough_classes", "applies", "nearly_fails", "verdict")
+    name: str
+    classes: ClassDiversity
+    weighted_rank: int | None
+    weighted_condition: float | None
+    weighted_spectrum: tuple[float, ...] | None
+    features: FeatureDiversity | None
+    biased: bool
+    dtype: str
+
+    @property
+    def applies(self) -> bool:
+        """Whether the classes are diverse, and the features where they were given."""
+        return self.classes.diverse and (self.features is None or self.features.diverse(self.biased))
+
+    holds = applies
+
+    @property
+    def parts(self) -> Parts:
+        """One head."""
+        return Parts((self,))
+
+    @property
+    def enough_classes(self) -> bool:
+        """Whether there are as many distinct classes as the theorem needs."""
+        return self.classes.enough
+
+    @property
+    def nearly_fails(self) -> bool:
+        """Whether it applies with a condition number that leaves hardly any margin."""
+        margins = [self.classes.condition, self.weighted_condition or 0.0]
+        return self.applies and max(margins) >= NEARLY
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: whether the theorem applies, and how nearly it fails."""
+        classes = self.classes
+        count = "one distinct class" if classes.distinct == 1 else f"{classes.distinct} distinct classes"
+        verb = "spans" if classes.distinct == 1 else "span"
+        head = f"the {count} of {self.name} {verb} {classes.rank} of {classes.width} dimensions"
+        if not classes.diverse:
+            return f"The theorem does not apply: {head}{self._why()}."
+        if not self.applies and self.features is not None:
+            about = "about their mean, as biases demand" if self.biased else "about zero"
+            rank = self.features.rank if self.biased else self.features.rank_about_zero
+            return (
+                f"The theorem applies to the features but not to the head itself: {head}, and the rows of "
+                f"{self.features.name} span only {rank} {about}."
+            )
+        margin = f"condition number {classes.condition:.3g}"
+        if classes.pairs is not None:
+            margin += f", {classes.pairs.condition:.3g} for the best {classes.width} differences"
+        if self.weighted_condition is not None:
+            margin += f", {self.weighted_condition:.3g} weighted by class frequency"
+        words = "The theorem applies, but nearly fails" if self.nearly_fails else "The theorem applies"
+        return f"{words}: {head} ({margin})."
+
+    def _why(self) -> str:
+        classes = self.classes
+        if not classes.enough:
+            return f", and at least {classes.width + 1} distinct classes are needed"
+        if classes.constant_columns:
+            columns = "columns are" if classes.constant_columns > 1 else "column is"
+            return f" ({classes.constant_columns} {columns} the same for every class)"
+        return ", and differences of classes do not reach the rest"
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What to keep in mind."""
+        classes, said = self.classes, []
+        if classes.used < classes.stored:
+            said.append(f"{classes.stored - classes.used} of {classes.stored} classes have no weight and were left out")
+        if classes.distinct < classes.used:
+            said.append(f"{classes.used - classes.distinct} of {classes.used} classes repeat the embedding of another")
+        if classes.diverse and classes.distinct == classes.width + 1:
+            said.append(
+                f"{classes.distinct} classes are as few as {classes.width} dimensions allow: any two such heads are "
+                "related by an invertible map, so that heads alone can show no disagreement"
+            )
+        if self.features is not None and self.features.rows <= self.features.width:
+            said.append(f"{self.features.rows} rows of features cannot span {self.features.width} dimensions")
+        return tuple(said)
+
+    @property
+    def quantities(self) -> list[tuple[str, str]]:
+        """Every number that there is: its name, and its value as text."""
+        classes, features = self.classes, self.features
+        told = [
+            ("distinct classes", f"{classes.distinct} (at least {classes.width + 1} needed)"),
+            ("rank of the centred head", f"{classes.rank} of {classes.width}"),
+            ("condition of the centred head", condition_text(classes.condition)),
+        ]
+        if classes.pairs is not None:
+            told.append(("condition of the best differences", condition_text(classes.pairs.condition)))
+            told.append(("  as pivoted QR picks them", condition_text(classes.pairs.pivoted_condition)))
+        if self.weighted_condition is not None:
+            weighted = f"rank {self.weighted_rank}, {condition_text(self.weighted_condition)}"
+            told.append(("weighted by class frequency", weighted))
+        if features is not None:
+            conditions = ", ".join(map(condition_text, (features.condition, features.condition_about_zero)))
+            told += [
+                ("rank of the features", f"{features.rank} about the mean, {features.rank_about_zero} about zero"),
+                ("condition of the features", conditions),
+                ("effective dimension", f"{features.effective_dimension} ({features.seen_share:.1%} of variance)"),
+            ]
+        return told
+
+    def table(self) -> str:
+        """One line a quantity."""
+        return aligned([(self.name, ""), *self.quantities], left=(0, 1))
+
+
+def _classes(head: Head, of_classes: Spectrum, stored: int) -> ClassDiversity:
     return ClassDiversity(
         stored=stored,
         used=head.classes,
-        distinct=distinct,
+        distinct=int(equal_rows(head.values).max()) + 1,
         width=head.width,
-        rank=found.rank,
-        condition=found.condition,
-        constant_columns=int(found.constant.sum()),
-        spectrum=_shown(found),
-        participation=found.participation,
-        pairs=pairs,
+        rank=of_classes.rank,
+        condition=of_classes.condition,
+        constant_columns=int(of_classes.constant.sum()),
+        spectrum=_shown(of_classes),
+        participation=of_classes.participation,
+        pairs=best_differences(head.values, of_classes, head.label),
     )
 
 
-def _features(data: Representation, head: Spectrum) -> FeatureDiversity:
+def _features(given: Any, head: Head, of_classes: Spectrum) -> FeatureDiversity:
     """The second condition, and the dimension that classes can see of the features."""
+    data = loaded(given, "features")
     name = data.name or "features"
+    head.require_width(data.values, name)
     if len(data) < 2:
         raise InputError(f"{name} has {len(data)} row: at least 2 are needed")
     about_mean = spectrum(data.values, name)
@@ -147,8 +339,8 @@ def _features(data: Representation, head: Spectrum) -> FeatureDiversity:
         rank_about_zero=about_zero.rank,
         condition_about_zero=about_zero.condition,
         spectrum=_shown(about_mean),
-        effective_dimension=effective_dimension(about_mean, head),
-        seen_share=seen_share(about_mean, head),
+        effective_dimension=effective_dimension(about_mean, of_classes),
+        seen_share=seen_share(about_mean, of_classes),
     )
 
 
@@ -165,30 +357,11 @@ def seen_share(features: Spectrum, head: Spectrum) -> float:
     return min(kept / total, 1.0) if total > 0 else 0.0
 
 
-def _shown(found: Spectrum) -> tuple[float, ...]:
-    return tuple(found.singular_values[:_SHOWN].tolist())
+def _shown(spectrum: Spectrum) -> tuple[float, ...]:
+    return tuple(spectrum.singular_values[:_SHOWN].tolist())
 
 
-_SHORTLIST = 4  # classes a dimension that pairs are made of
-_ENDS = 8  # classes at each end of a direction that are tried with each other
-_TRIALS = 4  # most trials of an exchange, a dimension
-_MISSES = 24  # trials in a row that find nothing before the search ends
-_WORK = 4e10  # floating-point operations that exchanges may take: some seconds on one core
-_REFRESH = 64  # exchanges after which the inverse is taken anew, against rounding
-_GAIN = 2e-4  # share by which a swap must lower the condition to count
-
-
-@dataclass(frozen=True, eq=False)
-class Differences:
-    """The pairs of classes that were chosen, with the condition number of their differences, and that of pivoted QR."""
-
-    pairs: Array
-    condition: float
-    pivoted_condition: float
-    exchanged: int
-
-
-def best_differences(values: Matrix, spectrum: Spectrum) -> Differences | None:
+def best_differences(values: Matrix, spectrum: Spectrum, label: Callable[[int], str] = str) -> Pairs | None:
     """Choose as many pairs as the head has rank; None for a head without any."""
     rank = spectrum.rank
     if rank == 0:
@@ -201,7 +374,8 @@ def best_differences(values: Matrix, spectrum: Spectrum) -> Differences | None:
     reached = condition(rows, chosen) if exchanged else start
     if not reached < start:
         chosen, reached, exchanged = pairs, start, 0
-    return Differences(shortlist[chosen], reached, start, exchanged)
+    named = tuple((label(a), label(b)) for a, b in shortlist[chosen[:_SHOWN]].tolist())
+    return Pairs(named, reached, start, exchanged)
 
 
 def pivoted_pairs(rows: Array, rank: int) -> Array:
@@ -220,8 +394,8 @@ def pivoted_pairs(rows: Array, rank: int) -> Array:
 
 def condition(rows: Array, pairs: Array) -> float:
     """Largest over smallest singular value of the differences."""
-    found = linalg.svdvals(rows[pairs[:, 0]] - rows[pairs[:, 1]])
-    return float(found[0] / found[-1]) if found[-1] > 0 else float("inf")
+    singular = linalg.svdvals(rows[pairs[:, 0]] - rows[pairs[:, 1]])
+    return float(singular[0] / singular[-1]) if singular[-1] > 0 else float("inf")
 
 
 def _shortlist(values: Matrix, spectrum: Spectrum) -> Array:
@@ -236,9 +410,9 @@ def _shortlist(values: Matrix, spectrum: Spectrum) -> Array:
         scores: Array = (read_rows(values, rows) - spectrum.mean).astype(dtype) @ whitener
         return np.asarray(np.einsum("ij,ij->i", scores, scores, dtype=np.float64))
 
-    found = np.concatenate(map_blocks(leverage, n, block_rows(values.shape[1], cells=2**21)))
-    far = np.argpartition(-found, wanted - 2)[: wanted - 1]
-    return np.unique(np.append(far, np.argmin(found)))
+    leverages = np.concatenate(map_blocks(leverage, n, block_rows(values.shape[1], cells=2**21)))
+    far = np.argpartition(-leverages, wanted - 2)[: wanted - 1]
+    return np.unique(np.append(far, np.argmin(leverages)))
 
 
 def _exchange(rows: Array, pairs: Array) -> tuple[Array, int]:
@@ -254,24 +428,24 @@ def _exchange(rows: Array, pairs: Array) -> tuple[Array, int]:
     for _ in range(int(min(_TRIALS * rank + 32, _WORK / a_trial))):
         # Once the weakest direction cannot be served better, others are tried: at random, the weaker the likelier.
         direction = _weakest(gram, direction) if missed == 0 else gram @ rng.normal(size=rank)
-        found = _best_swap(rows, columns, inverse, gram, direction @ inverse)
-        if found is None:
+        swap = _best_swap(rows, columns, inverse, gram, direction @ inverse)
+        if swap is None:
             missed += 1
             if missed > _MISSES:
                 break
             continue
         missed = 0
         done += 1
-        place, pair = found
+        index, pair = swap
         new = rows[pair[0]] - rows[pair[1]]
-        pairs[place], columns[:, place] = pair, new
+        pairs[index], columns[:, index] = pair, new
         if done % _REFRESH == 0:
             inverse = np.linalg.inv(columns)
             gram = inverse @ inverse.T
             continue
         z = inverse @ new
-        row = inverse[place] / z[place]
-        z[place] -= 1.0
+        row = inverse[index] / z[index]
+        z[index] -= 1.0
         overlap = inverse @ row
         inverse -= np.multiply.outer(z, row)
         gram -= np.multiply.outer(z, overlap)
@@ -309,7 +483,7 @@ def _best_swap(
         sizes = large - lengths[:, None] + np.sum(candidates**2, axis=0)
         ratio = after * sizes / (small * large)
     ratio[~np.isfinite(ratio)] = np.inf
-    place, which = np.unravel_index(np.argmin(ratio), ratio.shape)
-    if not ratio[place, which] < (1 - _GAIN) ** 2:
+    index, which = np.unravel_index(np.argmin(ratio), ratio.shape)
+    if not ratio[index, which] < (1 - _GAIN) ** 2:
         return None
-    return int(place), (int(pairs[which, 0]), int(pairs[which, 1]))
+    return int(index), (int(pairs[which, 0]), int(pairs[which, 1]))

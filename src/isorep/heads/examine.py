@@ -1,6 +1,6 @@
 """``isorep.heads.examine``: everything that one head, or two with their features, can be asked.
 
-Everything about one head or two: diversity, the map between them, closeness in distribution.
+Diversity of each head, the map between two, closeness in distribution.
 """
 
 from __future__ import annotations
@@ -9,18 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError
-from ..representation import reading_notes
-from ..rows import Progress, no_progress
+from ..representation import Representation, reading_notes
+from ..rows import Progress
 from ..settings import check_counts, check_seed, check_tolerance
 from ..storage import loaded
-from .closeness import closeness
-from .closeness_result import Closeness
-from .diversity import diversity_of
-from .diversity_result import Diversity
-from .head_map import map_of
-from .head_map_result import HeadMap
-from .inputs import checked_weights, joined, open_head, open_heads
-from .regression import Asked
+from .closeness import Closeness, closeness
+from .diversity import Diversity, diversity
+from .head_map import HeadMap, head_map
+from .inputs import open_heads, open_rows
 from .result import HeadResult, Parts
 
 
@@ -73,9 +69,10 @@ def examine(
     check_counts(folds=(folds, 2))
     check_seed(random_state)
     check_tolerance(tolerance)
-    report = progress or no_progress
     if reference is not None and (other is None or features is None):
         raise InputError("the reference class belongs to log-odds, which need two heads and paired features of both")
+    settings: dict[str, Any] = {"weighted": weights is not None, "intervals": bool(intervals)}
+    settings["random_state"] = int(random_state)
     if other is None:
         if other_bias is not None or other_features is not None:
             raise InputError("there is one head, so there is nothing for another bias or other features to belong to")
@@ -83,9 +80,8 @@ def examine(
             raise InputError("join belongs to the rows of paired features, and there is one head")
         if groups is not None:
             raise InputError("groups say which rows are held out together, and one head holds none out: name two heads")
-        source = open_head(head, bias, "head")
-        found = diversity_of(source, checked_weights(weights, source.classes), features)
-        return Heads((found,), None, None, _settings(found.classes.used, weights, intervals, random_state))
+        alone = diversity(head, weights, bias=bias, features=features)
+        return Heads((alone,), None, None, {"classes": alone.classes.used, **settings})
     if (features is None) != (other_features is None):
         raise InputError("features of one model were given: two heads are compared on paired features of both")
     if groups is not None and features is None:
@@ -93,43 +89,44 @@ def examine(
     if join and features is None:
         raise InputError("join belongs to the rows of paired features, and there are none")
     source, target = open_heads(head, other, bias, other_bias)
-    shares = checked_weights(weights, source.classes)
-    note = None
-    if join:
-        features, other_features, groups, note = joined(features, other_features, groups)
-    here = None if features is None else loaded(features, "features")
-    there = None if other_features is None else loaded(other_features, "other features")
-    heads = diversity_of(source, shares, here), diversity_of(target, shares, there)
-    asked = Asked(groups, folds, intervals, random_state, tolerance, report)
-    mapped = map_of(source, target, shares, here, there, asked, note)
+    rows: list[Representation | None] = [None, None]
+    if features is not None:
+        features, other_features = loaded(features, "features"), loaded(other_features, "other features")
+        pair = open_rows(features, other_features, ("features", "other features"), groups, join)[0]
+        rows = [Representation(values, name=name) for values, name in zip((pair.x, pair.y), pair.names, strict=True)]
+    heads = tuple(
+        diversity(each.representation, weights, bias=each.bias, features=seen, name=each.name)
+        for each, seen in zip((source, target), rows, strict=True)
+    )
+    both = (source.representation, target.representation)
+    shared: dict[str, Any] = {"groups": groups, "join": join, "intervals": intervals, "random_state": random_state}
+    mapped = head_map(
+        *both,
+        source.bias,
+        target.bias,
+        weights=weights,
+        features=features,
+        other_features=other_features,
+        folds=folds,
+        tolerance=tolerance,
+        progress=progress,
+        **shared,
+    )
     near = None
-    if here is not None:
+    if features is not None:
         near = closeness(
-            here,
-            there,
-            source.representation,
-            target.representation,
+            features,
+            other_features,
+            *both,
             source_bias=source.bias,
             target_bias=target.bias,
             reference=reference,
-            groups=groups,
-            intervals=intervals,
-            random_state=random_state,
-            progress=report,
+            progress=progress,
+            **shared,
         )
-    settings = _settings(mapped.classes, weights, intervals, random_state)
-    files = [each for each in (here, there) if each is not None]
-    settings |= {"reference": reference, "reading": reading_notes(*files)}
-    return Heads(heads, mapped, near, {**mapped.settings, **settings})
-
-
-def _settings(classes: int, weights: Any, intervals: bool, seed: int) -> dict[str, Any]:
-    return {
-        "classes": classes,
-        "weighted": weights is not None,
-        "intervals": bool(intervals),
-        "random_state": int(seed),
-    }
+    notes = [] if features is None else reading_notes(features, other_features)
+    settings = {**mapped.settings, "classes": mapped.classes, **settings, "reference": reference, "reading": notes}
+    return Heads(heads, mapped, near, settings)
 
 
 LIMITS = {
@@ -178,9 +175,7 @@ class Heads(HeadResult):
     def verdict(self) -> str:
         """The sentence that answers what was asked: on the map with paired features, otherwise on diversity."""
         failing = next((each for each in self.heads if not each.applies), self.heads[0])
-        if self.head_map is None:
-            return failing.verdict
-        if self.head_map.regression is None and not failing.applies:
+        if self.head_map is None or (self.head_map.regression is None and not failing.applies):
             return failing.verdict
         return self.head_map.verdict
 
@@ -188,10 +183,9 @@ class Heads(HeadResult):
     def caveats(self) -> tuple[str, ...]:
         """What to keep in mind."""
         said: list[str] = list(self.settings.get("reading", ()))
-        for part in (*self.heads, self.head_map, self.closeness):
-            if part is not None:
-                named = f"{part.name}: " if isinstance(part, Diversity) and len(self.heads) > 1 else ""
-                said.extend(named + each for each in part.caveats)
+        for part in self.parts.listed:
+            named = f"{part.name}: " if isinstance(part, Diversity) and len(self.heads) > 1 else ""
+            said.extend(named + each for each in part.caveats)
         return tuple(dict.fromkeys(said))
 
     def figure(self, name: str) -> float | None:
@@ -200,27 +194,16 @@ class Heads(HeadResult):
         The condition number of a head to which the theorem does not apply is infinite.
         """
         conditions = [each.classes.condition if each.classes.diverse else float("inf") for each in self.heads]
-        found: dict[str, float | None] = {"condition": max(conditions), "differences": max(conditions)}
         pairs = [each.classes.pairs for each in self.heads]
+        quantities = {"condition": max(conditions), "differences": max(conditions)}
         if max(conditions) < float("inf"):
-            found["differences"] = max(each.condition for each in pairs if each is not None)
+            quantities["differences"] = max(each.condition for each in pairs if each is not None)
         if self.closeness is not None:
-            found["kl"] = max(self.closeness.kl.mean, self.closeness.kl_reverse.mean)
-            found["log_odds"] = self.closeness.log_odds.value
-            found["standardised"] = self.closeness.log_odds.standardised
+            odds = self.closeness.log_odds
+            quantities |= {"log_odds": odds.value, "standardised": odds.standardised}
+            quantities["kl"] = max(self.closeness.kl.mean, self.closeness.kl_reverse.mean)
         if self.head_map is not None and self.head_map.regression is not None:
             both = self.head_map.regression
-            found["error"] = both.head.error.mean
-            found["excess"] = both.head.error.mean - both.regression.error.mean
-        return found.get(name)
-
-    def table(self) -> str:
-        """The tables of all parts."""
-        parts = [each.table() for each in self.heads]
-        parts += [part.table() for part in (self.head_map, self.closeness) if part is not None]
-        return "\n\n".join(parts)
-
-    def __str__(self) -> str:
-        parts = [f"{each.table()}\n{each.verdict}" for each in self.heads]
-        parts += [f"{part.table()}\n{part.verdict}" for part in (self.head_map, self.closeness) if part is not None]
-        return "\n\n".join(parts) + "".join(f"\nnote: {caveat}" for caveat in self.caveats)
+            error = both.head.error.mean
+            quantities |= {"error": error, "excess": error - both.regression.error.mean}
+        return quantities.get(name)

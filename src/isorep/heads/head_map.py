@@ -9,22 +9,29 @@ for rounding. :math:`T=W^\top W` puts right what is left of it, so that the pseu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import linalg
 
+from ..alignment import AffineMap
 from ..covariance import rank_tolerance
 from ..errors import InputError
 from ..moments import require_memory
-from ..representation import Array
+from ..representation import Array, as_representation
+from ..resampling import Interval
+from ..results import aligned
 from ..rows import Progress, block_rows, blocks, no_progress, read_rows
 from ..settings import check_counts, check_seed, check_tolerance
-from .head_map_result import HeadMap
-from .inputs import Head, checked_weights, joined, open_heads
-from .regression import Asked, compare_with_regression
+from .inputs import Head, checked_weights, open_heads, open_rows
+from .regression import HeadPrediction, Plane, Regression, compare_with_regression
+from .result import HeadResult, Parts, condition_text, few_units, interval_text
 from .spectrum import Spectrum, spectrum
+
+MEANINGFUL = 0.5  # share of variance that the regression must explain for a comparison of maps to mean anything
+ANGLES_SHOWN = 512
 
 
 def head_map(
@@ -106,63 +113,226 @@ def head_map(
     check_tolerance(tolerance)
     if (features is None) != (other_features is None):
         raise InputError("features of one model were given: a map is compared on paired features of both")
+    if join and features is None:
+        raise InputError("join belongs to the rows of paired features, and there are none")
     source, target = open_heads(G_source, G_target, source_bias, target_bias)
     shares = checked_weights(weights, source.classes)
-    note = None
-    if join:
-        if features is None:
-            raise InputError("join belongs to the rows of paired features, and there are none")
-        features, other_features, groups, note = joined(features, other_features, groups)
-    asked = Asked(groups, folds, intervals, random_state, tolerance, progress or no_progress)
-    return map_of(source, target, shares, features, other_features, asked, note)
-
-
-def map_of(
-    source: Head,
-    target: Head,
-    shares: Array | None,
-    features: Any,
-    other_features: Any,
-    asked: Asked,
-    joined_note: str | None = None,
-) -> HeadMap:
-    """The map between two heads that are open; the note says how features were joined."""
     require_memory(source.width, target.width, 1)
     if shares is not None and (shares == 0).any():
         seen = np.flatnonzero(shares > 0)
         source, target, shares = source.chosen(seen), target.chosen(seen), shares[seen]
     here, there = (spectrum(head.values, head.name, weights=shares) for head in (source, target))
     used = np.full(source.classes, 1 / source.classes) if shares is None else shares
-    gap = _bias_gap(source, target, used)
-    products = head_products(source, target, (here, there), used, gap)
+    products = head_products(source, target, (here, there), used, _bias_gap(source, target, used))
     matrix, intercept, unexpressed = solve_map(products, there)
-    angles = principal_angles(products)
-    found = HeadMap(
-        names=(source.name, target.name),
-        classes=source.classes,
-        widths=(source.width, target.width),
-        ranks=(here.rank, there.rank),
-        coef=matrix.T,
-        intercept=intercept,
-        angles=tuple(angles.tolist()),
-        unexpressed=unexpressed,
-        rank_tolerances=(_tolerance(here), _tolerance(there)),
-        tolerance=asked.tolerance,
-        settings={
-            "weighted": shares is not None,
-            "biases": source.bias is not None or target.bias is not None,
-            "folds": asked.folds,
-            "intervals": bool(asked.intervals),
-            "random_state": asked.seed,
-            "joined": joined_note,
-        },
+    settings: dict[str, Any] = {
+        "weighted": shares is not None,
+        "biases": source.bias is not None or target.bias is not None,
+        "folds": folds,
+        "intervals": bool(intervals),
+        "random_state": random_state,
+        "joined": None,
+    }
+    on_data: tuple[Any, ...] = ()
+    if features is not None:
+        for head, rank in ((source, here.rank), (target, there.rank)):
+            if rank == 0:
+                raise InputError(f"all classes of {head.name} have one embedding: it cannot tell features apart")
+        pair, labels, note = open_rows(features, other_features, ("features", "other features"), groups, join)
+        settings |= {"joined": note, "groups": None if labels is None else int(labels.max()) + 1, "rows": pair.n}
+        on_data = compare_with_regression(
+            AffineMap(matrix.T, np.zeros(source.width), intercept),
+            (source, target),
+            (here, there),
+            used,
+            pair,
+            labels,
+            folds=folds,
+            intervals=intervals,
+            random_state=random_state,
+            report=progress or no_progress,
+        )
+    return HeadMap(
+        (source.name, target.name),
+        source.classes,
+        (source.width, target.width),
+        (here.rank, there.rank),
+        matrix.T,
+        intercept,
+        tuple(principal_angles(products).tolist()),
+        unexpressed,
+        (float(rank_tolerance(here.rounding)), float(rank_tolerance(there.rounding))),
+        tolerance,
+        settings,
+        *on_data,
     )
-    if features is None:
-        return found
-    if 0 in found.ranks:
-        which = found.names[found.ranks.index(0)]
-        raise InputError(f"all classes of {which} have one embedding: features cannot be told apart by it")
-    return compare_with_regression(found, (source, target), (here, there), used, features, other_features, asked)
+
+
+@dataclass(frozen=True, eq=False)
+class HeadMap(HeadResult):
+    """The map between features that two heads predict.
+
+    Attributes
+    ----------
+    coef : (M_s, M_t) array
+        The transpose of the map: rows of source features are mapped as ``X @ coef + intercept``.
+    intercept : (M_t,) array
+    ranks : tuple of int
+        Of the two centred heads.
+    angles : tuple of float
+        Principal angles between the columns of the two centred heads, in radians; all 0 for equal distributions.
+    unexpressed : float
+        The share of the source's centred head that lies outside the columns of the target's.
+    rank_tolerances : tuple of float
+        Singular values below this share of the largest count as zero in the pseudo-inverse, by the stored dtype.
+    regression : Regression or None
+    head_prediction : HeadPrediction or None
+    """
+
+    unwritten: ClassVar[frozenset[str]] = frozenset({"coef", "intercept", "settings"})
+    derived: ClassVar[tuple[str, ...]] = ("vacuous", "forced_angles", "agrees", "verdict")
+    names: tuple[str, str]
+    classes: int
+    widths: tuple[int, int]
+    ranks: tuple[int, int]
+    coef: Array
+    intercept: Array
+    angles: tuple[float, ...]
+    unexpressed: float
+    rank_tolerances: tuple[float, float]
+    tolerance: float
+    settings: dict[str, Any]
+    regression: Regression | None = None
+    head_prediction: HeadPrediction | None = None
+    figure: Plane | None = field(default=None, repr=False)
+
+    def transform(self, X: Any) -> Array:
+        """Map rows of source features into the target's space."""
+        x = as_representation(X, "X").values[:]
+        if x.shape[1] != self.widths[0]:
+            raise InputError(f"X has {x.shape[1]} columns where {self.names[0]} reads {self.widths[0]}")
+        return np.asarray(np.asarray(x, dtype=np.float64) @ self.coef + self.intercept)
+
+    @property
+    def forced_angles(self) -> int:
+        """How many principal angles are zero whatever the heads: two subspaces of too small a space must meet."""
+        return min(max(sum(self.ranks) - (self.classes - 1), 0), *self.ranks)
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether heads alone can show no disagreement."""
+        return self.forced_angles == min(self.ranks)
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether the head map's error exceeds the regression's by at most the tolerance; None without features."""
+        both = self.regression
+        if both is None:
+            return None
+        if both.regression.r2 < MEANINGFUL:
+            return False
+        excess = both.head.error.mean - both.regression.error.mean
+        return (excess if both.excess is None else both.excess.high) <= self.tolerance
+
+    holds = agrees
+
+    @property
+    def parts(self) -> Parts:
+        """One map."""
+        return Parts(head_map=self)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: what the heads predict, and whether features bear it out."""
+        if self.regression is None:
+            return self._verdict_of_weights()
+        both = self.regression
+        numbers = (
+            f"held out, the map that the heads predict explains {_part(both.head.r2)} of the target and least squares "
+            f"{_part(both.regression.r2)} (mean errors {both.head.error.mean:.4f} and "
+            f"{both.regression.error.mean:.4f} diameters)"
+        )
+        if both.regression.r2 < MEANINGFUL:
+            return f"No linear map explains half of the target, so there is little for heads to predict: {numbers}."
+        if self.agrees:
+            return f"The heads predict the map between the features: {numbers}."
+        return f"The heads predict {_part(both.share or 0.0)} of what a linear map can explain: {numbers}."
+
+    def _verdict_of_weights(self) -> str:
+        if self.vacuous:
+            return (
+                f"Vacuous: {self.classes} classes leave {self.classes - 1} dimensions for heads of rank "
+                f"{self.ranks[0]} and {self.ranks[1]}, so any two heads give such a map; only paired "
+                "features can confirm it."
+            )
+        widest = math.degrees(max(self.angles, default=0.0))
+        return (
+            f"The heads span columns at most {widest:.1f} degrees apart, and {self.unexpressed:.1%} of the source's "
+            "head lies outside the target's: equal distributions would make both zero."
+        )
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What to keep in mind."""
+        said = [self.settings["joined"]] if self.settings.get("joined") else []
+        if self.vacuous and self.regression is not None:
+            said.append(
+                f"{self.classes} classes leave no room for heads of rank {self.ranks[0]} and {self.ranks[1]} to "
+                "differ: the weights alone test nothing, the comparison with the regression does"
+            )
+        for name, rank, width in zip(self.names, self.ranks, self.widths, strict=True):
+            if rank < width:
+                said.append(
+                    f"{name} has rank {rank} of {width}: the map and the regression are restricted to what it sees"
+                )
+        if self.regression is not None and self.settings["intervals"]:
+            said += few_units(self.regression.rows, self.settings["groups"])
+        return tuple(said)
+
+    @property
+    def quantities(self) -> list[tuple[str, str, Interval | None]]:
+        """Every number that there is: its name, its value as text, and its interval."""
+        told: list[tuple[str, str, Interval | None]] = [
+            ("classes", str(self.classes), None),
+            ("ranks of the heads", "{} and {} of {} and {}".format(*self.ranks, *self.widths), None),
+            ("widest principal angle", f"{math.degrees(max(self.angles, default=0.0)):.2f} degrees", None),
+            ("angles forced to zero", str(self.forced_angles), None),
+            ("source head unexpressed", f"{self.unexpressed:.2%}", None),
+        ]
+        both, prediction = self.regression, self.head_prediction
+        if both is not None:
+            for name, each in (("head map", both.head), ("regression, held out", both.regression)):
+                told.append((f"error of the {name} (diameters)", f"{each.error.mean:.4f}", each.interval))
+                told.append(("  largest of any row", f"{each.error.sup:.4f}", None))
+                told.append((f"R² of the {name}", f"{each.r2:.4f}", None))
+            excess = both.head.error.mean - both.regression.error.mean
+            told += [
+                ("R² of the head map, own intercept", f"{both.head_r2_own_intercept:.4f}", None),
+                ("share that the heads predict", "-" if both.share is None else f"{both.share:.4f}", None),
+                ("excess of the head map (diameters)", f"{excess:.4f}", both.excess),
+                ("maps apart (RMS radii)", f"{both.difference:.4f}", None),
+                ("head map off at the mean (RMS radii)", f"{both.intercept_gap:.4f}", None),
+                ("effective dimensions", "{} and {}".format(*both.effective_dimensions), None),
+            ]
+        if prediction is not None:
+            for name, part in (("inverse", prediction.inverse), ("reverse", prediction.reverse)):
+                told.append((f"R² of the target's head ({name})", f"{part.r2:.4f}", None))
+                told.append(("  of its log-odds", f"{part.log_odds_r2:.4f}", None))
+            told.append(("condition of the regression", condition_text(prediction.condition), None))
+        return told
+
+    def table(self) -> str:
+        """One line a quantity."""
+        return aligned([(name, value, interval_text(interval)) for name, value, interval in self.quantities])
+
+    def part(self) -> dict[str, Any]:
+        """Plain data, as one part of a result; the matrix itself stays out, and so do angles beyond some hundreds."""
+        return super().part() | {"angles": list(self.angles[:ANGLES_SHOWN])}
+
+
+def _part(share: float) -> str:
+    """A share of variance in words; an error above the variance explains nothing, however far above it is."""
+    return f"{share:.1%}" if share > 0 else "nothing"
 
 
 def _bias_gap(source: Head, target: Head, shares: Array) -> Array:
@@ -172,10 +342,6 @@ def _bias_gap(source: Head, target: Head, shares: Array) -> Array:
         if head.bias is not None:
             gap += sign * (head.bias - shares @ head.bias)
     return gap
-
-
-def _tolerance(found: Spectrum) -> float:
-    return float(rank_tolerance(found.rounding))
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,16 +6,15 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
-from ..representation import Array, Matrix, Representation, match_rows
-from ..resampling import group_codes
-from ..rows import block_rows, blocks, read_rows, refuse_non_finite, select
+from ..pairs import Pair, open_pair
+from ..representation import Array, Matrix, Representation
+from ..rows import read_rows, refuse_non_finite, select
 from ..storage import loaded
 
 _MOST_INDEX = 2**26  # bytes
@@ -45,9 +44,9 @@ class Head:
         """How many columns."""
         return int(self.values.shape[1])
 
-    def label(self, place: int) -> str:
-        """What a class is called: its id, or its place."""
-        return str(place if self.ids is None else self.ids[place])
+    def label(self, index: int) -> str:
+        """What a class is called: its id, or its index."""
+        return str(index if self.ids is None else self.ids[index])
 
     @property
     def representation(self) -> Representation:
@@ -58,24 +57,24 @@ class Head:
         """All rows in float64."""
         return np.asarray(read_rows(self.values, slice(None)), dtype=np.float64)
 
-    def chosen(self, places: Array | None) -> Head:
+    def chosen(self, classes: Array) -> Head:
         """Some classes alone."""
-        if places is None:
-            return self
-        return Head(
-            select(self.values, places),
-            None if self.bias is None else self.bias[places],
-            self.name,
-            np.asarray(places if self.ids is None else self.ids[places]),
-        )
+        bias = None if self.bias is None else self.bias[classes]
+        ids = np.asarray(classes if self.ids is None else self.ids[classes])
+        return Head(select(self.values, classes), bias, self.name, ids)
+
+    def require_width(self, features: Matrix, name: str) -> None:
+        """Refuse features that the head does not read."""
+        if features.shape[1] != self.width:
+            raise InputError(f"{name} has {features.shape[1]} columns where {self.name} reads {self.width}")
 
 
 def open_head(data: Any, bias: Any, name: str) -> Head:
     """A head as given: an array, a Representation or a path, with a bias a class."""
-    found = read_head(data, name)
-    called = found.name or name
-    refuse_non_finite(found.values, called)
-    return Head(found.values, checked_vector(bias, len(found), f"the bias of {called}", "class"), called, found.ids)
+    given = read_head(data, name)
+    called = given.name or name
+    refuse_non_finite(given.values, called)
+    return Head(given.values, checked_vector(bias, len(given), f"the bias of {called}"), called, given.ids)
 
 
 def read_head(data: Any, name: str) -> Representation:
@@ -109,76 +108,54 @@ def open_heads(source: Any, target: Any, source_bias: Any, target_bias: Any) -> 
     return here, there
 
 
-def joined(features: Any, other: Any, groups: Any) -> tuple[Representation, Representation, Any, str | None]:
-    """The rows that paired features share, by id in the order of the first, with their groups; and a note on it."""
-    here, there = loaded(features, "features"), loaded(other, "other features")
-    match = match_rows(here, there, join=True)
-    if match.source_rows is None or match.target_rows is None:
-        return here, there, groups, None
-    labels = group_codes(groups, len(here))
-    note = (
-        f"joined by id: {len(match.source_rows)} common rows, {match.dropped_from_source} dropped from {here.name} and "
-        f"{match.dropped_from_target} from {there.name}"
-    )
-    return (
-        _rows_of(here, match.source_rows),
-        _rows_of(there, match.target_rows),
-        None if labels is None else labels[match.source_rows],
-        note,
-    )
+def open_rows(
+    source: Any, target: Any, roles: tuple[str, str], groups: Any, join: bool
+) -> tuple[Pair, Array | None, str | None]:
+    """Paired features on their common rows, the groups of these, and a note where rows were joined by id."""
+    pair, match, labels = open_pair(source, target, roles, groups, join)
+    if match.source_rows is None:
+        return pair, labels, None
+    dropped = f"{match.dropped_from_source} dropped from {pair.names[0]} and {match.dropped_from_target}"
+    return pair, labels, f"joined by id: {pair.n} common rows, {dropped} from {pair.names[1]}"
 
 
-def open_features(data: Any, width: int, name: str, of: str) -> Representation:
-    """The features that a head reads: one row an input, as many columns as the head."""
-    found = loaded(data, name)
-    if found.shape[1] != width:
-        raise InputError(f"{found.name or name} has {found.shape[1]} columns where {of} reads {width}")
-    return found
-
-
-def checked_vector(data: Any, n: int, name: str, noun: str) -> Array | None:
-    """One finite number for each of ``n`` things, in float64."""
+def checked_vector(data: Any, n: int, name: str) -> Array | None:
+    """One finite number for each of ``n`` classes, in float64."""
     if data is None:
         return None
     vector = _plain(data, name)
     if vector.ndim == 2 and 1 in vector.shape:
         vector = vector.ravel()
     if vector.dtype.kind not in "fiu" or vector.ndim != 1 or len(vector) != n:
-        raise InputError(
-            f"{name} has shape {vector.shape} and holds {vector.dtype} where one number a {noun} is needed: ({n},)"
-        )
+        held = f"{name} has shape {vector.shape} and holds {vector.dtype}"
+        raise InputError(f"{held} where one number a class is needed: ({n},)")
     vector = vector.astype(np.float64)
     if not np.isfinite(vector).all():
-        raise InputError(f"{name} is not finite at {noun} {int(np.argmin(np.isfinite(vector)))}")
+        raise InputError(f"{name} is not finite at class {int(np.argmin(np.isfinite(vector)))}")
     return vector
-
-
-def _rows_of(data: Representation, rows: Array) -> Representation:
-    return replace(data, values=select(data.values, rows), ids=None if data.ids is None else data.ids[rows])
 
 
 def _refuse_folder(text: str) -> None:
     """Say which file of a model folder, or of the files that an index lists, holds a tensor."""
-    place, _, tensor = text.partition("::")
-    path, tensor = Path(place), tensor or "lm_head.weight"
-    listed = place.endswith(".safetensors.index.json")
+    where, _, tensor = text.partition("::")
+    path, tensor = Path(where), tensor or "lm_head.weight"
+    listed = where.endswith(".safetensors.index.json")
     index = path if listed else path / "model.safetensors.index.json"
-    try:
-        there = path.is_file() if listed else (path / "config.json").is_file()
-    except (OSError, ValueError):  # no path at all, which the reader says better
-        there = False
+    there = False
+    with suppress(OSError, ValueError):  # no path at all, which the reader says better
+        there = (path if listed else path / "config.json").is_file()
     if not there:
         return
-    found: Any = None
+    listing: Any = None
     with suppress(OSError, ValueError, RecursionError):
         if index.stat().st_size <= _MOST_INDEX:
-            found = json.loads(index.read_text("utf-8"))
-    shards = found.get("weight_map") if isinstance(found, dict) else None
+            listing = json.loads(index.read_text("utf-8"))
+    shards = listing.get("weight_map") if isinstance(listing, dict) else None
     file = shards.get(tensor) if isinstance(shards, dict) else "model.safetensors"
     what = "a list of files" if listed else "a model folder"
     if not isinstance(file, str):
-        raise InputError(f"{place} is {what}, and names no tensor {tensor!r}; {_TIED}")
-    raise InputError(f"{place} is {what}: name a file and a tensor, {index.parent / file}::{tensor}")
+        raise InputError(f"{where} is {what}, and names no tensor {tensor!r}; {_TIED}")
+    raise InputError(f"{where} is {what}: name a file and a tensor, {index.parent / file}::{tensor}")
 
 
 def _plain(data: Any, name: str) -> Array:
@@ -189,32 +166,23 @@ def _plain(data: Any, name: str) -> Array:
         data = data.detach().cpu()
         data = data.float() if str(data.dtype) == "torch.bfloat16" else data
     try:
-        found: Array = np.asarray(data)
+        array: Array = np.asarray(data)
     except (ValueError, TypeError, RuntimeError) as error:
         raise InputError(f"{name} is not an array of numbers: {error}") from error
-    if found.dtype.kind == "U" and found.ndim == 1:
+    if array.dtype.kind == "U" and array.ndim == 1:
         with suppress(ValueError):
-            return np.asarray(found.astype(np.float64))
-    return found
+            return np.asarray(array.astype(np.float64))
+    return array
 
 
 def checked_weights(weights: Any, n: int) -> Array | None:
     """Class frequencies that sum to one, from counts or shares."""
-    found = checked_vector(weights, n, "weights", "class")
-    if found is None:
+    shares = checked_vector(weights, n, "weights")
+    if shares is None:
         return None
-    if (found < 0).any():
-        raise InputError(f"the weight of class {int(np.argmax(found < 0))} is negative")
-    total = float(found.sum())
+    if (shares < 0).any():
+        raise InputError(f"the weight of class {int(np.argmax(shares < 0))} is negative")
+    total = float(shares.sum())
     if not 0 < total < np.inf:
         raise InputError(f"the weights sum to {total:g}: at least one class must have a weight")
-    return np.asarray(found / total)
-
-
-def count_distinct(values: Matrix) -> int:
-    """How many different rows there are, by their bytes (a negative zero is a zero)."""
-    seen: set[bytes] = set()
-    for rows in blocks(values.shape[0], block_rows(values.shape[1], cells=2**20)):
-        block = np.ascontiguousarray(read_rows(values, rows)) + 0
-        seen.update(blake2b(row.tobytes(), digest_size=16).digest() for row in block)
-    return len(seen)
+    return np.asarray(shares / total)

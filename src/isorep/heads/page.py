@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 from ..report.document import Answer, Cell, Definitions, Figure, Forms, Page, Part, Prose, Row, Section, Table
 from ..report.figures import Cloud, IntervalRow, Intervals, Key, Line, Lines, Scatter
 from ..report.page import page_of
 from ..report.read import compact, count, fixed, percent
-from .closeness_result import Closeness
-from .diversity_result import Diversity
-from .head_map_result import ANGLES_SHOWN, HeadMap, Plane, Regression
+from .closeness import Closeness
+from .diversity import Diversity
+from .head_map import ANGLES_SHOWN, HeadMap
+from .regression import Plane, Regression
 from .result import HeadResult
 
-COLOURS = ("s2", "s3")
 LEAST = 1e-12  # share of the largest spread that is still drawn
-Point = tuple[float, float]
 DIVERSITY = (
     "A theorem on linear identifiability needs differences of class embeddings that span the space of features. "
     "Their centred matrix decides it; its condition number, and that of the best differences, say by what margin."
@@ -60,9 +58,9 @@ def _tiles(result: HeadResult) -> list[tuple[str, str, str]]:
     heads, head_map, closeness = result.parts
     tiles = []
     for each in heads:
-        found = each.classes
-        said = f"{count(found.distinct)} distinct classes, condition {compact(_finite(found.condition), 3)}"
-        tiles.append((f"rank of {each.name}", f"{count(found.rank)} of {count(found.width)}", said))
+        classes = each.classes
+        said = f"{count(classes.distinct)} distinct classes, condition {compact(classes.condition, 3)}"
+        tiles.append((f"rank of {each.name}", f"{count(classes.rank)} of {count(classes.width)}", said))
     if head_map is not None and head_map.regression is not None:
         both = head_map.regression
         said = f"least squares {percent(both.regression.r2)}, held out"
@@ -78,22 +76,13 @@ def _own(sentence: str, verdict: str) -> tuple[str, ...]:
     return () if sentence == verdict else (sentence,)
 
 
-def _finite(value: float | None) -> float | None:
-    """A number, or None where there is none or it is infinite: the condition of what has no rank."""
-    return value if value is not None and math.isfinite(value) else None
-
-
 # Diversity
 
 
 def _head(head: Diversity, number: int, verdict: str) -> Section:
     pairs = head.classes.pairs
-    parts: list[Part | None] = [
-        Prose((*_own(head.verdict, verdict), DIVERSITY)),
-        Definitions(_head_facts(head)),
-        _conditions(head, number),
-        _spectrum(head, number),
-    ]
+    said = (*_own(head.verdict, verdict), DIVERSITY)
+    parts: list[Part | None] = [Prose(said), _facts(head), _spectrum(head, number)]
     if pairs is not None:
         columns: Forms = {"class": str, "less class": str}
         title = "The best-conditioned differences"
@@ -101,49 +90,16 @@ def _head(head: Diversity, number: int, verdict: str) -> Section:
     return Section(f"head-{number}", f"Diversity of {head.name}", tuple(part for part in parts if part is not None))
 
 
-def _head_facts(head: Diversity) -> tuple[tuple[str, str, str], ...]:
-    found, features = head.classes, head.features
+def _facts(head: Diversity) -> Definitions:
+    classes = head.classes
     facts = [
-        ("classes", count(found.used), f"{count(found.stored)} stored"),
-        ("distinct embeddings", count(found.distinct), f"at least {count(found.width + 1)} needed"),
-        ("rank", count(found.rank), f"of {count(found.width)}, as {head.dtype} tells"),
-        ("dimensions in use", compact(found.participation, 3), "by participation of variances"),
-        ("constant columns", count(found.constant_columns), ""),
+        ("classes", count(classes.used), f"{count(classes.stored)} stored, as {head.dtype}"),
+        ("dimensions in use", compact(classes.participation, 3), "by participation of variances"),
+        ("constant columns", count(classes.constant_columns), ""),
     ]
-    if features is not None:
-        seen = f"classes see {percent(features.seen_share)} of the features' variance"
-        facts += [
-            ("rows of features", count(features.rows), features.name),
-            ("rank of features", count(features.rank), f"about the mean; {count(features.rank_about_zero)} about zero"),
-            ("effective dimension", count(features.effective_dimension), seen),
-        ]
-    return tuple(facts)
-
-
-def _conditions(head: Diversity, number: int) -> Figure | None:
-    """Condition numbers on a scale of decades."""
-    pairs, features = head.classes.pairs, head.features
-    numbers = {"centred head": head.classes.condition, "weighted by frequency": head.weighted_condition}
-    if pairs is not None:
-        numbers |= {"best differences": pairs.condition, "pivoted QR's choice": pairs.pivoted_condition}
-    if features is not None:
-        numbers |= {"features, centred": features.condition, "features, as they are": features.condition_about_zero}
-    rows = []
-    for name, value in numbers.items():
-        if value is not None and math.isfinite(value):
-            printed = compact(value, 3)
-            labels = (f"condition number {printed}", "", "")
-            colour = COLOURS[(number - 1) % 2]
-            rows.append(IntervalRow(name, colour, value=math.log10(value), labels=labels, printed=printed))
-    if not rows:
-        return None
-    return Figure(
-        f"conditions-{number}-figure",
-        "Condition numbers",
-        "0 is perfectly conditioned; each unit to the right loses one more decimal of the map.",
-        f"Condition numbers: {'; '.join(f'{row.name} {row.printed}' for row in rows)}.",
-        Intervals(tuple(rows), "decimal logarithm of the condition number"),
-    )
+    if head.features is not None:
+        facts.append(("rows of features", count(head.features.rows), head.features.name))
+    return Definitions((*((name, value, "") for name, value in head.quantities), *facts))
 
 
 def _spectrum(head: Diversity, number: int) -> Figure | None:
@@ -173,27 +129,27 @@ def _spectrum(head: Diversity, number: int) -> Figure | None:
 # Closeness
 
 
-def _closeness(found: Closeness, verdict: str) -> Section:
+def _closeness(result: Closeness, verdict: str) -> Section:
     columns: Forms = {"quantity": str, "value": compact, "95 % interval": compact, "largest": compact, "closer is": str}
     rows = [
         (name, value, Cell.between(interval, compact), largest, closer)
-        for name, value, interval, largest, closer in found.quantities
+        for name, value, interval, largest, closer in result.quantities
     ]
     parts = (
-        Prose((*_own(found.verdict, verdict), CLOSENESS)),
+        Prose((*_own(result.verdict, verdict), CLOSENESS)),
         Table.of("closeness-numbers", "Both kinds of closeness", columns, rows),
-        *(() if found.kl.interval is None else (Prose((JACKKNIFE,)),)),
-        _by_class(found),
+        *(() if result.kl.interval is None else (Prose((JACKKNIFE,)),)),
+        _by_class(result),
     )
     return Section("closeness", "Closeness in distribution", parts)
 
 
-def _by_class(found: Closeness) -> Figure:
-    classes = found.log_odds.by_class
+def _by_class(result: Closeness) -> Figure:
+    classes = result.log_odds.by_class
     points = tuple((float(rank), value) for rank, (_, value, _) in enumerate(classes, 1))
     labels = tuple(f"class {name}: {compact(value)} nats" for name, value, _ in classes)
     line = Line("log-odds distance", "s1", points, labels, dotted=True)
-    top = max(1e-12, found.log_odds.value)
+    top = max(1e-12, result.log_odds.value)
     return Figure(
         "classes-figure",
         "Log-odds class by class",
@@ -207,37 +163,21 @@ def _by_class(found: Closeness) -> Figure:
 # The map
 
 
-def _map(found: HeadMap, verdict: str) -> Section:
-    said = (*_own(found.verdict, verdict), MAP, *((VACUOUS,) if found.vacuous else ()))
-    parts: list[Part] = [Prose(said), Definitions(_map_facts(found))]
-    if found.regression is not None:
-        parts.append(_errors(found.regression))
-    if found.figure is not None:
-        parts.append(_planes(found.figure))
-    numbers = list(_map_numbers(found))
-    if numbers:
-        parts.append(Table.of("map-numbers", "All numbers of the map", {"quantity": str, "value": fixed}, numbers))
-    degrees = [(number, math.degrees(angle)) for number, angle in enumerate(found.angles[:ANGLES_SHOWN], 1)]
+def _map(result: HeadMap, verdict: str) -> Section:
+    said = (*_own(result.verdict, verdict), MAP, *((VACUOUS,) if result.vacuous else ()))
+    parts: list[Part] = [Prose(said)]
+    if result.regression is not None:
+        parts.append(_errors(result.regression))
+    if result.figure is not None:
+        parts.append(_planes(result.figure))
+    forms: Forms = {"quantity": str, "value": str, "95 % interval": fixed}
+    rows = [(name, value, Cell.between(interval, fixed)) for name, value, interval in result.quantities]
+    parts.append(Table.of("map-numbers", "All numbers of the map", forms, rows))
+    degrees = [(number, math.degrees(angle)) for number, angle in enumerate(result.angles[:ANGLES_SHOWN], 1)]
     if degrees:
-        columns: Forms = {"place": count, "degrees": lambda value: fixed(value, 3)}
+        columns: Forms = {"number": count, "degrees": lambda value: fixed(value, 3)}
         parts.append(Table.of("angles", "Principal angles", columns, degrees, folded=True))
     return Section("map", "The map that heads predict", tuple(parts))
-
-
-def _map_facts(found: HeadMap) -> tuple[tuple[str, str, str], ...]:
-    ranks, widths = (" and ".join(map(count, each)) for each in (found.ranks, found.widths))
-    widest = fixed(math.degrees(max(found.angles)), 2) + "°" if found.angles else "–"
-    facts = [
-        ("classes", count(found.classes), ""),
-        ("ranks", ranks, f"of {widths}"),
-        ("widest principal angle", widest, "0 for equal distributions"),
-        ("angles forced to zero", count(found.forced_angles), "whatever the heads, for want of classes"),
-        ("source head unexpressed", percent(found.unexpressed), "outside the target's columns"),
-    ]
-    if found.regression is not None:
-        dimensions = " and ".join(map(count, found.regression.effective_dimensions))
-        facts.append(("effective dimensions", dimensions, "rank of what classes see"))
-    return tuple(facts)
 
 
 def _errors(both: Regression) -> Figure:
@@ -261,55 +201,21 @@ def _errors(both: Regression) -> Figure:
 def _planes(plane: Plane) -> Row:
     every = [*plane.target, *plane.head, *plane.regression]
     (left, bottom), (right, top) = (tuple(end(side) for side in zip(*every, strict=True)) for end in (min, max))
-    bounds = (left, right, bottom, top)
-    return Row(
-        (
-            _panel("head", "from the heads alone", plane.head, plane, bounds),
-            _panel("regression", "from least squares", plane.regression, plane, bounds),
+    figures = []
+    for key, how, points in (
+        ("head", "from the heads alone", plane.head),
+        ("regression", "from least squares", plane.regression),
+    ):
+        apart = [math.dist(here, there) for here, there in zip(points, plane.target, strict=True)]
+        labels = tuple(f"row {name}: {fixed(gap, 3)} away here" for name, gap in zip(plane.rows, apart, strict=True))
+        clouds = Cloud("target", "s2", plane.target, labels, hollow=True), Cloud("mapped source", "s1", points, labels)
+        figure = Figure(
+            f"plane-{key}-figure",
+            f"Mapped {how}",
+            "Rows on the target's principal plane, in its RMS radii; a thin line joins a row's two points.",
+            f"{len(points)} rows mapped {how}: {fixed(sum(apart) / len(apart), 3)} RMS radii from their targets here.",
+            Scatter(*clouds, (left, right, bottom, top), ("axis 1", "axis 2")),
+            narrow=True,
         )
-    )
-
-
-def _panel(
-    key: str, how: str, points: tuple[Point, ...], plane: Plane, bounds: tuple[float, float, float, float]
-) -> Figure:
-    apart = [math.dist(here, there) for here, there in zip(points, plane.target, strict=True)]
-    labels = tuple(f"row {name}: {fixed(gap, 3)} away here" for name, gap in zip(plane.rows, apart, strict=True))
-    target = Cloud("target", "s2", plane.target, labels, hollow=True)
-    return Figure(
-        f"plane-{key}-figure",
-        f"Mapped {how}",
-        "Rows on the target's principal plane, in its RMS radii; a thin line joins a row's two points.",
-        f"{len(points)} rows mapped {how}: {fixed(sum(apart) / len(apart), 3)} RMS radii from their targets here.",
-        Scatter(target, Cloud("mapped source", "s1", points, labels), bounds, ("axis 1", "axis 2")),
-        narrow=True,
-    )
-
-
-def _map_numbers(found: HeadMap) -> Iterable[tuple[str, Cell]]:
-    """Every number of the comparison with the regression, as far as it is there."""
-    both, prediction = found.regression, found.head_prediction
-    numbers: dict[str, float | None] = {}
-    if both is not None:
-        numbers |= {
-            "R² of the heads' map": both.head.r2,
-            "R² of the heads' map with its own intercept": both.head_r2_own_intercept,
-            "R² of least squares, held out": both.regression.r2,
-            "share of it that the heads predict": both.share,
-            "mean error of the heads' map, diameters": both.head.error.mean,
-            "largest error of the heads' map, diameters": both.head.error.sup,
-            "mean error of least squares, diameters": both.regression.error.mean,
-            "excess, low end, diameters": both.excess.low if both.excess else None,
-            "excess, high end, diameters": both.excess.high if both.excess else None,
-            "maps apart, RMS radii": both.difference,
-            "heads' map off at the mean, RMS radii": both.intercept_gap,
-        }
-    if prediction is not None:
-        for how, part in (("inverse map", prediction.inverse), ("reverse regression", prediction.reverse)):
-            numbers[f"R² of the target's head by the {how}"] = part.r2
-            numbers[f"R² of its log-odds by the {how}"] = part.log_odds_r2
-    for name, value in numbers.items():
-        if value is not None:
-            yield name, Cell(fixed(value), value)
-    if prediction is not None and math.isfinite(prediction.condition):
-        yield "condition of the regression's matrix", Cell(compact(prediction.condition), prediction.condition)
+        figures.append(figure)
+    return Row(tuple(figures))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..alignment import AffineMap
-from ..alignment.base import column_errors, summarise
+from ..alignment.base import Error, column_errors, summarise
 from ..comparison.ladder import Design, Ladder, climb, diameters, measure
-from ..errors import InputError
 from ..moments import require_memory
-from ..pairs import Pair, open_pair
+from ..pairs import Pair
 from ..representation import Array, Matrix, rounding_of
 from ..resampling import (
     Interval,
@@ -23,25 +22,118 @@ from ..resampling import (
     interval_of,
     ratio_influence,
 )
+from ..results import Record
 from ..rows import Progress, ProjectedRows, block_rows, blocks, map_blocks, read_rows
 from .diversity import effective_dimension, seen_share
-from .head_map_result import FittedError, HeadMap, HeadPrediction, Plane, Prediction, Regression
 from .inputs import Head
 from .spectrum import Spectrum, spectrum
 
 _SHOWN = 300  # points of the figure
 
 
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """How a map is compared on data."""
+def compare_with_regression(
+    mapped: AffineMap,
+    heads: tuple[Head, Head],
+    spectra: tuple[Spectrum, Spectrum],
+    shares: Array,
+    pair: Pair,
+    labels: Array | None,
+    *,
+    folds: int,
+    intervals: bool,
+    random_state: int,
+    report: Progress,
+) -> tuple[Regression, HeadPrediction, Plane]:
+    """What paired features say about the map that heads predict, where the classes' differences see them."""
+    for values, head, name in zip((pair.x, pair.y), heads, pair.names, strict=True):
+        head.require_width(values, name)
+    sides = [spectrum(values, name) for values, name in zip((pair.x, pair.y), pair.names, strict=True)]
+    seen = {
+        "effective_dimensions": tuple(map(effective_dimension, sides, spectra)),
+        "seen_shares": tuple(map(seen_share, sides, spectra)),
+    }
+    bases = tuple(None if each.rank == each.width else each.axes for each in spectra)
+    pair.x, pair.y = (
+        values if basis is None else SeenRows(values, basis)
+        for values, basis in zip((pair.x, pair.y), bases, strict=True)
+    )
+    require_memory(pair.x.shape[1], pair.y.shape[1], folds)
+    for_folds, for_blocks = (np.random.default_rng(each) for each in np.random.SeedSequence(random_state).spawn(2))
+    fold_of = assign_folds(pair.n, folds, labels, for_folds)
+    design = Design(pair, fold_of, folds, labels, ["linear"], report)
+    ladder = climb(design, measure(design), intervals=intervals)
+    inside = _inside(mapped, bases)
+    regression = _errors(ladder, inside, intervals, for_blocks, seen)
+    whole = ladder.fitted["linear"].whole
+    prediction = _predict_head(heads, spectra, bases, shares, whole, ladder)
+    return regression, prediction, _plane(ladder, inside, whole[0])
 
-    groups: Any
-    folds: int
-    intervals: bool
-    seed: int
-    tolerance: float
-    report: Progress
+
+@dataclass(frozen=True)
+class FittedError:
+    """Errors of one map in units of the target's diameter, the share of variance explained, and an interval."""
+
+    error: Error
+    r2: float
+    interval: Interval | None
+
+
+@dataclass(frozen=True)
+class Regression(Record):
+    """The head map beside the held-out regression, where both heads see the features.
+
+    ``excess`` is an interval for the head map's mean error above the regression's, rows paired, in diameters;
+    ``difference`` the root mean square distance of the two maps' predictions, and ``intercept_gap`` the head map's
+    error at the mean, both in RMS radii of the target. ``effective_dimensions`` and ``seen_shares`` say what the
+    classes see of source and target features.
+    """
+
+    derived: ClassVar[tuple[str, ...]] = ("share",)
+    rows: int
+    diameter: float
+    head: FittedError
+    regression: FittedError
+    excess: Interval | None
+    head_r2_own_intercept: float
+    difference: float
+    intercept_gap: float
+    effective_dimensions: tuple[int, int]
+    seen_shares: tuple[float, float]
+
+    @property
+    def share(self) -> float | None:
+        """The part of the regression's explained variance that the head map explains; None where there is none."""
+        return self.head.r2 / self.regression.r2 if self.regression.r2 > 0 else None
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Some rows in the first two principal axes of the target, in its RMS radii: as they are, and under each map."""
+
+    rows: tuple[str, ...]
+    target: tuple[tuple[float, float], ...]
+    head: tuple[tuple[float, float], ...]
+    regression: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The share of the target's head that is predicted: of its embeddings, and of their log-odds on the data."""
+
+    r2: float
+    log_odds_r2: float
+
+
+@dataclass(frozen=True)
+class HeadPrediction:
+    """The target's head predicted from the source's, by the inverse of the regression and by the reverse regression.
+
+    ``condition`` is that of the regression's matrix: what its inverse makes of noise.
+    """
+
+    inverse: Prediction
+    reverse: Prediction
+    condition: float
 
 
 class SeenRows(ProjectedRows):
@@ -52,69 +144,14 @@ class SeenRows(ProjectedRows):
         self.rounding = rounding_of(values)
 
 
-def compare_with_regression(
-    found: HeadMap,
-    heads: tuple[Head, Head],
-    spectra: tuple[Spectrum, Spectrum],
-    shares: Array,
-    features: Any,
-    other_features: Any,
-    asked: Asked,
-) -> HeadMap:
-    """The same map, with what paired features say about it."""
-    pair, _, labels = open_pair(features, other_features, ("features", "other features"), asked.groups, False)
-    for values, head, name in zip((pair.x, pair.y), heads, pair.names, strict=True):
-        if values.shape[1] != head.width:
-            raise InputError(f"{name} has {values.shape[1]} columns where {head.name} reads {head.width}")
-    dimensions = _dimensions(pair, spectra)
-    bases = tuple(None if each.rank == each.width else each.axes for each in spectra)
-    pair.x, pair.y = (_seen(values, basis) for values, basis in zip((pair.x, pair.y), bases, strict=True))
-    require_memory(pair.x.shape[1], pair.y.shape[1], asked.folds)
-    for_folds, for_blocks = (np.random.default_rng(each) for each in np.random.SeedSequence(asked.seed).spawn(2))
-    fold_of = assign_folds(pair.n, asked.folds, labels, for_folds)
-    design = Design(pair, fold_of, asked.folds, labels, ["linear"], asked.report)
-    ladder = climb(design, measure(design), intervals=asked.intervals)
-    inside = _inside(found, bases)
-    regression = _errors(ladder, inside, asked, for_blocks, dimensions)
-    whole = ladder.fitted["linear"].whole
-    plane = _plane(ladder, inside, whole[0])
-    prediction = _predict_head(heads, spectra, bases, shares, whole, ladder)
-    settings = {**found.settings, "groups": None if labels is None else int(labels.max()) + 1, "rows": pair.n}
-    return replace(
-        found,
-        regression=regression,
-        head_prediction=prediction,
-        figure=plane,
-        settings=settings,
-    )
-
-
-def _dimensions(pair: Pair, spectra: tuple[Spectrum, Spectrum]) -> dict[str, Any]:
-    """What the classes see of each side's features."""
-    sides = [spectrum(values, name, centred=True) for values, name in zip((pair.x, pair.y), pair.names, strict=True)]
-    both = list(zip(sides, spectra, strict=True))
-    return {
-        "effective_dimensions": tuple(effective_dimension(*each) for each in both),
-        "seen_shares": tuple(seen_share(*each) for each in both),
-    }
-
-
-def _seen(values: Matrix, basis: Array | None) -> Matrix:
-    return values if basis is None else SeenRows(values, basis)
-
-
-def _inside(found: HeadMap, bases: tuple[Array | None, ...]) -> AffineMap:
+def _inside(mapped: AffineMap, bases: tuple[Array | None, ...]) -> AffineMap:
     """The head map between the spans of the classes' differences."""
-    matrix, intercept = found.coef, found.intercept
-    if bases[0] is not None:
-        matrix = bases[0].T @ matrix
-    if bases[1] is not None:
-        matrix, intercept = matrix @ bases[1], intercept @ bases[1]
-    return AffineMap(matrix, np.zeros(len(matrix)), intercept)
+    matrix = _inner(_inner(mapped.matrix.T, bases[0]).T, bases[1])
+    return AffineMap(matrix, np.zeros(len(matrix)), _inner(mapped.target_mean, bases[1]))
 
 
 def _errors(
-    ladder: Ladder, inside: AffineMap, asked: Asked, rng: np.random.Generator, dimensions: dict[str, Any]
+    ladder: Ladder, inside: AffineMap, intervals: bool, rng: np.random.Generator, seen: dict[str, Any]
 ) -> Regression:
     """Residuals of both maps: the head map has seen no row, the regression none of the row's fold."""
     pair, total = ladder.design.pair, ladder.moments.total
@@ -131,7 +168,7 @@ def _errors(
     map_blocks(evaluate, pair.n, max(64, block_rows(pair.x.shape[1], pair.y.shape[1]) // 4))
     size = diameters(ladder, "auto")[1]
     spans: list[Interval | None] = [None] * 3
-    if asked.intervals:
+    if intervals:
         spans = [each.times(1 / size.value) for each in _intervals(ladder, heads, fitted, rng)]
     spread = float(np.trace(total.yy))
     around = column_errors(inside.matrix, np.zeros(1), total.n, total.xx, total.xy, np.diagonal(total.yy))
@@ -146,7 +183,7 @@ def _errors(
         head_r2_own_intercept=1 - float(around.sum()) / spread,
         difference=float(np.sqrt(np.mean(apart**2)) / radius),
         intercept_gap=float(np.linalg.norm(gap) / radius),
-        **dimensions,
+        **seen,
     )
 
 
@@ -160,11 +197,11 @@ def _intervals(ladder: Ladder, heads: Array, fitted: Array, rng: np.random.Gener
     rows = influence_rows(n, ladder.design.labels, rng)
     moved = ladder.through_maps("linear", rows)[0] / n if ladder.residuals.pulls else None
     parts = (heads, None, 0.0), (fitted, moved, 0.0), (heads - fitted, None if moved is None else -moved, -np.inf)
-    found = []
+    spans = []
     for errors, through, least in parts:
         mean, own = ratio_influence(errors, np.ones(n), None)
-        found.append(interval_of(mean, error_variance(own, through, block_of, rows), block_of, least))
-    return found
+        spans.append(interval_of(mean, error_variance(own, through, block_of, rows), block_of, least))
+    return spans
 
 
 def _predict_head(
@@ -177,8 +214,8 @@ def _predict_head(
 ) -> HeadPrediction:
     """The target's head from the source's, through the inverse of the regression and through its reverse."""
     source, target = heads
-    forward, reverse = maps[0].matrix.T, maps[1].matrix.T
-    inverses = (np.linalg.pinv(forward, rcond=1e-10), reverse)
+    forward = maps[0].matrix.T
+    inverses = (np.linalg.pinv(forward, rcond=1e-10), maps[1].matrix.T)
     root = ladder.moments.factors[1].root  # of the covariance of the target's features: log-odds are judged with it
     errors, sizes = np.zeros((2, 2)), np.zeros(2)
     for rows in blocks(source.classes, block_rows(source.width, target.width)):
@@ -188,17 +225,14 @@ def _predict_head(
             for head, each, basis in zip(heads, spectra, bases, strict=True)
         )
         sizes += np.sum(b**2), np.sum((b @ root.T) ** 2)
-        for place, inverse in enumerate(inverses):
+        for error, inverse in zip(errors, inverses, strict=True):
             miss = a @ inverse - b
-            errors[place] += np.sum(miss**2), np.sum((miss @ root.T) ** 2)
-    shown = 1 - np.divide(errors, sizes, out=np.ones_like(errors), where=sizes > 0)
+            error += np.sum(miss**2), np.sum((miss @ root.T) ** 2)
+    explained = 1 - np.divide(errors, sizes, out=np.ones_like(errors), where=sizes > 0)
     singular = np.linalg.svd(forward, compute_uv=False)
     condition = float(singular[0] / singular[-1]) if singular[-1] > 0 else float("inf")
-    return HeadPrediction(
-        inverse=Prediction(float(shown[0, 0]), float(shown[0, 1])),
-        reverse=Prediction(float(shown[1, 0]), float(shown[1, 1])),
-        condition=condition,
-    )
+    by_inverse, by_reverse = (Prediction(*each) for each in explained.tolist())
+    return HeadPrediction(by_inverse, by_reverse, condition)
 
 
 def _inner(rows: Array, basis: Array | None) -> Array:
@@ -214,8 +248,5 @@ def _plane(ladder: Ladder, inside: AffineMap, fitted: AffineMap) -> Plane:
     if axes.shape[1] == 1:
         axes = np.column_stack([axes, np.zeros(len(axes))])
     labels = tuple(str(row if pair.ids is None else pair.ids[row]) for row in chosen)
-    shown = (
-        (rows - total.target_mean) @ axes / ladder.moments.rms_radii[1]
-        for rows in (y, inside.apply(x), fitted.apply(x))
-    )
+    shown = ((rows - total.target_mean) @ axes / ladder.moments.rms_radii[1] for rows in (y, inside.apply(x), fitted.apply(x)))
     return Plane(labels, *(tuple(map(tuple, points.tolist())) for points in shown))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from .._version import __version__
 from ..resampling import FEW_GROUPS, Interval
-from ..results import Written, plain, versions
+from ..results import Record, Written, plain, versions
 
 if TYPE_CHECKING:
-    from .closeness_result import Closeness
-    from .diversity_result import Diversity
-    from .head_map_result import HeadMap
+    from .closeness import Closeness
+    from .diversity import Diversity
+    from .head_map import HeadMap
 
 FEW_ROWS = 200  # fewer than this, and intervals over rows are only approximate
 
@@ -25,14 +25,17 @@ class Parts(NamedTuple):
     head_map: HeadMap | None = None
     closeness: Closeness | None = None
 
+    @property
+    def listed(self) -> list[Diversity | HeadMap | Closeness]:
+        """Those that there are."""
+        return [*self.heads, *(each for each in (self.head_map, self.closeness) if each is not None)]
+
 
 class HeadResult(Written, ABC):
     """A result of this room: a sentence, whether what was asked holds, notes, and the parts that there are."""
 
     schema: ClassVar[str] = "isorep.heads/1"
     page_by: ClassVar[str] = "heads.page:page"
-    derived: ClassVar[tuple[str, ...]] = ()
-    """Properties that the JSON of a part has beside its fields."""
 
     @property
     @abstractmethod
@@ -54,14 +57,13 @@ class HeadResult(Written, ABC):
     def parts(self) -> Parts:
         """What it is a result about."""
 
-    @abstractmethod
     def table(self) -> str:
-        """One line per quantity."""
+        """One line per quantity of each part."""
+        return "\n\n".join(each.table() for each in self.parts.listed)
 
     def part(self) -> dict[str, Any]:
         """Plain data, as one part of a result."""
-        written = [each.name for each in fields(self) if each.name not in self.unwritten]  # type: ignore[arg-type]
-        return {name: plain(getattr(self, name)) for name in (*written, *self.derived)}
+        return Record.to_dict(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but matrices, as plain data with a versioned schema."""
@@ -78,7 +80,8 @@ class HeadResult(Written, ABC):
         }
 
     def __str__(self) -> str:
-        return "\n".join([self.table(), "", self.verdict, *(f"note: {caveat}" for caveat in self.caveats)])
+        told = "\n\n".join(f"{each.table()}\n{each.verdict}" for each in self.parts.listed)
+        return told + "".join(f"\nnote: {caveat}" for caveat in self.caveats)
 
 
 def few_units(rows: int, groups: int | None) -> list[str]:
@@ -93,3 +96,8 @@ def few_units(rows: int, groups: int | None) -> list[str]:
 def interval_text(interval: Interval | None) -> str:
     """An interval as text."""
     return "" if interval is None else f"{interval.low:.4g} to {interval.high:.4g}"
+
+
+def condition_text(condition: float) -> str:
+    """A condition number as text."""
+    return f"{condition:.4g}" if math.isfinite(condition) else "infinite"

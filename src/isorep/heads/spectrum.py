@@ -10,13 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
 
 from ..covariance import rank_tolerance, resolve_alone
-from ..errors import InputError
 from ..moments import Moments, moments_alone
 from ..representation import Array, Matrix, rounding_of
 from ..rows import Crew, ProjectedRows, block_rows, blocks, map_blocks, read_rows
+from ..similarity.frames import decompose_few_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +25,6 @@ class Spectrum:
     ``axes`` is the (d, r) orthonormal basis :math:`V` of the row space, ``constant`` says which columns do not vary.
     """
 
-    n: int
     width: int
     mean: Array
     singular_values: Array
@@ -67,16 +65,14 @@ def spectrum(values: Matrix, name: str, *, weights: Array | None = None, centred
     Weights must be positive and sum to one.
     """
     n, d = values.shape
-    if centred and n <= d:
-        return _of_few_rows(values, name, weights)
     rounding = rounding_of(values)
+    if centred and n <= d:
+        mean, _, deviations, axes, constant = decompose_few_rows(values, name, weights, any_scale=True)
+        return Spectrum(d, mean, deviations, axes, constant, rounding)
     passes = _plain(values, name, centred) if weights is None else _weighted(values, weights)
     total, factor = resolve_alone(passes, rounding, any_scale=True)
-    mean = total.source_mean
-    if factor.rank == 0:
-        return Spectrum(n, d, mean, np.zeros(0), np.zeros((d, 0)), factor.constant, rounding)
-    _, found, axes = linalg.svd(factor.root, full_matrices=False)
-    return Spectrum(n, d, mean, found, axes.T, factor.constant, rounding)
+    _, deviations, axes = np.linalg.svd(factor.root, full_matrices=False)
+    return Spectrum(d, total.source_mean, deviations, axes.T, factor.constant, rounding)
 
 
 Passes = Callable[[Array | None, Array | None], Moments]
@@ -86,18 +82,22 @@ Passes = Callable[[Array | None, Array | None], Moments]
 def _plain(values: Matrix, name: str, centred: bool) -> Passes:
     def moments(mean: Array | None, basis: Array | None) -> Moments:
         rows = values if mean is None or basis is None else ProjectedRows(values, mean, basis)
-        found = moments_alone(rows, name)
+        total = moments_alone(rows, name)
         if not centred:
-            found.xx += found.n * np.multiply.outer(found.source_mean, found.source_mean)
-            found.source_mean = np.zeros_like(found.source_mean)
-        return found
+            total.xx += total.n * np.multiply.outer(total.source_mean, total.source_mean)
+            total.source_mean = np.zeros_like(total.source_mean)
+        return total
 
     return moments
 
 
 def _weighted(values: Matrix, weights: Array) -> Passes:
     n, d = values.shape
-    about = _weighted_mean(values, weights)
+
+    def weighted_sum(rows: slice) -> Array:
+        return np.asarray(weights[rows] @ read_rows(values, rows).astype(np.float64))
+
+    about = np.asarray(sum(map_blocks(weighted_sum, n, block_rows(d))))
 
     def moments(mean: Array | None, basis: Array | None) -> Moments:
         def part(rows: slice) -> Array:
@@ -114,35 +114,3 @@ def _weighted(values: Matrix, weights: Array) -> Passes:
         return Moments(n, about, np.zeros(0), n * sums, np.zeros((d, 0)), np.zeros((0, 0)))
 
     return moments
-
-
-def _weighted_mean(values: Matrix, weights: Array) -> Array:
-    def part(rows: slice) -> Array:
-        return np.asarray(weights[rows] @ read_rows(values, rows).astype(np.float64))
-
-    return np.asarray(sum(map_blocks(part, values.shape[0], block_rows(values.shape[1]))))
-
-
-def _of_few_rows(values: Matrix, name: str, weights: Array | None) -> Spectrum:
-    """Fewer rows than columns: a decomposition of the rows, without a (d, d) matrix."""
-    rows = np.asarray(read_rows(values, slice(None)), dtype=np.float64)
-    n, d = rows.shape
-    shares = np.full(n, 1 / n) if weights is None else weights
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = shares @ rows
-        rows = np.sqrt(shares)[:, None] * (rows - mean)
-        size = float(np.abs(rows).max())
-    if not size < 1e140:
-        raise InputError(f"{name} holds values so large that their squares overflow: rescale it")
-    rounding = rounding_of(values)
-    spread, noise = np.linalg.norm(rows, axis=0), rounding * np.abs(mean)
-    constant = spread <= noise
-    inverse = np.divide(1.0, spread, out=np.zeros(d), where=~constant)
-    left, scaled, _ = linalg.svd(rows * inverse, full_matrices=False, check_finite=False)
-    least = max(max(n, d) * np.finfo(float).eps, rank_tolerance(rounding)) * scaled[0]
-    kept = scaled > max(least, 2 * float(np.linalg.norm(noise * inverse)))
-    kept &= np.arange(n) < n - 1
-    if not kept.any():
-        return Spectrum(n, d, mean, np.zeros(0), np.zeros((d, 0)), constant, rounding)
-    _, found, axes = linalg.svd(left[:, kept].T @ (rows * ~constant), full_matrices=False, check_finite=False)
-    return Spectrum(n, d, mean, found, axes.T, constant, rounding)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
-from ..settings import check_choice
-from .frames import Frame, Pair, paired
-from .null import CrossDraws, Draws, Prepared, Similarity, finished, nuclear_norm
+from ..settings import check_choice, check_counts
+from .frames import Pair, paired
+from .null import Draws, Prepared, Similarity, Source, cross_draws, finished, nuclear_norm
 
 
 def cca(
@@ -49,8 +50,7 @@ def cca(
     >>> round(isorep.similarity.cca(X, X @ [[1.0, 2, 0], [0, 1, 0], [1, 0, 3]]).value, 6)
     1.0
     """
-    pair = paired(X, Y)
-    return finished(pair, prepare_cca, permutations, groups, within, random_state)
+    return finished(paired(X, Y), prepare_cca, permutations, groups, within, random_state)
 
 
 def svcca(
@@ -93,15 +93,8 @@ def svcca(
     >>> isorep.similarity.svcca(X, X[:, ::-1]).details["kept"]
     [2, 2]
     """
-    pair = paired(X, Y)
-    return finished(
-        pair,
-        lambda each: prepare_svcca(each, variance=variance, components=components, standardise=standardise),
-        permutations,
-        groups,
-        within,
-        random_state,
-    )
+    prepare = partial(prepare_svcca, variance=variance, components=components, standardise=standardise)
+    return finished(paired(X, Y), prepare, permutations, groups, within, random_state)
 
 
 def pwcca(
@@ -141,8 +134,7 @@ def pwcca(
     >>> round(isorep.similarity.pwcca(X, 2 * X).value, 6)
     1.0
     """
-    pair = paired(X, Y)
-    return finished(pair, lambda each: prepare_pwcca(each, side=side), permutations, groups, within, random_state)
+    return finished(paired(X, Y), partial(prepare_pwcca, side=side), permutations, groups, within, random_state)
 
 
 def linear_r2(
@@ -169,24 +161,16 @@ def linear_r2(
     >>> round(isorep.similarity.linear_r2(X, X[:, :2]).value, 6)
     1.0
     """
-    pair = paired(X, Y)
-    return finished(pair, prepare_linear_r2, permutations, groups, within, random_state)
+    return finished(paired(X, Y), prepare_linear_r2, permutations, groups, within, random_state)
 
 
 def prepare_cca(pair: Pair) -> Prepared:
     """Mean CCA of a pair."""
-    rho = _correlations(pair.cross)
-    details = {"correlations": rho, "mean_squared": float((rho**2).mean()), "ranks": _ranks(pair)}
+    rho, ranks = _correlations(pair.cross), _ranks(pair)
+    details = {"correlations": rho, "mean_squared": float((rho**2).mean()), "ranks": ranks}
+    forced = _filled(pair.n, max(ranks), _ALL_ONE)
     return Prepared(
-        "cca",
-        float(rho.mean()),
-        True,
-        1.0,
-        details,
-        lambda uniform: cross_draws(pair),
-        mean_correlation,
-        _meeting(pair.n, *_ranks(pair)),
-        _all_one(pair.n, *_ranks(pair)),
+        "cca", float(rho.mean()), details, cross_source(pair), mean_correlation, _meeting(pair.n, *ranks), forced
     )
 
 
@@ -196,22 +180,22 @@ def prepare_svcca(
     """SVCCA of a pair."""
     if not (isinstance(variance, float | int) and 0 < variance <= 1):
         raise InputError(f"variance is {variance!r} and must be above 0 and at most 1")
-    if components is not None and (not isinstance(components, int | np.integer) or components < 1):
-        raise InputError(f"components is {components!r} and must be a whole number of at least 1")
+    if components is not None:
+        check_counts(components=(components, 1))
     kind = "standard" if standardise else "frame"
     frames = [side.standard_frame if standardise else side.frame for side in (pair.x, pair.y)]
-    kept = [_kept(frame, variance, components) for frame in frames]
+    kept = [each.components_for(variance) if components is None else min(components, each.rank) for each in frames]
     cross = (pair.standard_cross if standardise else pair.cross)[: kept[0], : kept[1]]
     rho = _correlations(cross)
 
     def source(uniform: bool) -> Draws:
-        a, b = pair.x.scores(kind)[:, : kept[0]], pair.y.scores(kind)[:, : kept[1]]
-        left, right = np.ascontiguousarray(a), np.ascontiguousarray(b)
-        return pair.once(("svcca", kind, *kept), lambda: CrossDraws(left, right))
+        scores = zip((pair.x.scores(kind), pair.y.scores(kind)), kept, strict=True)
+        left, right = (np.ascontiguousarray(each[:, :most]) for each, most in scores)
+        return pair.once(("svcca", kind, *kept), lambda: cross_draws(left, right))
 
     details = {"correlations": rho, "kept": kept, "standardised": bool(standardise)}
-    said, forced = _meeting(pair.n, *kept), _all_one(pair.n, *kept)
-    return Prepared("svcca", float(rho.mean()), True, 1.0, details, source, mean_correlation, said, forced)
+    said, forced = _meeting(pair.n, *kept), _filled(pair.n, max(kept), _ALL_ONE)
+    return Prepared("svcca", float(rho.mean()), details, source, mean_correlation, said, forced)
 
 
 def prepare_pwcca(pair: Pair, *, side: str = "x") -> Prepared:
@@ -225,19 +209,10 @@ def prepare_pwcca(pair: Pair, *, side: str = "x") -> Prepared:
         weights = np.abs(directions @ roots[by]).sum(axis=1)
         return float(weights @ np.minimum(rho, 1.0) / weights.sum())
 
-    other = "y" if side == "x" else "x"
-    details = {"side": side, "other_side": weighted(pair.cross, other), "ranks": _ranks(pair)}
-    return Prepared(
-        "pwcca",
-        weighted(pair.cross, side),
-        True,
-        1.0,
-        details,
-        lambda uniform: cross_draws(pair),
-        lambda cross: weighted(cross, side),
-        _meeting(pair.n, *_ranks(pair)),
-        _all_one(pair.n, *_ranks(pair)),
-    )
+    value, ranks = weighted(pair.cross, side), _ranks(pair)
+    details = {"side": side, "other_side": weighted(pair.cross, "y" if side == "x" else "x"), "ranks": ranks}
+    said, forced = _meeting(pair.n, *ranks), _filled(pair.n, max(ranks), _ALL_ONE)
+    return Prepared("pwcca", value, details, cross_source(pair), partial(weighted, by=side), said, forced)
 
 
 def prepare_linear_r2(pair: Pair) -> Prepared:
@@ -247,23 +222,15 @@ def prepare_linear_r2(pair: Pair) -> Prepared:
     def explained(cross: Array) -> float:
         return min(float(np.sum(cross**2, axis=0, dtype=np.float64) @ shares[1]), 1.0)
 
-    reverse = min(float(np.sum(pair.cross**2, axis=1) @ shares[0]), 1.0)
-    return Prepared(
-        "linear_r2",
-        explained(pair.cross),
-        True,
-        1.0,
-        {"reverse": reverse, "ranks": _ranks(pair)},
-        lambda uniform: cross_draws(pair),
-        explained,
-        _meeting(pair.n, *_ranks(pair)),
-        _explains_all(pair),
-    )
+    ranks = _ranks(pair)
+    details = {"reverse": min(float(np.sum(pair.cross**2, axis=1) @ shares[0]), 1.0), "ranks": ranks}
+    said, forced = _meeting(pair.n, *ranks), _filled(pair.n, ranks[0], "a linear map explains any target")
+    return Prepared("linear_r2", explained(pair.cross), details, cross_source(pair), explained, said, forced)
 
 
-def cross_draws(pair: Pair) -> Draws:
+def cross_source(pair: Pair) -> Source:
     """The shared source of shuffled cross products: one product serves every index that asks."""
-    return pair.once("cross draws", lambda: CrossDraws(pair.x.scores(), pair.y.scores()))
+    return lambda uniform: pair.once("cross draws", lambda: cross_draws(pair.x.scores(), pair.y.scores()))
 
 
 def mean_correlation(cross: Array) -> float:
@@ -273,10 +240,6 @@ def mean_correlation(cross: Array) -> float:
 
 def _correlations(cross: Array) -> Array:
     return np.minimum(np.linalg.svd(cross, compute_uv=False), 1.0)
-
-
-def _kept(frame: Frame, variance: float, components: int | None) -> int:
-    return frame.components_for(variance) if components is None else min(int(components), frame.rank)
 
 
 def _ranks(pair: Pair) -> list[int]:
@@ -294,16 +257,9 @@ def _meeting(n: int, a: int, b: int) -> tuple[str, ...]:
     )
 
 
-def _all_one(n: int, a: int, b: int) -> str:
-    """Why all canonical correlations are 1 whatever the pairing, if they are."""
-    if max(a, b) < n - 1:
-        return ""
-    return f"{n} rows leave {n - 1} dimensions, which rank {max(a, b)} fills, so that all canonical correlations are 1"
+_ALL_ONE = "all canonical correlations are 1"
 
 
-def _explains_all(pair: Pair) -> str:
-    """Why a linear map explains everything whatever the pairing, if it does."""
-    n, rank = pair.n, pair.x.frame.rank
-    if rank < n - 1:
-        return ""
-    return f"{n} rows leave {n - 1} dimensions, which rank {rank} fills, so that a linear map explains any target"
+def _filled(n: int, rank: int, then: str) -> str:
+    """What follows whatever the pairing from a side that fills all dimensions, if it does."""
+    return f"{n} rows leave {n - 1} dimensions, which rank {rank} fills, so that {then}" if rank >= n - 1 else ""

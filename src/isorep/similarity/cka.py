@@ -1,22 +1,37 @@
-"""Centred kernel alignment: linear or Gaussian, as published or debiased."""
+r"""Centred kernel alignment: linear or Gaussian, as published or debiased.
+
+Both kernels are told by the alignment and squares of their centred matrices and by the diagonals of these, from which
+the unbiased estimates follow. The Gaussian kernel is taken in tiles: what CKA needs of it are sums over pairs of rows,
+so it is never held for many rows.
+
+Nulls come from a few axes where all would cost too much: the shape is drawn, the mean and variance are exact.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from ..errors import InputError
 from ..representation import Array
+from ..rows import blocks, map_blocks, read_rows
 from ..settings import check_choice
-from .cca import cross_draws
-from .cka_null import SKETCH_AXES, KernelSums, debiasing, kernel_norm, prepare_gaussian, sketch
-from .frames import Pair, paired
+from .cca import cross_source
+from .frames import Pair, Side, paired
 from .null import Draws, Prepared, Similarity, finished
 
 KERNELS = ("linear", "rbf")
+SKETCH_AXES = 32  # leading axes that carry the shape of a null
+_HELD_ROWS = 6000  # kernels of so many rows are kept whole for exact nulls: 2 x 144 MB in float32
+_LANDMARKS = 512
+_MEDIAN_ROWS = 4000
+_TILE = 512
+_REAL = slice(None)  # the partners of the real pairing
 
 
 def cka(
@@ -72,15 +87,8 @@ def cka(
     >>> round(isorep.similarity.cka(X, 3 * X @ [[0, 1], [1, 0]]).value, 6)
     1.0
     """
-    pair = paired(X, Y)
-    return finished(
-        pair,
-        lambda each: prepare_cka(each, kernel=kernel, debiased=debiased, bandwidth=bandwidth, exact=exact),
-        permutations,
-        groups,
-        within,
-        random_state,
-    )
+    prepare = partial(prepare_cka, kernel=kernel, debiased=debiased, bandwidth=bandwidth, exact=exact)
+    return finished(paired(X, Y), prepare, permutations, groups, within, random_state)
 
 
 def prepare_cka(
@@ -92,82 +100,256 @@ def prepare_cka(
         raise InputError(f"bandwidth is {bandwidth!r} and must be positive")
     if debiased and pair.n < 4:
         raise InputError(f"the debiased estimate needs at least 4 rows, not {pair.n}")
-    if kernel == "linear":
-        return _linear(pair, debiased, exact)
-    return prepare_gaussian(pair, debiased, float(bandwidth), exact)
+    kernels = _linear(pair) if kernel == "linear" else _gaussian(pair, float(bandwidth))
+    estimate: Estimate = _biased
+    squares = list(kernels.squares)
+    if debiased:
+        diagonals = kernels.diagonals()
+        estimate = debiasing(*diagonals)
+        squares = [debiasing(each, each)(square, _REAL) for each, square in zip(diagonals, squares, strict=True)]
+    for side, square, whole in zip((pair.x, pair.y), squares, kernels.uncentred, strict=True):
+        if not square > 1e-12 * whole:
+            raise InputError(f"all rows of {side.name} are equally similar by this kernel: CKA is not defined for it")
+    norm = float(np.sqrt(squares[0]) * np.sqrt(squares[1]))
+
+    def source(uniform: bool) -> Draws:
+        whole = exact or not uniform or kernels.small
+        key = ("cka", kernel, bandwidth, debiased, whole)
+        return pair.once(key, lambda: kernels.draws(estimate) if whole else sketch(kernels, pair.n, debiased))
+
+    details = {"kernel": kernel, "debiased": debiased} | ({"bandwidth": float(bandwidth)} if kernel == "rbf" else {})
+    name = "cka" + ("_rbf" if kernel == "rbf" else "") + ("_debiased" if debiased else "")
+    value = estimate(kernels.alignment, _REAL) / norm
+    return Prepared(name, value, details, source, lambda drawn: float(drawn) / norm)
 
 
-def _linear(pair: Pair, debiased: bool, exact: bool) -> Prepared:
-    a, b = pair.x.frame, pair.y.frame
-    weights = (a.singular_values**2, b.singular_values**2)
-    radii = (pair.x.square_radii, pair.y.square_radii) if debiased else None
-    sums = [
-        _linear_sums(frame.singular_values, None if radii is None else radii[place], pair.n)
-        for place, frame in enumerate((a, b))
-    ]
-    norm = kernel_norm(pair, [each.squares for each in sums], [float((w**2).sum()) for w in weights])
+Estimate = Callable[[float, Any], float]
+r"""The numerator from the biased :math:`\operatorname{tr}(\tilde K\tilde L)` and each row's partner."""
+
+
+def _biased(alignment: float, partners: Any) -> float:
+    return alignment
+
+
+def debiasing(left: Array, right: Array) -> Estimate:
+    """The unbiased numerator of kernels with these diagonals."""
+    n = len(left)
+    total = float(left.sum()) * float(right.sum())
+
+    def unbiased(alignment: float, partners: Any) -> float:
+        return alignment - n / (n - 2) * float(left @ right[partners]) + total / ((n - 1) * (n - 2))
+
+    return unbiased
+
+
+@dataclass(frozen=True, eq=False)
+class Kernels:
+    """Two centred kernels: their alignment and squares, both biased, their squares before centring, and diagonals.
+
+    ``draws`` gives the numerator of shuffled pairings from all dimensions, ``features`` the leading axes of both sides;
+    ``small`` says that the first costs no more.
+    """
+
+    alignment: float
+    squares: Sequence[float]
+    uncentred: Sequence[float]
+    diagonals: Callable[[], list[Array]]
+    draws: Callable[[Estimate], Draws]
+    features: Callable[[], list[Array]]
+    small: bool
+
+
+def _linear(pair: Pair) -> Kernels:
+    sides = (pair.x, pair.y)
+    weights = [side.frame.singular_values**2 for side in sides]
+    squares = [float((each**2).sum()) for each in weights]
 
     def alignment(cross: Array) -> float:
         return float(weights[0] @ np.square(cross, dtype=np.float64) @ weights[1])
 
-    constant = debiasing(radii, pair.n) if radii is not None else None
-    value = alignment(pair.cross)
-    if constant is not None and radii is not None:
-        value = constant(value, float(radii[0] @ radii[1]))
+    def draws(estimate: Estimate) -> Draws:
+        cross = cross_source(pair)(True)
+        return Draws(lambda partners: estimate(alignment(cross.draw(partners)), partners))
 
-    def source(uniform: bool) -> Draws:
-        if exact or not uniform or min(a.rank, b.rank) <= SKETCH_AXES:
-            return pair.once(("linear", debiased), lambda: _ExactLinear(cross_draws(pair), alignment, radii, constant))
-        return pair.once(("sketch", debiased), lambda: _linearsketch(pair, debiased, sums))
+    def features() -> list[Array]:
+        leading = (side.scores()[:, :SKETCH_AXES] * side.frame.singular_values[:SKETCH_AXES] for side in sides)
+        return [np.ascontiguousarray(each) for each in leading]
 
-    return Prepared(
-        "cka_debiased" if debiased else "cka",
-        value / norm,
-        True,
-        1.0,
-        {"kernel": "linear", "debiased": debiased},
-        source,
-        lambda drawn: float(drawn) / norm,
+    small = min(map(len, weights)) <= SKETCH_AXES
+    return Kernels(
+        alignment(pair.cross), squares, squares, lambda: [side.square_radii for side in sides], draws, features, small
     )
 
 
-def _linear_sums(singular_values: Array, radii: Array | None, n: int) -> KernelSums:
-    """Trace, squares and squared diagonal of the centred linear kernel; debiased where the rows' radii are given."""
-    squares = float((singular_values**4).sum())
-    if radii is None:
-        return KernelSums(float((singular_values**2).sum()), squares, float("nan"))
-    square = float(radii @ radii)
-    return KernelSums(0.0, debiasing((radii, radii), n)(squares, square), 0.0)
+@dataclass(frozen=True, eq=False)
+class _Gaussian:
+    """The Gaussian kernel of one side, as a function of tiles of rows, with its row means."""
+
+    rows: Array
+    factor: float
+    row_means: Array
+
+    @property
+    def mean(self) -> float:
+        """The mean of all entries."""
+        return float(self.row_means.mean())
+
+    @property
+    def diagonal(self) -> Array:
+        """The diagonal of the centred kernel."""
+        return np.asarray(1.0 - 2 * self.row_means + self.mean)
+
+    def tile(self, some: slice) -> Array:
+        """The kernel of some rows with all."""
+        return _gaussian_tile(self.rows[some], self.rows, self.factor)
+
+    def centred(self) -> Array:
+        """The whole centred kernel, in float32 where there are many rows."""
+        n = len(self.rows)
+        whole = np.empty((n, n), np.float32 if n > 1000 else np.float64)
+        for some in blocks(n, _TILE):
+            whole[some] = self.tile(some) - self.row_means[some, None] - self.row_means + self.mean
+        return whole
 
 
-@dataclass(eq=False)
-class _ExactLinear:
-    """The alignment of all dimensions, from the shuffled cross product."""
+def _gaussian(pair: Pair, bandwidth: float) -> Kernels:
+    sides = [side.once(("rbf", bandwidth), partial(_kernel, side, bandwidth)) for side in (pair.x, pair.y)]
+    k, other = sides
+    products = pair.once(("rbf", bandwidth), lambda: _tile_products(k, other))
+    ours, both, theirs = (
+        _centred_product(product, *each, pair.n)
+        for product, each in zip(products, ((k, k), (k, other), (other, other)), strict=True)
+    )
 
-    cross: Draws
-    alignment: Callable[[Array], float]
-    radii: tuple[Array, Array] | None
-    debias: Callable[[float, float], float] | None
-    exact = True
-    method = "one product of the factored sides per permutation"
+    def draws(estimate: Estimate) -> Draws:
+        left, right = pair.once(("centred", bandwidth), lambda: (k.centred(), other.centred()))
 
-    def draw(self, partners: Array) -> float:
-        """The numerator under a shuffled pairing."""
-        found = self.alignment(self.cross.draw(partners))
-        if self.radii is None or self.debias is None:
-            return found
-        return self.debias(found, float(self.radii[0] @ self.radii[1][partners]))
+        def draw(partners: Array) -> float:
+            total = 0.0
+            for rows in blocks(len(left), _TILE):
+                moved = np.take(np.take(right, partners[rows], axis=0, mode="clip"), partners, axis=1, mode="clip")
+                total += float(np.einsum("ij,ij->", left[rows], moved, dtype=np.float64))
+            return estimate(total, partners)
+
+        return Draws(draw, "the products of all pairs of rows per permutation")
+
+    return Kernels(
+        both,
+        (ours, theirs),
+        (products[0], products[2]),
+        lambda: [each.diagonal for each in sides],
+        draws,
+        lambda: [_leading_features(each) for each in sides],
+        pair.n <= _HELD_ROWS,
+    )
 
 
-def _linearsketch(pair: Pair, debiased: bool, sums: list[KernelSums]) -> Draws:
-    n = pair.n
-    features = []
-    for side in (pair.x, pair.y):
-        leading = side.scores()[:, :SKETCH_AXES] * side.frame.singular_values[:SKETCH_AXES]
-        features.append(np.ascontiguousarray(leading))
-    if not debiased:
-        sums = [
-            KernelSums(each.trace, each.squares, float(side.square_radii @ side.square_radii))
-            for each, side in zip(sums, (pair.x, pair.y), strict=True)
-        ]
-    return sketch(features[0], features[1], sums[0], sums[1], n, debiased)
+def _kernel(side: Side, bandwidth: float) -> _Gaussian:
+    n, d = side.rows.shape
+    rows = np.empty((n, d), np.float64 if n * d <= 2**24 else np.float32)
+
+    def centre(some: slice) -> None:
+        rows[some] = read_rows(side.rows, some) - side.frame.mean
+
+    map_blocks(centre, n, 4 * _TILE)
+    some = rows if n <= _MEDIAN_ROWS else rows[np.linspace(0, n - 1, _MEDIAN_ROWS).astype(np.intp)]
+    median = float(np.median(cdist(some, some, "sqeuclidean")))
+    if median <= 0:
+        raise InputError(f"more than half of all pairs of rows of {side.name} are equal: there is no bandwidth")
+    factor = -1.0 / (2 * bandwidth**2 * median)
+    means = map_blocks(lambda some: _gaussian_tile(rows[some], rows, factor).mean(axis=1), n, _TILE)
+    return _Gaussian(rows, factor, np.concatenate(means))
+
+
+def _gaussian_tile(left: Array, right: Array, factor: float) -> Array:
+    squares = [np.einsum("ij,ij->i", each, each) for each in (left, right)]
+    distances = left @ right.T
+    distances *= -2
+    distances += squares[0][:, None]
+    distances += squares[1]
+    np.maximum(distances, 0, out=distances)
+    distances *= factor
+    np.exp(distances, out=distances)
+    return np.asarray(distances)
+
+
+def _tile_products(k: _Gaussian, other: _Gaussian) -> Array:
+    """Sums over all pairs of rows of K², KL and L²; a diagonal is exactly one."""
+
+    def tile(some: slice) -> Array:
+        a, b = k.tile(some), other.tile(some)
+        return np.array(
+            [np.einsum("ij,ij->", left, right, dtype=np.float64) for left, right in ((a, a), (a, b), (b, b))]
+        )
+
+    return np.asarray(np.sum(map_blocks(tile, len(k.rows), _TILE), axis=0))
+
+
+def _centred_product(product: float, k: _Gaussian, other: _Gaussian, n: int) -> float:
+    r""":math:`\operatorname{tr}(\tilde K\tilde L)` from the sum of products and the row means."""
+    return float(product - 2 * n * (k.row_means @ other.row_means) + n * n * k.mean * other.mean)
+
+
+def _leading_features(k: _Gaussian) -> Array:
+    """Leading axes of the centred kernel, by Nyström's method on rows from all over the data."""
+    marks = k.rows[np.linspace(0, len(k.rows) - 1, min(_LANDMARKS, len(k.rows))).astype(np.intp)]
+    values, vectors = np.linalg.eigh(_gaussian_tile(marks, marks, k.factor).astype(np.float64))
+    kept = values > 1e-8 * values[-1]
+    basis = vectors[:, kept] / np.sqrt(values[kept])
+    parts = map_blocks(lambda some: _gaussian_tile(k.rows[some], marks, k.factor) @ basis, len(k.rows), 4 * _TILE)
+    features = np.concatenate(parts)
+    features -= features.mean(axis=0)
+    _, axes = np.linalg.eigh(features.T @ features)
+    return np.ascontiguousarray(features @ axes[:, ::-1][:, :SKETCH_AXES])
+
+
+def sketch(kernels: Kernels, n: int, debiased: bool) -> Draws:
+    """The numerator from a few axes, brought to the mean and variance that all axes have over all permutations."""
+    left, right = kernels.features()
+    radii = [np.einsum("ij,ij->i", each, each, dtype=np.float64) for each in (left, right)]
+    grams = (each.T.astype(np.float64) @ each for each in (left, right))
+    own = [float(np.vdot(gram, gram)) for gram in grams]
+    moments = []
+    for squares, diagonals in ((kernels.squares, kernels.diagonals()), (own, radii)):
+        sums = [kernel_sums(*each, debiased) for each in zip(squares, diagonals, strict=True)]
+        moments.append(permutation_moments(sums[0], sums[1], n))
+    (mean, variance), (own_mean, own_variance) = moments
+    scale = float(np.sqrt(variance / own_variance)) if own_variance > 0 else 0.0
+    estimate = debiasing(*radii) if debiased else _biased
+
+    def draw(partners: Array) -> float:
+        cross = left.T @ np.take(right, partners, axis=0, mode="clip")
+        return mean + scale * (estimate(float(np.vdot(cross, cross)), partners) - own_mean)
+
+    return Draws(draw, f"{SKETCH_AXES} leading axes per permutation, brought to the exact mean and variance", False)
+
+
+@dataclass(frozen=True)
+class KernelSums:
+    """Of a symmetric kernel with zero row sums: trace, sum of squares, and sum of squares on the diagonal."""
+
+    trace: float
+    squares: float
+    diagonal: float
+
+
+def kernel_sums(squares: float, diagonal: Array, debiased: bool) -> KernelSums:
+    """The sums of a centred kernel; of a debiased one, whose diagonal is zero."""
+    if debiased:
+        return KernelSums(0.0, debiasing(diagonal, diagonal)(squares, _REAL), 0.0)
+    return KernelSums(float(diagonal.sum()), squares, float(diagonal @ diagonal))
+
+
+def permutation_moments(k: KernelSums, other: KernelSums, n: int) -> tuple[float, float]:
+    r"""Mean and variance of :math:`\operatorname{tr}(KPLP^\top)` over all permutations.
+
+    Closed forms of Kazi-Aoual et al. (1995) for matrices with zero row sums:
+    :math:`\mu=\operatorname{tr}K\operatorname{tr}L/(n-1)`.
+    """
+    mean = k.trace * other.trace / (n - 1)
+    first = [(n - 1) * each.squares - each.trace**2 for each in (k, other)]
+    second = [n * (n + 1) * each.diagonal - (n - 1) * (each.trace**2 + 2 * each.squares) for each in (k, other)]
+    variance = 2 * first[0] * first[1] / ((n - 1) ** 2 * (n + 1) * (n - 2)) + second[0] * second[1] / (
+        (n + 1) * n * (n - 1) * (n - 2) * (n - 3)
+    )
+    return mean, max(variance, 0.0)

@@ -115,14 +115,15 @@ def frame_of(values: Matrix, name: str) -> Frame:
     """The frame of stored rows: from moments where rows outnumber columns, from the rows themselves where not."""
     n, d = values.shape
     if n <= d:
-        return _wide(values, name)
-    rounding = rounding_of(values)
+        mean, left, deviations, axes, _ = decompose_few_rows(values, name)
+        _require_variation(len(deviations), name)
+        return Frame(n, mean, deviations * np.sqrt(n), axes, left=left)
 
     def moments(mean: Array | None, basis: Array | None) -> Moments:
         rows = values if mean is None or basis is None else ProjectedRows(values, mean, basis)
         return moments_alone(rows, name)
 
-    total, factor = resolve_alone(moments, rounding)
+    total, factor = resolve_alone(moments, rounding_of(values))
     return frame_of_factor(factor, total.n, total.source_mean, name)
 
 
@@ -133,32 +134,37 @@ def frame_of_factor(factor: Factor, n: int, mean: Array, name: str) -> Frame:
     return Frame(n, mean, values * np.sqrt(n), axes.T, factor.whitener @ turn / np.sqrt(n))
 
 
-def _wide(values: Matrix, name: str) -> Frame:
-    """Fewer rows than columns: a decomposition of the rows, without a (d, d) matrix."""
-    rows = np.asarray(values[:], dtype=np.float64)
+def decompose_few_rows(
+    values: Matrix, name: str, weights: Array | None = None, *, any_scale: bool = False
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Fewer rows than columns: a decomposition of the rows, without a (d, d) matrix.
+
+    The mean, left singular vectors, standard deviations along axes, the axes, and which columns do not vary. Weights
+    sum to one; columns of ``any_scale`` count, or only those that vary enough beside the others.
+    """
+    rows = np.asarray(read_rows(values, slice(None)), dtype=np.float64)
     if not np.isfinite(rows).all():
         refuse_non_finite(values, name)
     n, d = rows.shape
+    shares = np.full(n, 1 / n) if weights is None else weights
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = rows.mean(axis=0)
-        rows = rows - mean
+        mean = shares @ rows
+        rows = np.sqrt(shares)[:, None] * (rows - mean)
         size = float(np.abs(rows).max())
     if not size < 1e140:
         raise InputError(f"{name} holds values so large that their squares overflow: rescale it")
     # As for moments, columns that count are brought to one scale before anything counts as zero.
     rounding = rounding_of(values)
-    spread = np.linalg.norm(rows, axis=0) / np.sqrt(n)
-    noise = rounding * np.abs(mean)
+    spread, noise = np.linalg.norm(rows, axis=0), rounding * np.abs(mean)
     constant = spread <= noise
-    varies = ~(constant | hardly_vary(spread, constant))
-    inverse = np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)
+    varies = ~constant if any_scale else ~(constant | hardly_vary(spread, constant))
+    inverse = np.divide(1.0, spread, out=np.zeros(d), where=varies)
     left, singular, _ = linalg.svd(rows * inverse, full_matrices=False, check_finite=False)
     least = max(max(n, d) * np.finfo(float).eps, rank_tolerance(rounding)) * singular[0]
-    kept = (singular > max(least, 2 * np.sqrt(n) * float(np.linalg.norm(noise * inverse)))) & (np.arange(n) < n - 1)
-    _require_variation(int(kept.sum()), name)
+    kept = (singular > max(least, 2 * float(np.linalg.norm(noise * inverse)))) & (np.arange(n) < n - 1)
     left = left[:, kept]
-    turn, found, axes = np.linalg.svd(left.T @ (rows * varies), full_matrices=False)
-    return Frame(n, mean, found, axes.T, left=left @ turn)
+    turn, deviations, axes = np.linalg.svd(left.T @ (rows * varies), full_matrices=False)
+    return mean, left @ turn, deviations, axes.T, constant
 
 
 def _require_variation(rank: int, name: str) -> None:
@@ -321,43 +327,28 @@ def paired(x: Any, y: Any = None, *, moments: bool = True) -> Pair:
     pair.caveats.extend(reading_notes(a, b))
     if match.half_identified:
         pair.caveats.append("rows are paired by position: only one side has row ids, so nothing confirms it")
-    if moments:
-        _measure(pair)
+    if moments and n > max(a.shape[1], b.shape[1]):
+        require_memory(a.shape[1], b.shape[1], 1)
+        joint = fold_moments(a.values, b.values, np.zeros(n, dtype=np.intp), 1, names=names)[0]
+        _use_moments(pair, joint, (rounding_of(a.values), rounding_of(b.values)))
     return pair
-
-
-def _measure(pair: Pair) -> None:
-    """Joint moments in one pass where rows outnumber columns and moments resolve both sides."""
-    x, y = pair.x.rows, pair.y.rows
-    if pair.n <= max(x.shape[1], y.shape[1]):
-        return
-    require_memory(x.shape[1], y.shape[1], 1)
-    names = (pair.x.name, pair.y.name)
-    moments = fold_moments(x, y, np.zeros(pair.n, dtype=np.intp), 1, names=names)[0]
-    factors = _factors(moments, (rounding_of(x), rounding_of(y)))
-    if all(factor.resolved for factor in factors):
-        pair.moments = moments
-    for side, factor, mean in _sided(pair, factors, moments):
-        if factor.resolved:
-            side.frame = frame_of_factor(factor, pair.n, mean, side.name)
 
 
 def _from_moments(moments: Moments) -> Pair:
     if moments.n < 3:
         raise InputError(f"these are the moments of {moments.n} rows: at least 3 are needed")
-    pair = Pair(Side(None, "X", moments.n), Side(None, "Y", moments.n), moments)
-    eps = float(np.finfo(np.float64).eps)
-    for side, factor, mean in _sided(pair, _factors(moments, (eps, eps)), moments):
-        side.frame = frame_of_factor(factor, pair.n, mean, side.name)
+    pair = Pair(Side(None, "X", moments.n), Side(None, "Y", moments.n))
+    _use_moments(pair, moments, (float(np.finfo(np.float64).eps),) * 2)
     return pair
 
 
-def _factors(moments: Moments, roundings: tuple[float, float]) -> tuple[Factor, Factor]:
-    return (
-        factor_covariance(moments.xx, moments.n, moments.source_mean, roundings[0]),
-        factor_covariance(moments.yy, moments.n, moments.target_mean, roundings[1]),
-    )
-
-
-def _sided(pair: Pair, factors: tuple[Factor, Factor], moments: Moments) -> list[tuple[Side, Factor, Array]]:
-    return [(pair.x, factors[0], moments.source_mean), (pair.y, factors[1], moments.target_mean)]
+def _use_moments(pair: Pair, moments: Moments, roundings: tuple[float, float]) -> None:
+    """Take the frame of each side that joint moments resolve from these, and of one that has no rows."""
+    means, sums = (moments.source_mean, moments.target_mean), (moments.xx, moments.yy)
+    resolved = []
+    for side, mean, each, rounding in zip((pair.x, pair.y), means, sums, roundings, strict=True):
+        factor = factor_covariance(each, moments.n, mean, rounding)
+        resolved.append(factor.resolved or side.values is None)
+        if resolved[-1]:
+            side.frame = frame_of_factor(factor, moments.n, mean, side.name)
+    pair.moments = moments if all(resolved) else None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..errors import InputError
 from ..representation import Array, Representation, as_representation, match_rows
-from ..resampling import null_of, p_text
+from ..resampling import Null, null_of, p_text
 from ..results import Written, aligned
 from ..rows import Progress, no_progress
 from ..settings import check_choice
@@ -19,6 +20,7 @@ from .frames import Pair, Side
 from .null import Pairings, Prepared, corrected, plan, shown
 from .table import FOUND, INDICES
 
+_NOTHING = (float("nan"),) * 3
 _TIE = 1e-6  # values of an index that differ by less are equal: rounding makes such differences
 
 
@@ -59,6 +61,7 @@ class LayerMatrix(Written):
 
     schema: ClassVar[str] = "isorep.layers/1"
     page_by: ClassVar[str] = "similarity.page:layers_page"
+    derived: ClassVar[tuple[str, ...]] = ("reading",)
     index: str
     higher_is_closer: bool
     source_layers: tuple[str, ...]
@@ -77,26 +80,11 @@ class LayerMatrix(Written):
 
     def table(self) -> str:
         """The best match of every source layer."""
-        head = ("layer", "closest", self.index, "chance of the closest", "corrected", "p")
-        lines = [
-            head,
-            *(
-                (
-                    b.source,
-                    b.target,
-                    f"{b.value:.4f}",
-                    shown(b.chance),
-                    shown(b.corrected),
-                    p_text(b.p_value, self.smallest_p),
-                )
-                for b in self.best
-            ),
-        ]
+        lines = [("layer", "closest", self.index, "chance of the closest", "corrected", "p")]
+        for best in self.best:
+            numbers = (f"{best.value:.4f}", shown(best.chance), shown(best.corrected))
+            lines.append((best.source, best.target, *numbers, p_text(best.p_value, self.smallest_p)))
         return aligned(lines, left=(0, 1))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, as plain data with a versioned schema."""
-        return super().to_dict() | {"reading": self.reading}
 
     @property
     def reading(self) -> str:
@@ -111,11 +99,11 @@ class LayerMatrix(Written):
                 f"The closest layers are {best.source} and {best.target} ({self.index} {best.value:.4f}); {why}, so "
                 f"{chance} cannot be ruled out."
             )
-        found = int((self.adjusted_p_values <= FOUND).sum())
+        closer = int((self.adjusted_p_values <= FOUND).sum())
         return (
             f"The closest layers are {best.source} and {best.target}: {self.index} {best.value:.4f}, "
             f"{shown(best.corrected)} on a scale from the closest of shuffled pairings (0) to a perfect match (1). "
-            f"{found} of {cells} cells are closer than {chance} after correction for looking at all of them."
+            f"{closer} of {cells} cells are closer than {chance} after correction for looking at all of them."
         )
 
     def __str__(self) -> str:
@@ -168,22 +156,17 @@ def layers(
     sides = [[Side(each.values, name, n) for name, each in named.items()] for named in given]
     pairings = plan(n, permutations, groups, within, random_state)
     check_choice("index", index, list(INDICES))
+    prepare = partial(_prepare, index)
     pairs = [Pair(a, b) for a in sides[0] for b in sides[1]]
     prepared: list[Prepared] = []
     for pair in pairs:
-        prepared.append(_prepare(index, pair))
+        prepared.append(prepare(pair))
         report("layers", len(prepared), len(pairs))
+    cells = None
+    if permutations:
+        pairings = pairings.keeping_copies(*sides)
+        cells = _Cells(pairings, prepared[0], *pairings.nulls(prepared, pairs, [prepare] * len(pairs), report))
     names = tuple(tuple(side.name for side in each) for each in sides)
-    if not permutations:
-        return _matrix(index, prepared, None, names, pairings.settings | {"rows": n})
-    pairings = pairings.keeping_copies(*sides)
-    parts = [pairings.part(pair) for pair in pairs]
-    shuffled = [
-        whole if part is pair else _prepare(index, part)
-        for whole, pair, part in zip(prepared, pairs, parts, strict=True)
-    ]
-    observed, draws = pairings.draw(shuffled, lambda done, of: report("permutations", done, of))
-    cells = _Cells(pairings, shuffled, observed, draws, [part.single for part in parts])
     return _matrix(index, prepared, cells, names, pairings.settings | {"rows": n})
 
 
@@ -200,60 +183,50 @@ def _named(given: Any, which: str) -> dict[str, Representation]:
         return {str(name): as_representation(values, str(name)) for name, values in given.items()}
     if not (isinstance(given, Sequence) and not isinstance(given, str) and len(given)):
         raise InputError(f"{which} holds no layers: pass a list or a mapping of arrays with the same rows")
-    layers = [as_representation(values, f"{which} {place}") for place, values in enumerate(given)]
+    layers = [as_representation(values, f"{which} {number}") for number, values in enumerate(given)]
     names = [each.name or "" for each in layers]
     unique = len(set(names)) == len(names)
     return {
-        name if unique else f"{place}: {name}": each
-        for place, (name, each) in enumerate(zip(names, layers, strict=True))
+        name if unique else f"{number}: {name}": each
+        for number, (name, each) in enumerate(zip(names, layers, strict=True))
     }
 
 
 class _Cells:
     """The cells of a matrix under the real pairing and the shuffled ones, of the rows that take part."""
 
-    def __init__(
-        self, pairings: Pairings, shuffled: list[Prepared], observed: Array, draws: Array, single: list[bool]
-    ) -> None:
-        found = [
-            pairings.null(each, observed[place], draws[place], single[place]) for place, each in enumerate(shuffled)
-        ]
+    def __init__(self, pairings: Pairings, like: Prepared, nulls: Sequence[tuple[Null, str]], values: Array) -> None:
         self.pairings = pairings
-        self.nulls = [null for null, _ in found]
-        self.reasons = [why for _, why in found if why]
+        self.nulls = [null for null, _ in nulls]
+        self.reasons = [why for _, why in nulls]
         self.exact = all(null.exact for null in self.nulls)
         self.judged = np.array([np.isfinite(null.p_value) for null in self.nulls])
-        self.sign = 1.0 if shuffled[0].higher_is_closer else -1.0
-        self.best = shuffled[0].best
-        self.heights = self.sign * np.column_stack([observed, draws])  # the real pairing first; higher is closer
+        self.sign, self.best = (1.0 if like.higher_is_closer else -1.0), like.best
+        self.heights = self.sign * values  # the real pairing first; higher is closer
 
     def corrected(self) -> Array:
         """Each cell from chance (0) to a perfect match (1)."""
-        return np.array(
-            [
-                corrected(null.observed, null.mean, self.best, self.sign > 0) if judged else np.nan
-                for null, judged in zip(self.nulls, self.judged, strict=True)
-            ]
-        )
+        cells = [corrected(null.observed, null.mean, self.best, self.sign > 0) for null in self.nulls]
+        return np.where(self.judged, cells, np.nan)
 
     def adjusted(self) -> Array:
         """P-values of cells after looking at all: standardised alike, the real pairing among the others."""
-        found = np.full(len(self.nulls), np.nan)
+        p_values = np.full(len(self.nulls), np.nan)
         if not self.judged.any():
-            return found
+            return p_values
         heights = self.heights[self.judged]
         spread = np.maximum(heights.std(axis=1, keepdims=True), 1e-300)
         heights = (heights - heights.mean(axis=1, keepdims=True)) / spread
         tops = heights[:, 1:].max(axis=0)
         at_least = 1 + (tops >= heights[:, :1] - 1e-9).sum(axis=1)
-        found[self.judged] = np.maximum(at_least / (1 + len(tops)), 1 / self.pairings.shuffles.distinct)
-        return found
+        p_values[self.judged] = np.maximum(at_least / (1 + len(tops)), 1 / self.pairings.shuffles.distinct)
+        return p_values
 
     def closest(self, some: Array) -> tuple[float, float, float]:
         """Chance, corrected value and p-value of the closest of some cells."""
         some = some[self.judged[some]]
         if not len(some):
-            return float("nan"), float("nan"), float("nan")
+            return _NOTHING
         tops = self.heights[some].max(axis=0)
         null = null_of(tops[1:], tops[0], higher_is_closer=True, distinct=self.pairings.shuffles.distinct)
         chance = self.sign * null.mean
@@ -277,7 +250,7 @@ def _matrix(
     """All cells and the closest ones, beside chance where there is a null."""
     values = np.array([each.value for each in prepared])
     grid = np.arange(len(values)).reshape(len(names[0]), len(names[1]))
-    higher, nothing = prepared[0].higher_is_closer, (float("nan"),) * 3
+    higher = prepared[0].higher_is_closer
     informative = np.array([not each.forced for each in prepared]) if cells is None else cells.judged
     tables = np.full((4, len(values)), np.nan)
     said = [caveat for each in prepared for caveat in (*each.caveats, each.forced if cells is None else "")]
@@ -289,7 +262,7 @@ def _matrix(
     def best(some: Array) -> BestLayer:
         at = _first_closest(values, some, informative, 1.0 if higher else -1.0)
         row, column = divmod(at, len(names[1]))
-        beside = nothing if cells is None else cells.closest(some)
+        beside = _NOTHING if cells is None else cells.closest(some)
         return BestLayer(names[0][row], names[1][column], float(values[at]), *beside)
 
     return LayerMatrix(

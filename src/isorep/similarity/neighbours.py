@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
 from ..representation import Array, Matrix
 from ..resampling import equal_rows
-from ..rows import block_rows, map_blocks, read_rows, select
-from ..settings import check_choice
+from ..rows import block_rows, blocks, map_blocks, read_rows, select
+from ..settings import check_choice, check_counts
 from .frames import Pair, Side, paired
 from .null import Draws, Prepared, Similarity, finished
 
@@ -75,18 +73,17 @@ def mutual_knn(
 def prepare_mutual_knn(pair: Pair, *, k: int = 10, metric: str = "cosine") -> Prepared:
     """Mutual nearest neighbours of a pair."""
     check_choice("metric", metric, METRICS)
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k < pair.n:
-        raise InputError(f"k is {k!r} and must be a whole number from 1 to {pair.n - 1}, one less than the rows")
+    check_counts(k=(k, 1, pair.n - 1))
     near = [
         _neighbours(pair.x, int(k), metric, None),
         _neighbours(pair.y, int(k), metric, None if _same_copies(pair) else _TIES),
     ]
 
-    def source(uniform: bool) -> Draws:
-        return pair.once(("knn", k, metric), lambda: _Renamed(near[0], near[1]))
+    def draw(partners: Array) -> float:
+        return _shared(partners[near[0]], near[1][partners])  # rows change their names
 
-    value = _shared(near[0], near[1])
-    return Prepared("mutual_knn", value, True, 1.0, {"k": int(k), "metric": metric}, source, float)
+    draws = pair.once(("knn", k, metric), lambda: Draws(draw, "neighbours renamed per permutation"))
+    return Prepared("mutual_knn", _shared(*near), {"k": int(k), "metric": metric}, lambda uniform: draws, float)
 
 
 def nearest(
@@ -108,7 +105,7 @@ def nearest(
     held, mean, offsets = _ready(corpus, metric)
     n, m = int(queries.shape[0]), len(held)
     size = int(np.clip(_TILE_CELLS // m, 16, 2048))
-    found = np.empty((n, k), dtype=np.intp)
+    neighbours = np.empty((n, k), dtype=np.intp)
 
     def search(rows: slice) -> None:
         if itself:
@@ -120,10 +117,10 @@ def nearest(
             scores -= offsets
         if not itself:
             scores[np.arange(len(mine)), np.arange(rows.start, rows.stop)] = -np.inf
-        found[rows] = _largest(scores, k)
+        neighbours[rows] = _largest(scores, k)
 
     map_blocks(search, n, size, progress=progress)
-    return found
+    return neighbours
 
 
 def _largest(scores: Array, k: int) -> Array:
@@ -131,22 +128,21 @@ def _largest(scores: Array, k: int) -> Array:
     rows, m = scores.shape
     groups = m // _STRIDES
     if groups < 4 * k:
-        places = np.argpartition(-scores, k - 1, axis=1)[:, :k]
-        return _sorted(scores, places)
+        return _sorted(scores, np.argpartition(-scores, k - 1, axis=1)[:, :k])
     whole = groups * _STRIDES
     maxima = scores[:, :whole].reshape(rows, _STRIDES, groups).max(axis=1)
     chosen = np.argpartition(-maxima, k - 1, axis=1)[:, :k]
-    places = (chosen[:, :, None] + groups * np.arange(_STRIDES)).reshape(rows, -1)
+    columns = (chosen[:, :, None] + groups * np.arange(_STRIDES)).reshape(rows, -1)
     rest = np.broadcast_to(np.arange(whole, m), (rows, m - whole))
-    places = np.concatenate([places, rest], axis=1)
-    candidates = np.take_along_axis(scores, places, axis=1)
+    columns = np.concatenate([columns, rest], axis=1)
+    candidates = np.take_along_axis(scores, columns, axis=1)
     best = np.argpartition(-candidates, k - 1, axis=1)[:, :k]
-    return _sorted(scores, np.take_along_axis(places, best, axis=1))
+    return _sorted(scores, np.take_along_axis(columns, best, axis=1))
 
 
-def _sorted(scores: Array, places: Array) -> Array:
-    order = np.argsort(-np.take_along_axis(scores, places, axis=1), axis=1, kind="stable")
-    return np.asarray(np.take_along_axis(places, order, axis=1))
+def _sorted(scores: Array, columns: Array) -> Array:
+    order = np.argsort(-np.take_along_axis(scores, columns, axis=1), axis=1, kind="stable")
+    return np.asarray(np.take_along_axis(columns, order, axis=1))
 
 
 def _ready(corpus: Matrix, metric: str) -> tuple[Array, Array, Array | None]:
@@ -155,8 +151,7 @@ def _ready(corpus: Matrix, metric: str) -> tuple[Array, Array, Array | None]:
     held = np.empty((n, d), np.float64 if np.dtype(corpus.dtype).itemsize >= 8 and n * d <= 2**24 else np.float32)
     mean = np.zeros(d)
     if metric == "euclidean":  # distances do not change, and large means no longer cost digits
-        sample = np.asarray(corpus[: min(n, 4096)], np.float64)
-        mean = sample.mean(axis=0)
+        mean = np.asarray(corpus[: min(n, 4096)], np.float64).mean(axis=0)
 
     def fill(rows: slice) -> None:
         held[rows] = _unit(np.asarray(read_rows(corpus, rows), np.float64) - mean, metric)
@@ -189,9 +184,9 @@ def _neighbours(side: Side, k: int, metric: str, ties: int | None) -> Array:
             order = np.arange(side.n) if ties is None else np.random.default_rng(ties).permutation(side.n)
             near = nearest(kinds, kinds, min(k + 1, len(first)), metric=metric)
             return _with_copies(near, codes, order[np.argsort(codes[order], kind="stable")], k)
-        found = np.empty((side.n, k), dtype=np.intp)
-        found[first] = first[nearest(kinds, kinds, k, metric=metric, itself=False)]
-        return found
+        neighbours = np.empty((side.n, k), dtype=np.intp)
+        neighbours[first] = first[nearest(kinds, kinds, k, metric=metric, itself=False)]
+        return neighbours
 
     return side.once(("neighbours", k, metric, ties), find)
 
@@ -216,28 +211,14 @@ def _with_copies(near: Array, codes: Array, members: Array, k: int) -> Array:
     starts = np.cumsum(sizes) - sizes
     upto = np.cumsum(sizes[near], axis=1)
     table = np.empty((len(near), k + 1), dtype=np.intp)
-    for place in range(k + 1):
-        at = (upto <= place).sum(axis=1)[:, None]
+    for rank in range(k + 1):
+        at = (upto <= rank).sum(axis=1)[:, None]
         which = np.take_along_axis(near, at, axis=1)[:, 0]
         before = np.take_along_axis(upto, at, axis=1)[:, 0] - sizes[which]
-        table[:, place] = members[starts[which] + place - before]
-    found = table[codes]
-    others = np.argsort(found == np.arange(len(codes))[:, None], axis=1, kind="stable")[:, :k]
-    return np.asarray(np.take_along_axis(found, others, axis=1))
-
-
-@dataclass(eq=False)
-class _Renamed:
-    """Shared neighbours after rows changed their names: exact."""
-
-    left: Array
-    right: Array
-    exact = True
-    method = "neighbours renamed per permutation"
-
-    def draw(self, partners: Array) -> float:
-        """The shared neighbours under a shuffled pairing."""
-        return _shared(partners[self.left], self.right[partners])
+        table[:, rank] = members[starts[which] + rank - before]
+    rows = table[codes]
+    others = np.argsort(rows == np.arange(len(codes))[:, None], axis=1, kind="stable")[:, :k]
+    return np.asarray(np.take_along_axis(rows, others, axis=1))
 
 
 def _shared(left: Array, right: Array) -> float:
@@ -245,7 +226,6 @@ def _shared(left: Array, right: Array) -> float:
     n, k = left.shape
     size = max(1, 2**22 // (k * k))
     total = 0
-    for start in range(0, n, size):
-        some = slice(start, start + size)
+    for some in blocks(n, size):
         total += int((left[some, :, None] == right[some, None, :]).sum())
     return float(total / (n * k))

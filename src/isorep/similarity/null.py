@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from ..errors import InputError
 from ..representation import Array
 from ..resampling import FEW_GROUPS, Null, Shuffles, group_codes, null_of
 from ..results import plain
-from ..rows import Crew
+from ..rows import Crew, Progress, blocks, no_progress
 from ..settings import check_counts, check_seed
 from .frames import Pair, Side
 
@@ -34,14 +34,17 @@ _FORCED = {False: 1e-9, True: 1e-5}  # distance from the best value that is roun
 _CONSTANT = {False: 1e-9, True: 1e-6}  # relative difference of two values that is rounding
 
 
-class Draws(Protocol):
-    """Gives, for each row's new partner, what statistics are computed from."""
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """What statistics are computed from: ``draw`` gives it for each row's new partner."""
 
-    exact: bool
-    method: str
+    draw: Callable[[Array], Any]
+    method: str = "one product of the factored sides per permutation"
+    exact: bool = True
 
-    def draw(self, partners: Array) -> Any:
-        """The quantity under a shuffled pairing."""
+
+Source = Callable[[bool], Draws]
+"""Told whether permutations are uniform."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,70 +56,61 @@ class Prepared:
 
     name: str
     value: float
-    higher_is_closer: bool
-    best: float
     details: dict[str, Any]
-    source: Callable[[bool], Draws]  # told whether permutations are uniform
+    source: Source
     statistic: Callable[[Any], float]
     caveats: tuple[str, ...] = ()
     forced: str = ""
+    higher_is_closer: bool = True
+    best: float = 1.0
 
 
-class CrossDraws:
-    r""":math:`U_X^\top PU_Y` by one product: exact. Several indices that ask for the same pairing share it."""
+Prepare = Callable[[Pair], Prepared]
 
-    exact = True
-    method = "one product of the factored sides per permutation"
 
-    def __init__(self, left: Array, right: Array) -> None:
-        self._left, self._right = left, right
-        self._last = threading.local()
+def cross_draws(left: Array, right: Array) -> Draws:
+    r""":math:`U_X^\top PU_Y` by one product. Several indices that ask for the same pairing share it."""
+    last = threading.local()
 
-    def draw(self, partners: Array) -> Array:
-        """The cross product with shuffled rows."""
-        if getattr(self._last, "partners", None) is not partners:
-            moved = np.take(self._right, partners, axis=0, mode="clip")
-            self._last.product, self._last.partners = self._left.T @ moved, partners
-        found: Array = self._last.product
-        return found
+    def draw(partners: Array) -> Any:
+        if getattr(last, "partners", None) is not partners:
+            moved = np.take(right, partners, axis=0, mode="clip")
+            last.product, last.partners = left.T @ moved, partners
+        return last.product
+
+    return Draws(draw)
 
 
 def finished(
-    pair: Pair, prepare: Callable[[Pair], Prepared], permutations: int, groups: Any, within: Any, random_state: int
+    pair: Pair, prepare: Prepare, permutations: int, groups: Any, within: Any, random_state: int
 ) -> Similarity:
     """One index as a result, with its null where permutations are asked for."""
     pairings = plan(pair.n, permutations, groups, within, random_state)
-    prepared = prepare(pair)
-    if not permutations:
-        return similarity_of(prepared, None, None, pair.caveats)
-    pairings = pairings.keeping_copies([pair.x], [pair.y])
-    part = pairings.part(pair)
-    shuffled = prepared if part is pair else prepare(part)
-    observed, draws = pairings.draw([shuffled])
-    return similarity_of(
-        prepared,
-        *pairings.null(shuffled, observed[0], draws[0], part.single),
-        (*pair.caveats, *pairings.notes),
-        pairings.classes,
-    )
+    (similarity,), pairings = similarities(pair, [prepare], pairings)
+    return replace(similarity, caveats=tuple(dict.fromkeys([*pair.caveats, *pairings.notes, *similarity.caveats])))
 
 
-def similarity_of(
-    prepared: Prepared, null: Null | None, why: str | None, notes: Sequence[str], within: int | None = None
-) -> Similarity:
-    """An index with its null, and what is to be said about both."""
-    forced = prepared.forced if null is None else why
-    said = dict.fromkeys([*notes, *prepared.caveats, *([forced] if forced else [])])
-    return Similarity(
-        prepared.name,
-        prepared.value,
-        prepared.higher_is_closer,
-        prepared.best,
-        prepared.details,
-        null,
-        tuple(said),
-        within,
-    )
+def similarities(
+    pair: Pair, prepares: Sequence[Prepare], pairings: Pairings, report: Progress = no_progress
+) -> tuple[list[Similarity], Pairings]:
+    """Indices with their nulls and what is to be said about each; and the pairings, copies of rows kept together."""
+    prepared: list[Prepared] = []
+    for prepare in prepares:
+        report("indices", len(prepared), len(prepares))
+        prepared.append(prepare(pair))
+    report("indices", len(prepared), len(prepares))
+    nulls: list[tuple[Null | None, str]] = [(None, each.forced) for each in prepared]
+    if pairings.permutations:
+        pairings = pairings.keeping_copies([pair.x], [pair.y])
+        nulls = list(pairings.nulls(prepared, [pair] * len(prepared), prepares, report)[0])
+    classes = pairings.classes if pairings.permutations else None
+    results = []
+    for each, (null, why) in zip(prepared, nulls, strict=True):
+        said = (*each.caveats, why) if why else each.caveats
+        results.append(
+            Similarity(each.name, each.value, each.higher_is_closer, each.best, each.details, null, said, classes)
+        )
+    return results, pairings
 
 
 def nuclear_norm(cross: Array) -> float:
@@ -154,13 +148,13 @@ class Pairings:
     @cached_property
     def shuffles(self) -> Shuffles:
         """Where partners are drawn from."""
-        found = Shuffles(self.n, self.labels, self.within)
-        if not found.complete and len(found.rows) < _LEAST_ROWS:
+        shuffles = Shuffles(self.n, self.labels, self.within)
+        if not shuffles.complete and len(shuffles.rows) < _LEAST_ROWS:
             raise InputError(
-                f"only {len(found.rows)} rows can change places inside groups and classes of these sizes: at least "
+                f"only {len(shuffles.rows)} rows can change places inside groups and classes of these sizes: at least "
                 f"{_LEAST_ROWS} are needed for a null"
             )
-        return found
+        return shuffles
 
     @property
     def uniform(self) -> bool:
@@ -195,6 +189,8 @@ class Pairings:
     @property
     def notes(self) -> list[str]:
         """What a reader of the nulls should know."""
+        if not self.permutations:
+            return []
         said = list(self.copies)
         if self.groups is not None and self.groups < FEW_GROUPS:
             said.append(f"chance rests on {self.groups} groups, which are shuffled as wholes")
@@ -220,50 +216,59 @@ class Pairings:
         """The pair of the rows that take part."""
         return pair if self.shuffles.complete else pair.cut(self.shuffles.rows)
 
-    def draw(
-        self, prepared: Sequence[Prepared], progress: Callable[[int, int], None] | None = None
-    ) -> tuple[Array, Array]:
-        """Every index of the real pairing, and of the same shuffled ones: arrays (indices,), (indices, permutations).
+    def nulls(
+        self, prepared: Sequence[Prepared], pairs: Sequence[Pair], prepares: Sequence[Prepare], report: Progress
+    ) -> tuple[list[tuple[Null, str]], Array]:
+        """The null of every index, with the reason where it says nothing; and the values that they are made of.
 
-        Indices are those of the rows that take part. The real pairing goes through the same arithmetic, so that a
-        draw that gives it back equals it to the last digit; only a sketch cannot stand for it.
+        Values are those of the rows that take part, the real pairing first: (indices, 1 + permutations).
         """
-        sources: list[Draws] = []
-        place: list[int] = []
-        for each in prepared:
-            source = each.source(self.uniform)
-            known = [at for at, other in enumerate(sources) if other is source]
-            place.append(known[0] if known else len(sources))
-            sources += [] if known else [source]
+        parts = [self.part(pair) for pair in pairs]
+        shuffled = [
+            whole if part is pair else prepare(part)
+            for whole, pair, part, prepare in zip(prepared, pairs, parts, prepares, strict=True)
+        ]
+        values = self.draw(shuffled, report)
+        return [
+            self.null(each, row[0], row[1:], part.single)
+            for each, row, part in zip(shuffled, values, parts, strict=True)
+        ], values
+
+    def draw(self, prepared: Sequence[Prepared], report: Progress) -> Array:
+        """Every index of the real pairing, first, and of the same shuffled ones: (indices, 1 + permutations).
+
+        The real pairing goes through the same arithmetic, so that a draw that gives it back equals it to the last
+        digit; only a sketch cannot stand for it.
+        """
+        sources = [each.source(self.uniform) for each in prepared]
+        distinct = {id(source): source for source in sources}
         shuffles = self.shuffles
         position = np.zeros(self.n, dtype=np.intp)
         position[shuffles.rows] = np.arange(len(shuffles.rows))
         seeds = np.random.SeedSequence(self.random_state).spawn(self.permutations)
 
-        def values(partners: Array) -> list[float]:
-            drawn = [source.draw(partners) for source in sources]
-            return [each.statistic(drawn[at]) for each, at in zip(prepared, place, strict=True)]
+        def column(turn: slice) -> list[float]:
+            partners = np.arange(len(shuffles.rows))
+            if turn.start:
+                partners = shuffles.draw(np.random.default_rng(seeds[turn.start - 1]))
+                partners = partners if shuffles.complete else position[partners]
+            drawn = {key: source.draw(partners) for key, source in distinct.items()}
+            return [each.statistic(drawn[id(source)]) for each, source in zip(prepared, sources, strict=True)]
 
-        def one(which: slice) -> list[float]:
-            if which.start == 0:
-                return values(np.arange(len(shuffles.rows)))
-            partners = shuffles.draw(np.random.default_rng(seeds[which.start - 1]))
-            return values(partners if shuffles.complete else position[partners])
-
-        found = np.empty((len(prepared), 1 + self.permutations))
+        values = np.empty((len(prepared), 1 + self.permutations))
         with Crew() as crew:
-            for done, column in enumerate(crew.stream(one, (slice(i, i + 1) for i in range(1 + self.permutations)))):
-                found[:, done] = column
-                if progress and done:
-                    progress(done, self.permutations)
-        exact = np.array([sources[at].exact for at in place])
-        observed = np.where(exact, found[:, 0], [each.value for each in prepared])
-        return observed, found[:, 1:]
+            for done, drawn in enumerate(crew.stream(column, blocks(1 + self.permutations, 1))):
+                values[:, done] = drawn
+                if done:
+                    report("permutations", done, self.permutations)
+        for row, each, source in zip(values, prepared, sources, strict=True):
+            row[0] = row[0] if source.exact else each.value
+        return values
 
-    def null(self, prepared: Prepared, observed: float, draws: Array, single: bool) -> tuple[Null, str | None]:
+    def null(self, prepared: Prepared, observed: float, draws: Array, single: bool) -> tuple[Null, str]:
         """Draws as a null; without a p-value, and with the reason, where every pairing gives the same."""
         source = prepared.source(self.uniform)
-        found = null_of(
+        null = null_of(
             draws,
             observed,
             higher_is_closer=prepared.higher_is_closer,
@@ -271,9 +276,9 @@ class Pairings:
             exact=source.exact,
             method=source.method if self.uniform else f"{source.method}; {self._moved} shuffled",
         )
-        found = replace(found, observed=prepared.value)
+        null = replace(null, observed=prepared.value)
         why = uninformative(prepared, observed, draws, single)
-        return (replace(found, p_value=float("nan"), smallest_p=float("nan")), why) if why else (found, None)
+        return (replace(null, p_value=float("nan"), smallest_p=float("nan")) if why else null), why
 
     @property
     def _moved(self) -> str:
@@ -281,14 +286,14 @@ class Pairings:
         return moved if self.within is None else f"{moved} within {self.classes} classes"
 
 
-def uninformative(prepared: Prepared, observed: float, draws: Array, single: bool) -> str | None:
+def uninformative(prepared: Prepared, observed: float, draws: Array, single: bool) -> str:
     """Why a null says nothing, if every pairing gives the same value; ``single`` where rounding is that of float32."""
     everything = np.append(draws, observed)
     if prepared.forced:
         return f"{prepared.forced}: {prepared.name} has no p-value and no corrected value"
     forced = np.abs(everything - prepared.best).max() <= _FORCED[single]
     if not forced and np.abs(draws - observed).max() > _CONSTANT[single] * abs(observed):
-        return None
+        return ""
     return (
         f"all {len(draws)} shuffled pairings give the value of the real one: {prepared.name} has no p-value and no "
         "corrected value"

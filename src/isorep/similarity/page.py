@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,33 +12,22 @@ from ..report.figures import Heatmap, IntervalRow, Intervals, Key
 from ..report.page import page_of
 from ..report.read import MISSING, count, fixed, p_value
 from ..resampling import Null
-from .layers import BestLayer, LayerMatrix
+from .layers import LayerMatrix
 from .table import FOUND, Similarities
 
-NAMES = {
-    "cca": "mean CCA",
-    "svcca": "SVCCA",
-    "pwcca": "PWCCA",
-    "linear_r2": "linear R²",
-    "cka": "CKA",
-    "cka_debiased": "debiased CKA",
-    "cka_rbf": "Gaussian CKA",
-    "procrustes_distance": "Procrustes distance",
-    "mcc": "MCC",
-    "mutual_knn": "mutual kNN",
+SHOWN = {
+    "cca": ("mean CCA", "mean canonical correlation; blind to any invertible linear map"),
+    "svcca": ("SVCCA", "the same after keeping the leading principal components"),
+    "pwcca": ("PWCCA", "canonical correlations weighted by how much of the source they carry"),
+    "linear_r2": ("linear R²", "share of the target that a linear map of the source explains, in sample"),
+    "cka": ("CKA", "alignment of the two Gram matrices; blind to rotations, led by large variances"),
+    "cka_debiased": ("debiased CKA", "the same with an unbiased estimate of each term"),
+    "cka_rbf": ("Gaussian CKA", "alignment of Gaussian kernels: near rows count more"),
+    "procrustes_distance": ("Procrustes distance", "angle that is left after the best rotation, in radians"),
+    "mcc": ("MCC", "mean absolute correlation of dimensions matched one to one"),
+    "mutual_knn": ("mutual kNN", "share of nearest neighbours that both sides have in common"),
 }
-MEANING = {
-    "cca": "mean canonical correlation; blind to any invertible linear map",
-    "svcca": "the same after keeping the leading principal components",
-    "pwcca": "canonical correlations weighted by how much of the source they carry",
-    "linear_r2": "share of the target that a linear map of the source explains, in sample",
-    "cka": "alignment of the two Gram matrices; blind to rotations, led by large variances",
-    "cka_debiased": "the same with an unbiased estimate of each term",
-    "cka_rbf": "alignment of Gaussian kernels: near rows count more",
-    "procrustes_distance": "angle that is left after the best rotation, in radians",
-    "mcc": "mean absolute correlation of dimensions matched one to one",
-    "mutual_knn": "share of nearest neighbours that both sides have in common",
-}
+"""The name of every index, and what it is."""
 MOST_LAYERS = 100
 
 
@@ -54,7 +42,7 @@ def page(result: Similarities) -> Page:
     tiles = [("rows", count(result.rows), f"{count(result.columns[0])} and {count(result.columns[1])} columns")]
     if result.settings["permutations"]:
         tiles.append(("permutations", count(result.settings["permutations"]), f"of {_moved(result.settings)}"))
-    meanings = Definitions(tuple((NAMES[name], MEANING[name], "") for name in result.indices))
+    meanings = Definitions(tuple((*SHOWN[name], "") for name in result.indices))
     parts: tuple[Part, ...] = (*_figure(result), _table(result), Prose((_explanation(result),)), meanings)
     return page_of(
         result,
@@ -86,16 +74,11 @@ def _chance(settings: Mapping[str, Any]) -> str:
 
 
 def _explanation(result: Similarities) -> str:
-    inexact = [NAMES[name] for name, each in result.indices.items() if each.null is not None and not each.null.exact]
+    inexact = [SHOWN[name][0] for name, each in result.indices.items() if each.null is not None and not each.null.exact]
     said = (
         f"{_chance(result.settings)} Few rows or many dimensions raise the chance level of most indices. Corrected "
         "values run from chance (0) to a perfect match (1) and can be set side by side; the plain ones cannot."
     )
-    if result.cut:
-        said += (
-            " Not all rows can change places: chance, corrected value and p-value are those of the rows that can, "
-            'whose own value is in the column "of rows used".'
-        )
     if inexact:
         said += f" The null of {', '.join(inexact)} is a sketch with the exact mean and variance; the others are exact."
     return said
@@ -104,7 +87,7 @@ def _explanation(result: Similarities) -> str:
 def _figure(result: Similarities) -> tuple[Figure, ...]:
     """Corrected values, where there are any."""
     rows = tuple(
-        _interval_row(NAMES[name], each.corrected, each.null, each.best)
+        _interval_row(SHOWN[name][0], each.corrected, each.null, each.best)
         for name, each in result.indices.items()
         if each.null is not None and each.corrected is not None and np.isfinite(each.corrected)
     )
@@ -144,7 +127,7 @@ def _table(result: Similarities) -> Table:
             span = Cell(f"{fixed(null.low)} to {fixed(null.high)}", null.low)
             numbers = (null.mean, span, each.corrected, _p_cell(null.p_value, null.smallest_p))
         own = (each.value if null is None else null.observed,) if result.cut else ()
-        rows.append((NAMES[name], each.value, *own, "higher" if each.higher_is_closer else "lower", *numbers))
+        rows.append((SHOWN[name][0], each.value, *own, "higher" if each.higher_is_closer else "lower", *numbers))
     return Table.of("indices", "All indices", columns, rows)
 
 
@@ -157,7 +140,7 @@ def _p_cell(p: float, smallest: float) -> Cell:
 
 def layers_page(result: LayerMatrix) -> Page:
     """One index between all layers of two models."""
-    index, best = NAMES[result.index], result.overall
+    index, best = SHOWN[result.index][0], result.overall
     head, _, rest = result.reading.replace(f": {result.index} ", f": {index} ").partition(": ")
     answer = Answer(
         f"{head}." if rest else head,
@@ -189,7 +172,7 @@ def _matrix(result: LayerMatrix) -> Section:
     names = (result.source_layers[:MOST_LAYERS], result.target_layers[:MOST_LAYERS])
     figure = Figure(
         "layers-figure",
-        f"{NAMES[result.index]}, source layers by target layers",
+        f"{SHOWN[result.index][0]}, source layers by target layers",
         "Corrected values: 0 is chance, 1 a perfect match." if with_null else "Plain values: no null was drawn.",
         f"Heat map of {len(names[0])} by {len(names[1])} layers.",
         Heatmap(shown, *names, ("target layer", "source layer")),
@@ -200,9 +183,8 @@ def _matrix(result: LayerMatrix) -> Section:
 
 
 def _cells(result: LayerMatrix, names: tuple[tuple[str, ...], tuple[str, ...]]) -> Table:
-    columns: Forms = {"source layer": str, "target layer": str} | dict.fromkeys(
-        ("value", "chance", "corrected", "p", "p, all cells"), fixed
-    )
+    numbers: Forms = dict.fromkeys(("value", "chance", "corrected", "p", "p, all cells"), fixed)
+    columns: Forms = {"source layer": str, "target layer": str, **numbers}
     rows = [
         (
             source,
@@ -217,15 +199,11 @@ def _cells(result: LayerMatrix, names: tuple[tuple[str, ...], tuple[str, ...]]) 
 
 
 def _closest(result: LayerMatrix) -> Section:
-    columns: Forms = {"source layer": str, "closest": str} | dict.fromkeys(
-        (NAMES[result.index], "chance", "corrected", "p"), fixed
-    )
-    row = partial(_best_row, smallest=result.smallest_p)
+    numbers: Forms = dict.fromkeys((SHOWN[result.index][0], "chance", "corrected", "p"), fixed)
+    columns: Forms = {"source layer": str, "closest": str, **numbers}
+    rows = [
+        (each.source, each.target, each.value, each.chance, each.corrected, _p_cell(each.p_value, result.smallest_p))
+        for each in result.best[:MOST_LAYERS]
+    ]
     title = "The closest target layer of every source layer, beside the closest that chance picks"
-    return Section(
-        "closest", "Closest layers", (Table.of("best", title, columns, map(row, result.best[:MOST_LAYERS])),)
-    )
-
-
-def _best_row(best: BestLayer, smallest: float) -> tuple[Any, ...]:
-    return (best.source, best.target, best.value, best.chance, best.corrected, _p_cell(best.p_value, smallest))
+    return Section("closest", "Closest layers", (Table.of("best", title, columns, rows),))

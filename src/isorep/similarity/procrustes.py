@@ -12,7 +12,7 @@ from scipy.stats import rankdata
 
 from ..representation import Array
 from ..settings import check_choice
-from .cca import cross_draws
+from .cca import cross_source
 from .frames import Pair, Side, paired
 from .null import Prepared, Similarity, finished, nuclear_norm
 
@@ -58,10 +58,7 @@ def procrustes_distance(
     >>> isorep.similarity.procrustes_distance(X, 3 * X @ [[0, 1], [1, 0]] + 1).value < 1e-6
     True
     """
-    pair = paired(X, Y)
-    return finished(
-        pair, lambda each: prepare_procrustes(each, up_to=up_to), permutations, groups, within, random_state
-    )
+    return finished(paired(X, Y), partial(prepare_procrustes, up_to=up_to), permutations, groups, within, random_state)
 
 
 def mcc(
@@ -102,10 +99,8 @@ def mcc(
     1.0
     """
     check_choice("correlation", correlation, ("pearson", "spearman"))
-    pair = paired(X, Y)
-    return finished(
-        pair, lambda each: prepare_mcc(each, correlation=correlation), permutations, groups, within, random_state
-    )
+    prepare = partial(prepare_mcc, correlation=correlation)
+    return finished(paired(X, Y), prepare, permutations, groups, within, random_state)
 
 
 def prepare_procrustes(pair: Pair, *, up_to: str = "rotation") -> Prepared:
@@ -116,32 +111,25 @@ def prepare_procrustes(pair: Pair, *, up_to: str = "rotation") -> Prepared:
 
     def cosine(cross: Array, norm_of: Callable[[Array], float] = nuclear_norm) -> float:
         if up_to == "permutation":
-            found = a.root.T @ cross @ b.root
-            rows, columns = linear_sum_assignment(-np.maximum(found, 0.0))  # padding leaves negative ones unmatched
-            overlap = float(np.maximum(found[rows, columns], 0.0).sum())
-            if a.width == b.width:
-                rows, columns = linear_sum_assignment(-found)
-                overlap = float(found[rows, columns].sum())
+            products = a.root.T @ cross @ b.root
+            if a.width != b.width:
+                products = np.maximum(products, 0.0)  # padding leaves negative ones unmatched
+            overlap = float(products[linear_sum_assignment(-products)].sum())
         else:
             overlap = norm_of(a.singular_values[:, None] * cross * b.singular_values)
         return min(overlap / norms, 1.0)
 
-    found = cosine(pair.cross, lambda weighted: float(np.linalg.svd(weighted, compute_uv=False).sum()))
-    euclidean = np.sqrt(max(a.square_norm + b.square_norm - 2 * found * norms, 0.0))
-    details = {
-        "up_to": up_to,
-        "cosine": found,
-        "euclidean": float(euclidean),
-        "disparity": 1.0 - found**2,
-    }
+    similarity = cosine(pair.cross, lambda weighted: float(np.linalg.svd(weighted, compute_uv=False).sum()))
+    euclidean = np.sqrt(max(a.square_norm + b.square_norm - 2 * similarity * norms, 0.0))
+    details = {"up_to": up_to, "cosine": similarity, "euclidean": float(euclidean), "disparity": 1.0 - similarity**2}
     return Prepared(
         "procrustes_distance",
-        float(np.arccos(found)),
-        False,
-        0.0,
+        float(np.arccos(similarity)),
         details,
-        lambda uniform: cross_draws(pair),
+        cross_source(pair),
         lambda cross: float(np.arccos(cosine(cross))),
+        higher_is_closer=False,
+        best=0.0,
     )
 
 
@@ -157,16 +145,12 @@ def prepare_mcc(pair: Pair, *, correlation: str = "pearson") -> Prepared:
         rows, columns = linear_sum_assignment(-np.abs(correlations))
         return rows, columns, correlations[rows, columns]
 
-    rows, columns, found = matched(pair.cross)
-    return Prepared(
-        "mcc",
-        min(float(np.abs(found).mean()), 1.0),
-        True,
-        1.0,
-        {"correlation": correlation, "x_dims": rows, "y_dims": columns, "correlations": found},
-        lambda uniform: cross_draws(pair),
-        lambda cross: min(float(np.abs(matched(cross)[2]).mean()), 1.0),
-    )
+    def mean(correlations: Array) -> float:
+        return min(float(np.abs(correlations).mean()), 1.0)
+
+    rows, columns, correlations = matched(pair.cross)
+    details = {"correlation": correlation, "x_dims": rows, "y_dims": columns, "correlations": correlations}
+    return Prepared("mcc", mean(correlations), details, cross_source(pair), lambda cross: mean(matched(cross)[2]))
 
 
 def _ranked(pair: Pair) -> Pair:

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..errors import InputError
-from ..representation import as_representation
 from ..results import Written, aligned
 from ..rows import Progress, no_progress
-from ..storage import read
+from ..settings import check_names
+from ..storage import loaded
 from .cca import prepare_cca, prepare_linear_r2, prepare_pwcca, prepare_svcca
 from .cka import prepare_cka
-from .frames import Pair, paired
+from .frames import paired
 from .neighbours import prepare_mutual_knn
-from .null import Prepared, Similarity, plan, shown, similarity_of
+from .null import Prepare, Similarity, plan, shown, similarities
 from .procrustes import prepare_mcc, prepare_procrustes
 
 FOUND = 0.05  # p-value up to which an index finds two sides closer than chance
 
-INDICES: dict[str, Callable[[Pair], Prepared]] = {
+INDICES: dict[str, Prepare] = {
     "cca": prepare_cca,
     "svcca": prepare_svcca,
     "pwcca": prepare_pwcca,
@@ -47,6 +45,7 @@ class Similarities(Written):
 
     schema: ClassVar[str] = "isorep.similarity/1"
     page_by: ClassVar[str] = "similarity.page:page"
+    derived: ClassVar[tuple[str, ...]] = ("reading",)
     unwritten: ClassVar[frozenset[str]] = frozenset({"names", "rows", "columns"})  # written side by side
     indices: dict[str, Similarity]
     names: tuple[str, str]
@@ -71,7 +70,7 @@ class Similarities(Written):
         """Everything, as plain data with a versioned schema."""
         sides = zip(("source", "target"), self.names, self.columns, strict=True)
         told = {role: {"name": name, "rows": self.rows, "columns": columns} for role, name, columns in sides}
-        return super().to_dict() | told | {"reading": self.reading}
+        return super().to_dict() | told
 
     @property
     def cut(self) -> bool:
@@ -81,19 +80,20 @@ class Similarities(Written):
     @property
     def reading(self) -> str:
         """One sentence on what the indices say together."""
-        nulls = [each for each in self.indices.values() if each.null is not None]
-        if not nulls:
+        p_values = [each.null.p_value for each in self.indices.values() if each.null is not None]
+        if not p_values:
             return "No null was drawn, so chance cannot be ruled out: ask for permutations."
         chance = "chance" if self.settings.get("within") is None else "chance within classes"
-        judged = [each for each in nulls if each.null is not None and np.isfinite(each.null.p_value)]
+        judged = [p for p in p_values if np.isfinite(p)]
         if not judged:
             return f"No index has a p-value for these rows (see the notes), so {chance} cannot be ruled out."
-        found = [each for each in judged if each.null is not None and each.null.p_value <= FOUND]
-        values = sorted(each.corrected for each in judged if each.corrected is not None and np.isfinite(each.corrected))
-        spread = f"between {values[0]:.2f} and {values[-1]:.2f}" if values else "nowhere defined"
-        without = len(nulls) - len(judged)
+        closer = sum(p <= FOUND for p in judged)
+        values = [each.corrected for each in self.indices.values() if each.corrected is not None]
+        values = [value for value in values if np.isfinite(value)]
+        spread = f"between {min(values):.2f} and {max(values):.2f}" if values else "nowhere defined"
+        without = len(p_values) - len(judged)
         return (
-            f"{len(found)} of {len(judged)} indices find {self.names[0]} and {self.names[1]} closer than {chance} (p "
+            f"{closer} of {len(judged)} indices find {self.names[0]} and {self.names[1]} closer than {chance} (p "
             f"at most {FOUND} each); on a scale from {chance} (0) to a perfect match (1) they lie {spread}."
             + (f" {without} more cannot tell these rows from shuffled ones (see the notes)." if without else "")
         )
@@ -145,53 +145,23 @@ def indices(
     >>> round(found["cca"].corrected, 6)
     1.0
     """
-    report = progress or no_progress
-    a, b = (
-        as_representation(read(each) if isinstance(each, str | Path) else each, name)
-        for each, name in ((X, "X"), (Y, "Y"))
-    )
+    a, b = loaded(X, "X"), loaded(Y, "Y")
     pair = paired(a, b)
     pairings = plan(pair.n, permutations, groups, within, random_state)
-    wanted, left_out = _wanted(names, pair.n)
-    prepared = []
-    for done, name in enumerate(wanted):
-        report("indices", done, len(wanted))
-        prepared.append(INDICES[name](pair))
-    report("indices", len(wanted), len(wanted))
-    caveats: list[str] = list(pair.caveats)
-    found = {}
-    if permutations:
-        pairings = pairings.keeping_copies([pair.x], [pair.y])
-        part = pairings.part(pair)
-        shuffled = prepared if part is pair else [INDICES[name](part) for name in wanted]
-        observed, draws = pairings.draw(shuffled, lambda done, of: report("permutations", done, of))
-        caveats += pairings.notes
-    for place, (name, each) in enumerate(zip(wanted, prepared, strict=True)):
-        null, why = None, None
-        if permutations:
-            null, why = pairings.null(shuffled[place], observed[place], draws[place], part.single)
-        found[name] = similarity_of(each, null, why, (), pairings.classes if permutations else None)
-    caveats += [caveat for each in found.values() for caveat in each.caveats]
+    left_out = [name for name, most in COSTLY.items() if names is None and pair.n > most]
+    given = INDICES if names is None else check_names("indices", names, INDICES)
+    wanted = [name for name in INDICES if name in given and name not in left_out]
+    results, pairings = similarities(pair, [INDICES[name] for name in wanted], pairings, progress or no_progress)
+    caveats = [*pair.caveats, *pairings.notes, *(caveat for each in results for caveat in each.caveats)]
+    caveats += [f"{name} was left out: {pair.n} rows have many pairs; name it to compute it" for name in left_out]
     return Similarities(
-        found,
+        dict(zip(wanted, results, strict=True)),
         (pair.x.name, pair.y.name),
         pair.n,
         (a.shape[1], b.shape[1]),
         pairings.settings,
-        tuple(dict.fromkeys([*caveats, *left_out])),
+        tuple(dict.fromkeys(caveats)),
     )
-
-
-def _wanted(names: Sequence[str] | None, n: int) -> tuple[list[str], list[str]]:
-    if names is None:
-        left_out = [name for name, most in COSTLY.items() if n > most]
-        said = [f"{name} was left out: {n} rows have many pairs; name it to compute it" for name in left_out]
-        return [name for name in INDICES if name not in left_out], said
-    wanted = [names] if isinstance(names, str) else list(names)
-    unknown = [str(name) for name in wanted if name not in INDICES]
-    if unknown or not wanted:
-        raise InputError(f"indices {', '.join(unknown) or 'is empty'}: choose from {', '.join(INDICES)}")
-    return [name for name in INDICES if name in wanted], []
 
 
 def _cells(each: Similarity, cut: bool) -> tuple[str, ...]:

@@ -12,11 +12,10 @@ from .infomec import THRESHOLDS, InfoMEC, infomec
 from .mcc import MCC, mcc
 from .mig import MIG, Modularity, mig, modularity
 from .r2 import R2, kernel_r2, ladder, linear_r2
-from .result import FactorScores, Information, Score
+from .result import FactorReading, FactorScores, Information, LatentReading, Score
 from .sap import SAP, sap
 from .scores import score_factors
 from .slots import SlotIdentifiability, slot_identifiability
-from .states import FactorReading, LatentReading
 from .stress import PERTURBATIONS, Perturbation, Stress, perturb, stress
 
 __all__ = [

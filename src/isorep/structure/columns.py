@@ -5,6 +5,7 @@ Factors and latents of the same rows, paired by id or in order.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -77,8 +78,8 @@ class Columns:
     def __len__(self) -> int:
         return len(self.columns)
 
-    def __getitem__(self, place: int) -> Column:
-        return self.columns[place]
+    def __getitem__(self, index: int) -> Column:
+        return self.columns[index]
 
     @property
     def n(self) -> int:
@@ -100,9 +101,9 @@ class Columns:
         ids = None if self.ids is None else self.ids[rows]
         return Columns(tuple(column.take(rows) for column in self.columns), self.name, ids)
 
-    def only(self, places: Iterable[int]) -> Columns:
+    def only(self, indices: Iterable[int]) -> Columns:
         """Some columns."""
-        return replace(self, columns=tuple(self.columns[place] for place in places))
+        return replace(self, columns=tuple(self.columns[index] for index in indices))
 
 
 def as_columns(data: Any, role: str, discrete: Any = None) -> Columns:
@@ -114,41 +115,37 @@ def as_columns(data: Any, role: str, discrete: Any = None) -> Columns:
     """
     if isinstance(data, Columns):
         return data if discrete is None else _told(data, discrete, role)
-    reading: list[str] = []
     if isinstance(data, str | Path):
         from ..storage.tables import read_table
 
         table = read_table(data, features=role == "latents")
-        found, name, ids = table.columns, table.name, table.ids
-        reading = notes_on(table.name, table.left_out, table.converted)
+        vectors, name, ids = table.columns, table.name, table.ids
+        notes = notes_on(table.name, table.left_out, table.converted)
     else:
-        found, name, ids = _taken(data, role)
-        reading = reading_notes(data) if isinstance(data, Representation) else []
-    if not found:
+        vectors, name, ids = _taken(data, role)
+        notes = reading_notes(data) if isinstance(data, Representation) else []
+    if not vectors:
         raise InputError(f"{name} has no columns")
-    columns = tuple(_column(str(title), values, name) for title, values in found.items())
+    columns = tuple(_column(str(title), values, name) for title, values in vectors.items())
     if columns[0].values.shape[0] < 2:
         raise InputError(f"{name} has {columns[0].values.shape[0]} rows: at least 2 are needed")
-    told = Columns(columns, name, ids, tuple(reading))
+    told = Columns(columns, name, ids, tuple(notes))
     return told if discrete is None else _told(told, discrete, role)
 
 
 def with_common_labels(a: Columns, b: Columns) -> tuple[Columns, Columns]:
     """The same columns, with one code for the same text on both sides."""
-    pairs = []
-    for ours, theirs in zip(a, b, strict=True):
-        if ours.text != theirs.text:
-            raise InputError(f"column {ours.name!r} holds text on one side and numbers on the other")
-        if ours.labels is None or theirs.labels is None or ours.labels == theirs.labels:
-            pairs.append((ours, theirs))
-            continue
-        known = sorted({*ours.labels, *theirs.labels})
-        both = []
-        for column, labels in ((ours, ours.labels), (theirs, theirs.labels)):
-            places = np.array([known.index(label) for label in labels], dtype=np.float64)
-            both.append(replace(column, values=places[column.values.astype(int)], labels=tuple(known)))
-        pairs.append((both[0], both[1]))
-    return replace(a, columns=tuple(x for x, _ in pairs)), replace(b, columns=tuple(x for _, x in pairs))
+    sides: tuple[list[Column], list[Column]] = ([], [])
+    for pair in zip(a, b, strict=True):
+        if pair[0].text != pair[1].text:
+            raise InputError(f"column {pair[0].name!r} holds text on one side and numbers on the other")
+        known = sorted({label for column in pair for label in column.labels or ()})
+        for side, column in zip(sides, pair, strict=True):
+            if column.labels is not None:
+                codes = np.searchsorted(known, column.labels).astype(np.float64)
+                column = replace(column, values=codes[column.values.astype(int)], labels=tuple(known))
+            side.append(column)
+    return replace(a, columns=tuple(sides[0])), replace(b, columns=tuple(sides[1]))
 
 
 def _taken(data: Any, role: str) -> tuple[dict[str, Array], str, Array | None]:
@@ -159,9 +156,9 @@ def _taken(data: Any, role: str) -> tuple[dict[str, Array], str, Array | None]:
     if hasattr(data, "to_numpy") and hasattr(data, "columns"):
         titles = [str(title) for title in data.columns]
         ids = np.asarray(["/".join(map(str, key)) if isinstance(key, tuple) else key for key in data.index])
-        return _unique({}, ((title, np.asarray(data.iloc[:, i])) for i, title in enumerate(titles)), role), role, ids
+        return _unique(titles, (np.asarray(data.iloc[:, i]) for i in range(len(titles))), role), role, ids
     if isinstance(data, Mapping):
-        return _unique({}, ((str(title), np.asarray(values)) for title, values in data.items()), role), role, None
+        return _unique([str(title) for title in data], map(np.asarray, data.values()), role), role, None
     if hasattr(data, "detach"):
         data = data.detach().cpu().numpy()
     if isinstance(data, np.ma.MaskedArray):
@@ -181,75 +178,70 @@ def _taken(data: Any, role: str) -> tuple[dict[str, Array], str, Array | None]:
 
 def _titled(array: Array, role: str) -> dict[str, Array]:
     letter = "z" if role == "latents" else "s"
-    return {f"{letter}{place}": array[:, place] for place in range(array.shape[1])}
+    return {f"{letter}{index}": column for index, column in enumerate(array.T)}
 
 
-def _unique(found: dict[str, Array], columns: Iterable[tuple[str, Array]], role: str) -> dict[str, Array]:
-    for title, values in columns:
-        if title in found:
-            raise InputError(f"{role} has two columns called {title!r}")
-        found[title] = values
-    return found
+def _unique(titles: Sequence[str], columns: Iterable[Array], role: str) -> dict[str, Array]:
+    title, times = Counter(titles).most_common(1)[0] if titles else ("", 0)
+    if times > 1:
+        raise InputError(f"{role} has two columns called {title!r}")
+    return dict(zip(titles, columns, strict=True))
 
 
 def _column(title: str, given: Array, where: str) -> Column:
-    values = np.asarray(given)
+    called, values = f"column {title!r} of {where}", np.asarray(given)
     if values.ndim != 1:
-        raise InputError(f"column {title!r} of {where} has shape {values.shape} where one entry a row is needed")
-    if values.dtype.kind == "c" or values.dtype.kind in "mMV":
-        raise InputError(f"column {title!r} of {where} holds {values.dtype}, neither numbers nor labels")
+        raise InputError(f"{called} has shape {values.shape} where one entry a row is needed")
+    if values.dtype.kind in "cmMV":
+        raise InputError(f"{called} holds {values.dtype}, neither numbers nor labels")
     if values.dtype.kind == "O":
-        values = _plainer(values, title, where)
+        values = _plainer(values, called)
     if values.dtype.kind == "S":
         values = np.char.decode(values, "utf-8", "replace")
     if values.dtype.kind == "U":
-        absent = np.isin(values, MISSING)
-        if absent.any():
-            raise InputError(
-                f"column {title!r} of {where} is missing for {int(absent.sum())} rows, the first at row "
-                f"{int(np.argmax(absent))}"
-            )
-        labels, places = np.unique(values, return_inverse=True)
-        return Column(title, places.astype(np.float64), True, "text", tuple(map(str, labels)))
-    numbers = _exact(values, title, where).astype(np.float64)
+        _refuse_missing(np.isin(values, MISSING), called)
+        labels, codes = np.unique(values, return_inverse=True)
+        return Column(title, codes.astype(np.float64), True, "text", tuple(map(str, labels)))
+    numbers = _exact(values, called).astype(np.float64)
     bad = ~np.isfinite(numbers)
     if bad.any():
         row = int(np.argmax(bad))
         kind = "NaN" if np.isnan(numbers[row]) else "an infinite value"
-        raise InputError(f"column {title!r} of {where} holds {kind} at row {row} ({int(bad.sum())} such values in all)")
-    if np.abs(numbers).max(initial=0.0) > LARGEST:
-        raise InputError(
-            f"column {title!r} of {where} holds {numbers[np.abs(numbers).argmax()]:.3g}, beyond {LARGEST:g}: rescale it"
-        )
-    return Column(title, np.where(np.abs(numbers) < 1 / LARGEST, 0.0, numbers), *_kind(values))
+        raise InputError(f"{called} holds {kind} at row {row} ({int(bad.sum())} such values in all)")
+    sizes = np.abs(numbers)
+    if sizes.max(initial=0.0) > LARGEST:
+        raise InputError(f"{called} holds {numbers[sizes.argmax()]:.3g}, beyond {LARGEST:g}: rescale it")
+    return Column(title, np.where(sizes < 1 / LARGEST, 0.0, numbers), *_kind(values))
 
 
-def _exact(values: Array, title: str, where: str) -> Array:
+def _refuse_missing(absent: Array, called: str) -> None:
+    if absent.any():
+        count, first = int(absent.sum()), int(np.argmax(absent))
+        raise InputError(f"{called} is missing for {count} rows, the first at row {first}")
+
+
+def _exact(values: Array, called: str) -> Array:
     """Whole numbers that float64 would merge, counted from the smallest: only their differences matter."""
     if values.dtype.kind not in "iu" or not len(values) or max(abs(int(values.min())), int(values.max())) <= 2**53:
         return values
     if int(values.max()) - int(values.min()) > 2**53:
-        raise InputError(f"column {title!r} of {where} holds whole numbers that lie too far apart: give them as text")
+        raise InputError(f"{called} holds whole numbers that lie too far apart: give them as text")
     return np.asarray(values - values.min())
 
 
-def _plainer(values: Array, title: str, where: str) -> Array:
+def _plainer(values: Array, called: str) -> Array:
     """A column of Python objects as booleans, numbers or text."""
     kinds = {type(each) for each in values.tolist()}
     if kinds <= {bool}:
         return values.astype(bool)
     if kinds <= {int} and max(map(abs, values.tolist())) >= 2**63:
-        raise InputError(f"column {title!r} of {where} holds whole numbers of more than 64 bits: give them as text")
+        raise InputError(f"{called} holds whole numbers of more than 64 bits: give them as text")
     if kinds <= {int, float, bool}:
         return values.astype(np.int64 if kinds <= {int} else np.float64)
-    if any(not isinstance(each, str) for each in values.tolist()):
-        absent = [row for row, each in enumerate(values.tolist()) if str(each) in MISSING]
-        if absent:
-            raise InputError(
-                f"column {title!r} of {where} is missing for {len(absent)} rows, the first at row {absent[0]}"
-            )
+    if not all(issubclass(kind, str) for kind in kinds):
+        _refuse_missing(np.array([str(each) in MISSING for each in values.tolist()]), called)
         mixed = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise InputError(f"column {title!r} of {where} mixes kinds of values ({mixed}): use numbers or text")
+        raise InputError(f"{called} mixes kinds of values ({mixed}): use numbers or text")
     return values.astype(str)
 
 
@@ -280,22 +272,16 @@ def _told(columns: Columns, discrete: Any, role: str) -> Columns:
 def _flags(columns: Columns, discrete: Any, role: str) -> list[bool]:
     if isinstance(discrete, bool | np.bool_):
         return [bool(discrete) or column.text for column in columns]
-    given = (
-        [discrete]
-        if isinstance(discrete, str)
-        else list(discrete)
-        if isinstance(discrete, Sequence | np.ndarray)
-        else None
-    )
-    if given is not None and all(isinstance(each, str) for each in given):
-        unknown = [each for each in given if each not in columns.names]
-        if unknown:
-            raise InputError(
-                f"there is no column {unknown[0]!r} in {columns.name}; there are {', '.join(columns.names[:12])}"
-            )
-        return [column.name in given or column.text for column in columns]
-    if given is not None and len(given) == len(columns) and all(isinstance(each, bool | np.bool_) for each in given):
-        return [bool(each) for each in given]
+    given = [discrete] if isinstance(discrete, str) else discrete
+    if isinstance(given, Sequence | np.ndarray):
+        if all(isinstance(each, str) for each in given):
+            unknown = [each for each in given if each not in columns.names]
+            if unknown:
+                known = ", ".join(columns.names[:12])
+                raise InputError(f"there is no column {unknown[0]!r} in {columns.name}; there are {known}")
+            return [column.name in given or column.text for column in columns]
+        if len(given) == len(columns) and all(isinstance(each, bool | np.bool_) for each in given):
+            return [bool(each) for each in given]
     raise InputError(
         f"which {role} are discrete is said by True, False, one flag for each of {len(columns)} columns, or by names, "
         f"not by {discrete!r}"
@@ -325,14 +311,14 @@ def mean_of(values: Mapping[str, float], otherwise: float = 0.0) -> float:
 
 def paired(factors: Any, latents: Any, *, discrete_factors: Any = None, discrete_latents: Any = None) -> Pair:
     """Factors and latents of the same rows: joined on ids where both have them, in order otherwise."""
-    if _is_slotted(factors) or _is_slotted(latents):
+    if any(len(getattr(data, "shape", ())) > 2 for data in (factors, latents)):
         raise InputError("factors and latents have rows and columns; slots of three axes are for slot_identifiability")
     sources, codes = as_columns(factors, "factors", discrete_factors), as_columns(latents, "latents", discrete_latents)
     said = [*sources.reading, *codes.reading]
-    if any(column.text for column in codes) and not any(column.text for column in sources):
-        text = next(column.name for column in codes if column.text)
+    text = [column.name for column in codes if column.text]
+    if text and not any(column.text for column in sources):
         raise InputError(
-            f"latent {text!r} holds text and no factor does: are factors and latents swapped? "
+            f"latent {text[0]!r} holds text and no factor does: are factors and latents swapped? "
             "score_factors takes (latents, factors), the scores of isorep.structure take (factors, latents)"
         )
     said += _swapped(sources, codes)
@@ -406,18 +392,12 @@ def _share_ids(left: Array | None, right: Array | None) -> bool:
     """Whether rows can be joined; an index that only counts names nothing, unless the other one shuffles it."""
     if left is None or right is None:
         return False
-    counting = [_counts(left), _counts(right)]
-    if not any(counting):
-        return True
-    return (
-        not all(counting) and left.dtype.kind == right.dtype.kind and _counts(np.sort(left)) and _counts(np.sort(right))
-    )
+    counting = _counts(left) + _counts(right)
+    if counting != 1:
+        return counting == 0
+    return left.dtype.kind == right.dtype.kind and _counts(np.sort(left)) and _counts(np.sort(right))
 
 
 def _counts(index: Array) -> bool:
     """Whether an index only counts the rows."""
     return index.dtype.kind in "iu" and bool(np.array_equal(index, np.arange(len(index))))
-
-
-def _is_slotted(data: Any) -> bool:
-    return len(getattr(data, "shape", ())) > 2

@@ -17,7 +17,7 @@ from scipy.stats import rankdata
 from ..representation import Array
 from ..results import Record
 from .columns import Columns, Pair, mean_of, standardised
-from .splits import ROWS, Given, split_pair
+from .splits import ROWS, split_pair
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +61,8 @@ def explicitness(
     >>> isorep.structure.explicitness(s, s[:, ::-1]).value
     1.0
     """
-    given = Given(factors, latents, test, rows, groups, discrete_factors, discrete_latents, random_state)
-    return measure_explicitness(*split_pair(given))
+    given = (factors, latents, test, rows, groups, discrete_factors, discrete_latents, random_state)
+    return measure_explicitness(*split_pair(*given))
 
 
 def measure_explicitness(train: Pair, test: Pair) -> Explicitness:
@@ -73,8 +73,8 @@ def measure_explicitness(train: Pair, test: Pair) -> Explicitness:
         if factor.constant:
             continue
         cut = None if factor.discrete else float(np.median(factor.values))
-        labels = factor.values if cut is None else (factor.values > cut).astype(float)
-        theirs = judged.values if cut is None else (judged.values > cut).astype(float)
+        both = (factor.values, judged.values)
+        labels, theirs = both if cut is None else ((values > cut).astype(float) for values in both)
         model = Logistic(strength=1.0).fit(x, labels)
         seen[factor.name] = _auroc(model.log_probabilities(x), labels, model.classes)
         unseen[factor.name] = _auroc(model.log_probabilities(other), theirs, model.classes)
@@ -83,38 +83,35 @@ def measure_explicitness(train: Pair, test: Pair) -> Explicitness:
 
 def _auroc(scores: Array, labels: Array, classes: Array) -> float:
     """Mean over labels of the chance that a row with it scores above one without; 0.5 where none can be judged."""
-    found = []
+    areas = []
     for column, label in zip(scores.T, classes, strict=True):
         mine = labels == label
         count = int(mine.sum())
         if 0 < count < len(labels):
             above = rankdata(column)[mine].sum() - count * (count + 1) / 2
-            found.append(above / (count * (len(labels) - count)))
-    return float(np.mean(found)) if found else 0.5
+            areas.append(above / (count * (len(labels) - count)))
+    return float(np.mean(areas)) if areas else 0.5
 
 
 _ITERATIONS = 1000
 _NOTHING_LEFT = 1e-6  # nats: classes that can be told apart without error have no finite optimum
 
 
-def design(latents: Columns, statistics: Columns | None = None) -> Any:
-    """Latents as regressors: continuous ones standardised (by ``statistics``), discrete ones a column for each value.
+def design(latents: Columns) -> Any:
+    """Latents as regressors: continuous ones standardised, discrete ones a column for each value.
 
     Sparse where discrete latents have many values.
     """
-    by = latents if statistics is None else statistics
     parts: list[Any] = []
-    for column, other in zip(latents, by, strict=True):
+    for column in latents:
         if column.discrete:
-            known = np.unique(other.values)
-            parts.append(sparse.csr_matrix((column.values[:, None] == known[None, :]).astype(np.float64)))
+            indicators = column.values[:, None] == np.unique(column.values)
+            parts.append(sparse.csr_matrix(indicators.astype(np.float64)))
         else:
-            parts.append(standardised(column.values[:, None], other.values[:, None]))
-    if not any(column.discrete for column in latents):
-        return np.hstack(parts)
-    if sum(part.shape[1] for part in parts) <= 64:
-        return np.hstack([part if isinstance(part, np.ndarray) else part.toarray() for part in parts])
-    return sparse.csr_matrix(sparse.hstack(parts))
+            parts.append(standardised(column.values[:, None]))
+    if sum(part.shape[1] for part in parts) > 64 and any(column.discrete for column in latents):
+        return sparse.csr_matrix(sparse.hstack(parts))
+    return np.hstack([part if isinstance(part, np.ndarray) else part.toarray() for part in parts])
 
 
 class Logistic:
@@ -153,14 +150,14 @@ class Logistic:
 
         shape = (columns + 1, k)
         begin = np.zeros(shape) if start is None or start.shape != shape else start
-        found = minimize(
+        optimum = minimize(
             loss,
             begin.ravel(),
             jac=True,
             method="L-BFGS-B",
             options={"maxiter": _ITERATIONS, "maxfun": 2 * _ITERATIONS, "gtol": self.tolerance, "ftol": 1e-10},
         )
-        self.theta = found.x.reshape(columns + 1, k)
+        self.theta = optimum.x.reshape(columns + 1, k)
         return self
 
     def log_probabilities(self, x: Any) -> Array:

@@ -75,18 +75,11 @@ class Task:
     held: Array | None = None
     fold_of: Array | None = None
 
-    def on(
-        self,
-        pair: Pair,
-        groups: Array | None,
-        *,
-        warm: bool = False,
-        held: Array | None = None,
-        fold_of: Array | None = None,
-    ) -> Task:
-        """The same of other rows; warm ones begin where this one ended."""
-        starts = dict(self.starts or {}) if warm else None
-        return replace(self, pair=pair, groups=groups, starts=starts, held=held, fold_of=fold_of)
+    def folds(self, pair: Pair, groups: Array | None) -> Array:
+        """The fold of each row: as decided before, or drawn."""
+        if self.fold_of is not None:
+            return self.fold_of
+        return folds_of(pair.n, FOLDS, groups, np.random.default_rng(self.seed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,40 +141,46 @@ def _infomec(task: Task, again: bool) -> Outcome:
 
 
 def _dci(task: Task, again: bool) -> Outcome:
-    record = measure_dci(*_split(task), importance=task.importance)
-    parts = ("disentanglement", "completeness", "informativeness")
-    return _outcome(record, **{f"dci_{part}": part for part in parts})
+    record = measure_dci(*parted(*roles(task, ROWS)), importance=task.importance)
+    return _outcome(record, **{score: score.removeprefix("dci_") for score in _DCI})
 
 
 def _mcc(task: Task, again: bool) -> Outcome:
-    pearson, spearman = (
-        measure_mcc(task.pair, correlation=kind, groups=task.groups, random_state=task.seed, fold_of=task.fold_of)
-        for kind in CORRELATIONS
-    )
+    fold_of = task.folds(task.pair, task.groups)
+    pearson, spearman = (measure_mcc(task.pair, fold_of, correlation=kind) for kind in CORRELATIONS)
     values = {"mcc": pearson.value, "mcc_held_out": pearson.held_out, "mcc_spearman": spearman.value}
     return Outcome(values, pearson)
 
 
 def _linear_r2(task: Task, again: bool) -> Outcome:
-    record = measure_r2(task.pair, linear_fit, groups=task.groups, random_state=task.seed, fold_of=task.fold_of)
-    return _outcome(record, linear_r2="value")
+    return _outcome(measure_r2(task.pair, linear_fit, task.folds(task.pair, task.groups)), linear_r2="value")
 
 
 def _kernel_r2(task: Task, again: bool) -> Outcome:
     pair, groups = looked_at(task.pair, task.groups, KERNEL_ROWS, np.random.default_rng(task.seed))
-    record = measure_r2(pair, kernel_fit, groups=groups, random_state=task.seed, fold_of=task.fold_of)
-    return _outcome(record, kernel_r2="value")
+    return _outcome(measure_r2(pair, kernel_fit, task.folds(pair, groups)), kernel_r2="value")
 
 
 def _slots(task: Task, again: bool) -> Outcome:
-    true, inferred = task.slots or ([], [])
     pair, held = roles(task, KERNEL_ROWS)
-    record = measure_slots(pair.factors.matrix, pair.latents.matrix, true, inferred, held, rows=None)
+    record = measure_slots(pair, task.slots or ([], []), np.flatnonzero(~held), np.flatnonzero(held))
     return _outcome(record, sis="value")
 
 
-def _split(task: Task) -> tuple[Pair, Pair]:
-    return parted(*roles(task, ROWS))
+def _sap(task: Task, again: bool) -> Outcome:
+    return _outcome(measure_sap(*parted(*roles(task, ROWS))), sap="value")
+
+
+def _explicitness(task: Task, again: bool) -> Outcome:
+    return _outcome(measure_explicitness(*parted(*roles(task, ROWS))), explicitness="value")
+
+
+def _mig(task: Task, again: bool) -> Outcome:
+    return _outcome(measure_mig(task.pair), mig="value")
+
+
+def _modularity(task: Task, again: bool) -> Outcome:
+    return _outcome(measure_modularity(task.pair), modularity="value")
 
 
 def roles(task: Task, rows: int | None) -> tuple[Pair, Array]:
@@ -193,38 +192,21 @@ def roles(task: Task, rows: int | None) -> tuple[Pair, Array]:
     return pair, held_out(pair.n, groups, rng)
 
 
+_SPLIT: dict[str, Any] = {"rows": ROWS, "null_rows": KERNEL_ROWS, "splits": True}
+_KERNEL: dict[str, Any] = {"rows": KERNEL_ROWS, "null_rows": KERNEL_ROWS // 2}
+_DCI = ("dci_disentanglement", "dci_completeness", "dci_informativeness")
+
 FAMILIES: dict[str, Family] = {
     "infomec": Family(("infom", "infoe", "infoc"), _infomec, null_rows=ROWS),
-    "dci": Family(
-        ("dci_disentanglement", "dci_completeness", "dci_informativeness"),
-        _dci,
-        rows=ROWS,
-        null_rows=KERNEL_ROWS,
-        splits=True,
-        slow=True,
-    ),
-    "mig": Family(("mig",), lambda task, again: _outcome(measure_mig(task.pair), mig="value"), blocks=True),
-    "sap": Family(
-        ("sap",),
-        lambda task, again: _outcome(measure_sap(*_split(task)), sap="value"),
-        rows=ROWS,
-        null_rows=KERNEL_ROWS,
-        splits=True,
-    ),
-    "modularity": Family(
-        ("modularity",), lambda task, again: _outcome(measure_modularity(task.pair), modularity="value"), blocks=True
-    ),
-    "explicitness": Family(
-        ("explicitness",),
-        lambda task, again: _outcome(measure_explicitness(*_split(task)), explicitness="value"),
-        rows=ROWS,
-        null_rows=KERNEL_ROWS,
-        splits=True,
-    ),
+    "dci": Family(_DCI, _dci, slow=True, **_SPLIT),
+    "mig": Family(("mig",), _mig, blocks=True),
+    "sap": Family(("sap",), _sap, **_SPLIT),
+    "modularity": Family(("modularity",), _modularity, blocks=True),
+    "explicitness": Family(("explicitness",), _explicitness, **_SPLIT),
     "mcc": Family(("mcc", "mcc_held_out", "mcc_spearman"), _mcc, folds=True),
     "linear_r2": Family(("linear_r2",), _linear_r2, folds=True),
-    "kernel_r2": Family(("kernel_r2",), _kernel_r2, rows=KERNEL_ROWS, null_rows=KERNEL_ROWS // 2, folds=True),
-    "slots": Family(("sis",), _slots, rows=KERNEL_ROWS, null_rows=KERNEL_ROWS // 2, splits=True),
+    "kernel_r2": Family(("kernel_r2",), _kernel_r2, folds=True, **_KERNEL),
+    "slots": Family(("sis",), _slots, splits=True, **_KERNEL),
 }
 """Every family, in the order they are shown."""
 
@@ -239,15 +221,15 @@ Make = Callable[[], Task]
 
 
 def intervals(
-    task: Task, measured: dict[str, Outcome], n: int, rng: np.random.Generator, tick: Tick
+    task: Task, outcomes: dict[str, Outcome], n: int, rng: np.random.Generator, tick: Tick
 ) -> dict[str, Interval]:
     """The interval of every score that can have one, from halves or blocks of the rows that its family looked at."""
     spans: dict[str, Interval] = {}
-    for name, whole in measured.items():
+    for name, whole in outcomes.items():
         family = FAMILIES[name]
         pair, groups = looked_at(task.pair, task.groups, family.rows, np.random.default_rng(task.seed))
         held = roles(task, family.rows)[1] if family.splits else None
-        same = task.on(pair, groups, warm=True, held=held)
+        same = replace(task, pair=pair, groups=groups, held=held)
         if family.leaves_out_blocks(groups):
             spans |= _by_blocks(family, whole, same, rng, tick)
         else:
@@ -257,10 +239,9 @@ def intervals(
 
 def _by_blocks(family: Family, whole: Outcome, task: Task, rng: np.random.Generator, tick: Tick) -> dict[str, Interval]:
     """Intervals from leaving out one block of rows at a time; none where a block cannot be spared."""
-    rows, groups = task.pair.n, task.groups
-    block_of = assign_blocks(rows, groups, rng)
+    block_of = assign_blocks(task.pair.n, task.groups, rng)
     sizes = np.bincount(block_of)
-    fold_of = folds_of(rows, FOLDS, groups, np.random.default_rng(task.seed)) if family.folds else None
+    fold_of = task.folds(task.pair, task.groups) if family.folds else None
     tasks = [partial(_part, task, np.flatnonzero(block_of != block), fold_of) for block in range(len(sizes))]
     kept = [each for each in _outcomes(family, task, tasks, tick) if each]
     spans = {}
@@ -274,16 +255,14 @@ def _by_halves(
     family: Family, whole: Outcome, task: Task, n: int, rng: np.random.Generator, tick: Tick
 ) -> dict[str, Interval]:
     """Intervals from random halves of the rows, those held out halved apart from the others."""
-    rows, groups, held = task.pair.n, task.groups, task.held
-    tasks = [partial(_part, task, half(rows, groups, held, rng)) for _ in range(n)]
+    units = (task.pair.n, task.groups, task.held)
+    tasks = [partial(_part, task, half(*units, rng)) for _ in range(n)]
     draws = [each for each in _outcomes(family, task, tasks, tick) if each]
     spans = {}
     for score, value in whole.values.items():
         values = [each.values[score] for each in draws]
-        span = halves_interval(value, values, rows, groups, held, least=LEAST.get(score, 0.0))
-        if span is not None:
-            spans[score] = span
-    return spans
+        spans[score] = halves_interval(value, values, *units, least=LEAST.get(score, 0.0))
+    return {score: span for score, span in spans.items() if span is not None}
 
 
 def interval_steps(task: Task, families: Sequence[str], n: int) -> int:
@@ -337,14 +316,15 @@ def chances(task: Task, families: Sequence[str], n: int, rng: np.random.Generato
 
 def _pairing(task: Task, rows: Array, latents: Columns, groups: Array | None) -> Task:
     """The latents with the factors of these rows."""
-    return task.on(Pair(task.pair.factors.take(rows), latents), groups)
+    return replace(task, pair=Pair(task.pair.factors.take(rows), latents), groups=groups, starts=None)
 
 
 def _part(task: Task, rows: Array, fold_of: Array | None = None) -> Task:
-    """The same of some of the rows; each keeps its role and its fold."""
+    """The same of some of the rows; each keeps its role and its fold, and regressions begin where they ended."""
     groups = None if task.groups is None else recoded(task.groups[rows])
     held, fold_of = (None if each is None else each[rows] for each in (task.held, fold_of))
-    return task.on(task.pair.take(rows), groups, warm=True, held=held, fold_of=fold_of)
+    starts = dict(task.starts or {})
+    return replace(task, pair=task.pair.take(rows), groups=groups, starts=starts, held=held, fold_of=fold_of)
 
 
 def _outcomes(family: Family, task: Task, tasks: Sequence[Make], tick: Tick) -> Iterator[Outcome | None]:
@@ -358,13 +338,8 @@ def _outcomes(family: Family, task: Task, tasks: Sequence[Make], tick: Tick) -> 
             return family.measure(tasks[turn.start](), True)
         return None
 
-    turns = blocks(len(tasks), 1)
-    if task.importance == "lasso":  # it silences warnings, which threads cannot do apart from each other
-        for turn in turns:
-            yield measure(turn)
-            tick()
-        return
     with Crew() as crew:
-        for outcome in crew.stream(measure, turns):
+        stream = map if task.importance == "lasso" else crew.stream  # it silences warnings, which threads share
+        for outcome in stream(measure, blocks(len(tasks), 1)):
             yield outcome
             tick()

@@ -169,14 +169,11 @@ def active_latents(latents: Columns, threshold: str = "range/20") -> Array:
 def shares(table: Array) -> list[float | None]:
     """For each row how far its largest entry dominates: 0 if all are alike, 1 if it is alone, None if all are 0."""
     n = table.shape[1]
-    found: list[float | None] = []
+    dominances: list[float | None] = []
     for row in table:
-        total = float(row.sum())
-        if not total > 0:
-            found.append(None)
-        else:
-            found.append(1.0 if n == 1 else (float(row.max()) / total - 1 / n) / (1 - 1 / n))
-    return found
+        share = float(row.max() / row.sum()) if row.sum() > 0 else None
+        dominances.append(share if share is None or n == 1 else (share - 1 / n) / (1 - 1 / n))
+    return dominances
 
 
 def constant_caveats(pair: Pair) -> tuple[str, ...]:
@@ -187,7 +184,7 @@ def constant_caveats(pair: Pair) -> tuple[str, ...]:
 
 def _explicitness(pair: Pair, tolerance: float, starts: dict[str, Array] | None) -> dict[str, float]:
     x = design(pair.latents)
-    found = {}
+    by_factor = {}
     for factor in pair.factors:
         if factor.constant:
             continue
@@ -198,10 +195,10 @@ def _explicitness(pair: Pair, tolerance: float, starts: dict[str, Array] | None)
                 starts.setdefault(factor.name, fitted.theta)
             lost = -float(fitted.log_probabilities(x)[np.arange(pair.n), factor.codes].mean())
             nothing = float(np.log(len(fitted.classes)))  # balanced classes and no regressors: all alike
-            found[factor.name] = max(0.0, (nothing - lost) / nothing)  # rare labels can make it worse than none
+            by_factor[factor.name] = max(0.0, (nothing - lost) / nothing)  # rare labels can make it worse than none
         else:
-            found[factor.name] = _in_sample_r2(x, factor.values)
-    return found
+            by_factor[factor.name] = _in_sample_r2(x, factor.values)
+    return by_factor
 
 
 def _in_sample_r2(x: Any, values: Array) -> float:
@@ -213,7 +210,5 @@ def _in_sample_r2(x: Any, values: Array) -> float:
 
 
 def _spread(values: Array, kind: str) -> float:
-    if kind == "iqr":
-        low, high = np.quantile(values, [0.25, 0.75])
-        return float(high - low)
-    return float(values.max() - values.min())
+    low, high = np.quantile(values, [0.25, 0.75] if kind == "iqr" else [0, 1])
+    return float(high - low)

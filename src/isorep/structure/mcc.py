@@ -14,9 +14,9 @@ from scipy.stats import rankdata
 from ..ica import ICA, GaussianityWarning
 from ..representation import Array
 from ..results import Record
-from ..settings import check_choice, check_counts, check_seed
-from .columns import Pair, paired, standardised
-from .splits import FOLDS, folds_of, kept_folds
+from ..settings import check_choice
+from .columns import Pair, standardised
+from .splits import FOLDS, cross_validated, folds_of, kept_folds
 
 CORRELATIONS = ("pearson", "spearman")
 MAPS = (None, "linear", "ica")
@@ -92,37 +92,25 @@ def mcc(
     """
     check_choice("correlation", correlation, CORRELATIONS)
     check_choice("after", after, MAPS)
-    check_counts(folds=(folds, 2))
-    check_seed(random_state)
-    pair = paired(factors, latents, discrete_factors=discrete_factors, discrete_latents=discrete_latents)
-    labels = pair.group_codes(groups)
-    return measure_mcc(
-        pair, correlation=correlation, after=after, folds=folds, groups=labels, random_state=random_state
-    )
+    given = (factors, latents, folds, groups, discrete_factors, discrete_latents, random_state)
+    pair, labels = cross_validated(*given)
+    fold_of = folds_of(pair.n, folds, labels, np.random.default_rng(random_state))
+    return measure_mcc(pair, fold_of, correlation=correlation, after=after, random_state=random_state)
 
 
 def measure_mcc(
-    pair: Pair,
-    *,
-    correlation: str = "pearson",
-    after: str | None = None,
-    folds: int = FOLDS,
-    groups: Array | None = None,
-    random_state: int = 0,
-    fold_of: Array | None = None,
+    pair: Pair, fold_of: Array, *, correlation: str = "pearson", after: str | None = None, random_state: int = 0
 ) -> MCC:
-    """MCC of columns that were checked. Folds are drawn unless given."""
-    if fold_of is None:
-        fold_of = folds_of(pair.n, folds, groups, np.random.default_rng(random_state))
+    """MCC of columns that were checked, with the fold of each row."""
     s, z = pair.factors.matrix, pair.latents.matrix
     mapped = _fitted(after, s, z, random_state)(z)
     names = pair.latents.names if after is None else tuple(map(str, range(mapped.shape[1])))
     ranked = correlation == "spearman"
-    found = _correlations(s, mapped, ranked)
+    rho = _correlations(s, mapped, ranked)
     varies = np.flatnonzero([not factor.constant for factor in pair.factors])
-    rows, columns = linear_sum_assignment(-np.abs(found[varies]))
+    rows, columns = linear_sum_assignment(-np.abs(rho[varies]))
     match = dict(zip(varies[rows].tolist(), columns.tolist(), strict=True))
-    direct = {name: float(found[i, match[i]]) if i in match else 0.0 for i, name in enumerate(pair.factors.names)}
+    direct = {name: float(rho[i, match[i]]) if i in match else 0.0 for i, name in enumerate(pair.factors.names)}
     held = _held_out(pair, ranked, after, fold_of, random_state)
     return MCC(
         value=float(np.abs(list(direct.values()))[varies].mean()) if len(varies) else 0.0,
@@ -150,9 +138,9 @@ def _held_out(pair: Pair, ranked: bool, after: str | None, fold_of: Array, rando
         if ranked and after is not None:
             unseen = _places(mapped, unseen) / len(mapped) - 0.5
             mapped = rankdata(mapped, axis=0)
-        found = _correlations(targets[train], mapped, False)
-        for i, j in zip(*linear_sum_assignment(-np.abs(found)), strict=True):
-            chosen[held, i] = np.sign(found[i, j]) * unseen[:, j]
+        rho = _correlations(targets[train], mapped, False)
+        for i, j in zip(*linear_sum_assignment(-np.abs(rho)), strict=True):
+            chosen[held, i] = np.sign(rho[i, j]) * unseen[:, j]
     return np.array([_correlations(targets[:, [i]], chosen[:, [i]], False)[0, 0] for i in range(s.shape[1])])
 
 

@@ -112,12 +112,12 @@ def measure_modularity(pair: Pair, *, bins: int = BINS) -> Modularity:
     """Modularity of columns that were checked; constant factors are left out."""
     mutual, entropies = binned_information(pair.factors, pair.latents, bins)
     squares = mutual[entropies > 0] ** 2
-    found = {}
+    by_latent = {}
     for name, column in zip(pair.latents.names, squares.T, strict=True):
         most = column.max(initial=0.0)
         rest = float(column.sum() - most)
-        found[name] = 0.0 if most == 0 else 1.0 - rest / (most * max(len(column) - 1, 1))
-    return Modularity(mean_of(found), found)
+        by_latent[name] = 0.0 if most == 0 else 1.0 - rest / (most * max(len(column) - 1, 1))
+    return Modularity(mean_of(by_latent), by_latent)
 
 
 def binned_information(factors: Columns, latents: Columns, bins: int = BINS) -> tuple[Array, Array]:

@@ -30,10 +30,10 @@ class Information:
     @property
     def normalised(self) -> Array:
         """I(s; z) / H(s): 0 where a factor is constant."""
-        found = np.zeros_like(self.mutual)
+        shares = np.zeros_like(self.mutual)
         there = self.entropies > 0
-        found[there] = self.mutual[there] / self.entropies[there, None]
-        return found
+        shares[there] = self.mutual[there] / self.entropies[there, None]
+        return shares
 
 
 def information(
@@ -41,27 +41,28 @@ def information(
 ) -> Information:
     """Mutual information of every factor with every latent; of a constant column it is 0."""
     rng = np.random.RandomState(random_state)  # scikit-learn's noise, number for number
-    sorted_latents = _sorted(latents, rng)
+    lines = _lines(latents, rng)
     noise = rng.standard_normal(factors.n)
     mutual = np.zeros((len(factors), len(latents)))
     entropies = np.zeros(len(factors))
     for i, factor in enumerate(factors):
         if factor.constant:
             continue
-        line = None if factor.discrete else Line.of(_jittered(factor.values, noise))
-        entropies[i] = entropy(factor.codes) if line is None else _self_information(factor, n_neighbors, rng)
-        for j, (latent, other) in enumerate(zip(latents, sorted_latents, strict=True)):
-            if latent.constant:
-                continue
-            if line is None and other is None:
-                mutual[i, j] = discrete_information(factor.codes, latent.codes)
-            elif line is None and other is not None:
-                mutual[i, j] = mixed_information(other, factor.codes, n_neighbors)
-            elif line is not None and other is None:
-                mutual[i, j] = mixed_information(line, latent.codes, n_neighbors)
-            elif line is not None and other is not None:
-                mutual[i, j] = continuous_information(line, other, n_neighbors)
+        line = factor.codes if factor.discrete else Line.of(_jittered(factor.values, noise))
+        entropies[i] = entropy(factor.codes) if factor.discrete else _self_information(factor, n_neighbors, rng)
+        for j, (latent, other) in enumerate(zip(latents, lines, strict=True)):
+            if not latent.constant:
+                mutual[i, j] = _information(line, other, n_neighbors)
     return Information(mutual, entropies)
+
+
+def _information(a: Line | Array, b: Line | Array, n_neighbors: int) -> float:
+    """Mutual information of two columns, each a sorted one or labels."""
+    if isinstance(a, Line):
+        if isinstance(b, Line):
+            return continuous_information(a, b, n_neighbors)
+        return mixed_information(a, b, n_neighbors)
+    return mixed_information(b, a, n_neighbors) if isinstance(b, Line) else discrete_information(a, b)
 
 
 def entropy(codes: Array) -> float:
@@ -96,24 +97,21 @@ class Line:
 
     def nearer_than(self, radii: Array) -> Array:
         """For each value how many lie at most so far away, itself counted; compared as differences in float64."""
-        values, n = self.values, len(self.values)
-        high = np.searchsorted(values, values + radii, side="right")
-        low = np.searchsorted(values, values - radii, side="left")
-        while True:  # sums round, so that an end may be a place or two off
-            more = (high < n) & (values[np.minimum(high, n - 1)] - values <= radii)
-            less = values[high - 1] - values > radii
-            if not more.any() and not less.any():
-                break
-            high += more
-            high -= less
-        while True:
-            more = (low > 0) & (values - values[np.maximum(low - 1, 0)] <= radii)
-            less = values - values[np.minimum(low, n - 1)] > radii
-            if not more.any() and not less.any():
-                break
-            low -= more
-            low += less
-        return np.asarray(high - low)
+        below = _reached(-self.values[::-1], radii[::-1])[::-1]
+        return np.asarray(_reached(self.values, radii) + below - len(radii))
+
+
+def _reached(values: Array, radii: Array) -> Array:
+    """For each of ascending values how many lie at most so far above it, or below."""
+    n = len(values)
+    ends = np.searchsorted(values, values + radii, side="right")
+    while True:  # sums round, so that an end may be a place or two off
+        more = (ends < n) & (values[np.minimum(ends, n - 1)] - values <= radii)
+        less = values[ends - 1] - values > radii
+        if not more.any() and not less.any():
+            return np.asarray(ends)
+        ends += more
+        ends -= less
 
 
 def mixed_information(line: Line, codes: Array, n_neighbors: int = NEIGHBORS) -> float:
@@ -136,8 +134,8 @@ def mixed_information(line: Line, codes: Array, n_neighbors: int = NEIGHBORS) ->
     radii[by_class] = _window_radii(values[by_class], starts[labels[by_class]], sizes, n_neighbors)
     within = Line(values, line.order).nearer_than(np.nextafter(radii, 0))
     neighbors = np.minimum(n_neighbors, sizes - 1)
-    found = digamma(len(values)) + np.mean(digamma(neighbors)) - np.mean(digamma(sizes)) - np.mean(digamma(within))
-    return max(0.0, float(found))
+    estimate = digamma(len(values)) + np.mean(digamma(neighbors)) - np.mean(digamma(sizes)) - np.mean(digamma(within))
+    return max(0.0, float(estimate))
 
 
 def continuous_information(a: Line, b: Line, n_neighbors: int = NEIGHBORS) -> float:
@@ -153,21 +151,21 @@ def continuous_information(a: Line, b: Line, n_neighbors: int = NEIGHBORS) -> fl
     points[a.order, 0], points[b.order, 1] = a.values, b.values
     distances = np.asarray(cKDTree(points).query(points, k=k + 1, p=np.inf)[0])[:, -1]
     radii = np.nextafter(distances, 0)
-    found = digamma(n) + digamma(k)
+    estimate = digamma(n) + digamma(k)
     for line in (a, b):
-        found -= np.mean(digamma(line.nearer_than(radii[line.order])))
-    return max(0.0, float(found))
+        estimate -= np.mean(digamma(line.nearer_than(radii[line.order])))
+    return max(0.0, float(estimate))
 
 
 def _window_radii(values: Array, starts: Array, sizes: Array, n_neighbors: int) -> Array:
     """The distance to the k-th neighbour in one's own class; classes stand one after the other, each ascending."""
     n = len(values)
-    place = np.arange(n)
+    index = np.arange(n)
     ends = starts + sizes - 1
     neighbors = np.minimum(n_neighbors, sizes - 1)
     radii = np.full(n, np.inf)
     for step in range(n_neighbors + 1):
-        left, right = place - step, place + neighbors - step
+        left, right = index - step, index + neighbors - step
         inside = (left >= starts) & (right <= ends) & (step <= neighbors)
         lower, upper = values[np.maximum(left, 0)], values[np.minimum(np.maximum(right, 0), n - 1)]
         reach = np.maximum(values - lower, upper - values)
@@ -175,12 +173,12 @@ def _window_radii(values: Array, starts: Array, sizes: Array, n_neighbors: int) 
     return radii
 
 
-def _sorted(latents: Columns, rng: np.random.RandomState) -> list[Line | None]:
-    """Continuous latents standardised, parted by noise and sorted; None for discrete ones."""
+def _lines(latents: Columns, rng: np.random.RandomState) -> list[Line | Array]:
+    """Continuous latents standardised, parted by noise and sorted; the labels of discrete ones."""
     continuous = [column for column in latents if not column.discrete]
     noise = rng.standard_normal((latents.n, len(continuous))) if continuous else np.empty((latents.n, 0))
     lines = iter(Line.of(_jittered(column.values, each)) for column, each in zip(continuous, noise.T, strict=True))
-    return [None if column.discrete else next(lines) for column in latents]
+    return [column.codes if column.discrete else next(lines) for column in latents]
 
 
 def _jittered(values: Array, noise: Array) -> Array:

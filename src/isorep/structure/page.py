@@ -12,16 +12,13 @@ from ..report.figures import Heatmap, IntervalRow, Intervals, Key
 from ..report.page import page_of
 from ..report.read import MISSING, count, fixed, p_value
 from ..representation import Array
-from .result import FactorScores, Score
-from .states import LEAST
+from .dci import DCI
+from .result import LEAST, FactorScores, Information, Score
 
 REACHED = {"not recovered": False, "partly": None, "recovered": True}
 MOST_FACTORS, MOST_LATENTS = 40, 64
 SCORES = {
-    "infom": (
-        "InfoM",
-        "each active latent informs about one factor; says nothing about how much, and chance is far from 0",
-    ),
+    "infom": ("InfoM", "each active latent informs about one factor, however little; chance is far from 0"),
     "infoe": ("InfoE", "all latents together determine the factors linearly; blind to how they are mixed"),
     "infoc": ("InfoC", "each factor is in one latent; lowered by duplicates"),
     "dci_disentanglement": ("DCI disentanglement", "boosted trees use each latent for one factor"),
@@ -62,6 +59,7 @@ LADDER = (
     "The best map of each group from latents onto factors, and what it leaves on unseen rows, in mean distances of "
     "the standardised factors to their mean; lower is closer, and 1 is no better than the mean."
 )
+HEATMAPS = {"nmi": "Which latent knows which factor", "dci": "Which latent is used for which factor"}
 HUNDREDTHS, THOUSANDTHS = partial(fixed, digits=2), partial(fixed, digits=3)
 
 
@@ -151,32 +149,30 @@ def _interval_row(score: Score) -> IntervalRow:
 
 
 def _information(result: FactorScores) -> Section | None:
-    found = result.information
-    if found is None:
+    known = result.information
+    if known is None:
         return None
-    idle = [name for name, active in zip(found.latents[:MOST_LATENTS], found.active, strict=False) if not active]
+    idle = [name for name, active in zip(known.latents[:MOST_LATENTS], known.active, strict=False) if not active]
     said = INFORMATION + (f" Inactive latents: {', '.join(idle[:12])}." if idle else "")
-    figure = _heat("nmi-figure", "Which latent knows which factor", found.nmi, found.factors, found.latents)
-    return Section("information", "Information", (Prose((said,)), figure))
+    return Section("information", "Information", (Prose((said,)), _heat("nmi", known.nmi, known)))
 
 
 def _importances(result: FactorScores) -> Section | None:
-    found = result.records.get("dci")
-    if found is None:
+    record = result.records.get("dci")
+    if record is None:
         return None
-    title = "Which latent is used for which factor"
-    figure = _heat("dci-figure", title, found.importances.T, found.factors, found.latents)
-    return Section("importances", "Importances (DCI)", (Prose((IMPORTANCES,)), figure))
+    parts = (Prose((IMPORTANCES,)), _heat("dci", record.importances.T, record))
+    return Section("importances", "Importances (DCI)", parts)
 
 
-def _heat(name: str, title: str, table: Array, factors: tuple[str, ...], latents: tuple[str, ...]) -> Figure:
+def _heat(name: str, table: Array, of: Information | DCI) -> Figure:
     """Factors down; latents across, so that each factor's best, among those that are left, is on the diagonal."""
-    cut, rows = table[:MOST_FACTORS, :MOST_LATENTS], factors[:MOST_FACTORS]
+    cut, rows = table[:MOST_FACTORS, :MOST_LATENTS], of.factors[:MOST_FACTORS]
     order: list[int] = []
     for line in cut[: cut.shape[1]]:
         order.append(max((j for j in range(cut.shape[1]) if j not in order), key=lambda j: line[j]))
     order += sorted((j for j in range(cut.shape[1]) if j not in order), key=lambda j: -cut[:, j].max())
-    values, columns = cut[:, order], tuple(latents[j] for j in order)
+    values, columns = cut[:, order], tuple(of.latents[j] for j in order)
     best = [
         f"{row}: most in {columns[j]} ({fixed(values[i, j], 2)})"
         for i, (row, j) in enumerate(zip(rows, np.argmax(values, axis=1), strict=True))
@@ -187,12 +183,12 @@ def _heat(name: str, title: str, table: Array, factors: tuple[str, ...], latents
     )
     heads = (Column("factor", numeric=False), *map(Column, columns))
     return Figure(
-        name,
-        title,
+        f"{name}-figure",
+        HEATMAPS[name],
         "Factors down, latents across in the order of the factors they know best.",
         "; ".join(best),
         Heatmap(tuple(map(tuple, values.tolist())), rows, columns, ("latent", "factor"), left=140, signed=False),
-        table=Table(f"{name}-table", "The numbers behind it", heads, numbers, folded=True),
+        table=Table(f"{name}-figure-table", "The numbers behind it", heads, numbers, folded=True),
     )
 
 
@@ -224,14 +220,14 @@ def _latents(result: FactorScores) -> Section | None:
 
 
 def _slots(result: FactorScores) -> Section | None:
-    found = result.records.get("slots")
-    if found is None:
+    record = result.records.get("slots")
+    if record is None:
         return None
     numbers: Forms = dict.fromkeys(("R² from it", "best R² from another"), THOUSANDTHS)
     columns: Forms = {"true slot": str, "inferred slot": str, **numbers}
     rows = [
-        (place, match if match >= 0 else MISSING, on, off)
-        for place, (match, on, off) in enumerate(zip(found.matches, found.on, found.off, strict=True))
+        (slot, match if match >= 0 else MISSING, on, off)
+        for slot, (match, on, off) in enumerate(zip(record.matches, record.on, record.off, strict=True))
     ]
     return Section("slots", "Slots", (Table.of("slots", "Matched slots", columns, rows[:MOST_FACTORS]),))
 

@@ -20,15 +20,18 @@ from ..representation import Array, Representation
 from ..resampling import Interval, jackknife
 from ..results import Record
 from ..rows import Progress
-from ..settings import check_counts, check_seed
+from ..settings import check_counts
 from .columns import Columns, Pair, moments_of, paired, standardised
 from .splits import (
     FEWEST,
     FOLDS,
+    HALVES,
     KERNEL_ROWS,
+    cross_validated,
     few_for_halves,
     folds_of,
-    interval_by_halves,
+    half,
+    halves_interval,
     kept_folds,
     looked_at,
     recoded,
@@ -86,7 +89,8 @@ def linear_r2(
     >>> round(isorep.structure.linear_r2(s, s @ [[1.0, 2.0], [0.0, 1.0]]).value, 6)
     1.0
     """
-    pair, labels = _checked(factors, latents, folds, groups, discrete_factors, discrete_latents, random_state)
+    given = (factors, latents, folds, groups, discrete_factors, discrete_latents, random_state)
+    pair, labels = cross_validated(*given)
     return _with_interval(pair, linear_fit, folds, labels, random_state)
 
 
@@ -123,7 +127,8 @@ def kernel_r2(
     >>> isorep.structure.kernel_r2(s, np.tanh(s)).value > 0.9
     True
     """
-    pair, labels = _checked(factors, latents, folds, groups, discrete_factors, discrete_latents, random_state)
+    given = (factors, latents, folds, groups, discrete_factors, discrete_latents, random_state)
+    pair, labels = cross_validated(*given)
     if rows is not None:
         check_counts(rows=(rows, 4))
         pair, labels = looked_at(pair, labels, rows, np.random.default_rng(random_state))
@@ -133,19 +138,9 @@ def kernel_r2(
 Fit = Callable[[Array, Array], Callable[[Array], Array]]
 
 
-def measure_r2(
-    pair: Pair,
-    fit: Fit,
-    *,
-    folds: int = FOLDS,
-    groups: Array | None = None,
-    random_state: int = 0,
-    fold_of: Array | None = None,
-) -> R2:
-    """R² of columns that were checked, by any way to fit; without an interval. Folds are drawn unless given."""
+def measure_r2(pair: Pair, fit: Fit, fold_of: Array) -> R2:
+    """R² of columns that were checked, by any way to fit; without an interval."""
     x, (y, owner) = numbers(pair.latents)[0], numbers(pair.factors)
-    if fold_of is None:
-        fold_of = folds_of(pair.n, folds, groups, np.random.default_rng(random_state))
     lost, spread = np.empty_like(y), np.empty_like(y)
     for fold in kept_folds(fold_of):
         held = fold_of == fold
@@ -156,20 +151,21 @@ def measure_r2(
     if not varies:
         return R2(0.0, {}, None)
     lost, spread = (np.column_stack([each[:, owner == i].sum(axis=1) for i in varies]) for each in (lost, spread))
-    each = _share(lost.sum(axis=0), spread.sum(axis=0))
-    found = {pair.factors.names[i]: float(value) for i, value in zip(varies, each, strict=True)}
-    return R2(float(np.maximum(each, 0.0).mean()), found, None)
+    below = spread.sum(axis=0)
+    each = np.where(below > 0, 1 - lost.sum(axis=0) / np.where(below > 0, below, 1.0), 0.0)
+    by_factor = {pair.factors.names[i]: float(value) for i, value in zip(varies, each, strict=True)}
+    return R2(float(np.maximum(each, 0.0).mean()), by_factor, None)
 
 
 def numbers(columns: Columns) -> tuple[Array, Array]:
     """Columns as numbers, text as an indicator for each label; and which column each number belongs to."""
     parts, owner = [], []
-    for place, column in enumerate(columns):
+    for index, column in enumerate(columns):
         part = column.values[:, None]
         if column.text:
             part = (part == np.arange(len(column.labels or ()))).astype(np.float64)
         parts.append(part)
-        owner += [place] * part.shape[1]
+        owner += [index] * part.shape[1]
     return np.hstack(parts), np.array(owner)
 
 
@@ -200,36 +196,30 @@ def _gaussian(a: Array, b: Array) -> Array:
     return np.asarray(np.exp(-np.maximum(distances, 0.0) / a.shape[1]))
 
 
-def _share(lost: Array, spread: Array) -> Array:
-    return np.where(spread > 0, 1 - lost / np.where(spread > 0, spread, 1.0), 0.0)
-
-
 def _with_interval(pair: Pair, fit: Fit, folds: int, groups: Array | None, random_state: int) -> R2:
-    def on(rows: Array) -> float:
-        labels = None if groups is None else recoded(groups[rows])
-        return measure_r2(pair.take(rows), fit, folds=folds, groups=labels, random_state=random_state).value
+    def folded(n: int, labels: Array | None) -> Array:
+        return folds_of(n, folds, labels, np.random.default_rng(random_state))
 
-    found = measure_r2(pair, fit, folds=folds, groups=groups, random_state=random_state)
-    rng = np.random.default_rng(np.random.SeedSequence(random_state).spawn(1)[0])
-    if groups is not None and few_for_halves(groups) and pair.n >= FEWEST:
-        fold_of = folds_of(pair.n, folds, groups, np.random.default_rng(random_state))
+    fold_of = folded(pair.n, groups)
+    whole = measure_r2(pair, fit, fold_of)
+    if pair.n < FEWEST:
+        return whole
+    if groups is not None and few_for_halves(groups):
 
         def without(kept: Array) -> float:
-            return measure_r2(pair.take(np.flatnonzero(kept)), fit, fold_of=fold_of[kept]).value
+            return measure_r2(pair.take(np.flatnonzero(kept)), fit, fold_of[kept]).value
 
         with suppress(InputError):  # two groups: without one of them none is held out
-            return replace(found, interval=jackknife(without, groups, found.value, least=0.0, most=1.0))
-        return found
-    return replace(found, interval=interval_by_halves(on, found.value, pair.n, groups, rng))
-
-
-def _checked(
-    factors: Any, latents: Any, folds: int, groups: Any, discrete_factors: Any, discrete_latents: Any, random_state: int
-) -> tuple[Pair, Array | None]:
-    check_counts(folds=(folds, 2))
-    check_seed(random_state)
-    pair = paired(factors, latents, discrete_factors=discrete_factors, discrete_latents=discrete_latents)
-    return pair, pair.group_codes(groups)
+            return replace(whole, interval=jackknife(without, groups, whole.value, least=0.0, most=1.0))
+        return whole
+    rng = np.random.default_rng(np.random.SeedSequence(random_state).spawn(1)[0])
+    draws = []
+    for _ in range(HALVES):
+        rows = half(pair.n, groups, None, rng)
+        with suppress(InputError):  # groups of very unequal size: a half may hold too few rows to hold any out
+            labels = None if groups is None else recoded(groups[rows])
+            draws.append(measure_r2(pair.take(rows), fit, folded(len(rows), labels)).value)
+    return replace(whole, interval=halves_interval(whole.value, draws, pair.n, groups))
 
 
 def ladder(

@@ -10,7 +10,7 @@ import numpy as np
 from ..representation import Array
 from ..results import Record
 from .columns import Column, Pair, mean_of
-from .splits import ROWS, Given, split_pair
+from .splits import ROWS, split_pair
 
 _COST = 0.01
 _STEPS = 60
@@ -62,19 +62,19 @@ def sap(
     >>> isorep.structure.sap(s, s).value > 0.9
     True
     """
-    given = Given(factors, latents, test, rows, groups, discrete_factors, discrete_latents, random_state)
-    return measure_sap(*split_pair(given))
+    given = (factors, latents, test, rows, groups, discrete_factors, discrete_latents, random_state)
+    return measure_sap(*split_pair(*given))
 
 
 def measure_sap(train: Pair, test: Pair) -> SAP:
     """SAP of columns that were checked and split."""
     x, other = train.latents.matrix, test.latents.matrix
     scores, gaps = np.zeros((len(train.latents), len(train.factors))), {}
-    for place, (factor, judged) in enumerate(zip(train.factors, test.factors, strict=True)):
+    for index, (factor, judged) in enumerate(zip(train.factors, test.factors, strict=True)):
         if factor.constant:
             continue
-        scores[:, place] = _accuracies(x, factor, other, judged) if factor.discrete else _correlations(x, factor.values)
-        best = np.sort(np.append(scores[:, place], 0.0))[::-1]
+        scores[:, index] = _accuracies(x, factor, other, judged) if factor.discrete else _correlations(x, factor.values)
+        best = np.sort(np.append(scores[:, index], 0.0))[::-1]
         gaps[factor.name] = float(best[0] - best[1])
     return SAP(mean_of(gaps), gaps, scores)
 
@@ -99,11 +99,11 @@ def _accuracies(x: Array, factor: Column, other: Array, judged: Column) -> Array
         signs = np.where(mine, 1.0, -1.0)
         costs = _COST * np.where(mine, weights, 1.0)  # liblinear weighs a label against all others unweighted
     right = np.empty(x.shape[1])
-    for place in range(x.shape[1]):
-        slope, intercept = _separate(x[:, place], signs, costs)
-        decisions = other[:, [place]] * slope + intercept
+    for index in range(x.shape[1]):
+        slope, intercept = _separate(x[:, index], signs, costs)
+        decisions = other[:, [index]] * slope + intercept
         chosen = (decisions[:, 0] > 0).astype(int) if len(labels) == 2 else decisions.argmax(axis=1)
-        right[place] = np.mean(labels[chosen] == judged.values)
+        right[index] = np.mean(labels[chosen] == judged.values)
     return right
 
 

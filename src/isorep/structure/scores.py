@@ -25,10 +25,9 @@ from .families import FAMILIES, Chances, Outcome, Task, Tick, chances, interval_
 from .infomec import THRESHOLDS, constant_caveats
 from .mutual_information import NEIGHBORS
 from .r2 import R2, measure_ladder
-from .result import FactorScores, Information, Score, finite
+from .result import FactorScores, Information, Score, chance_levels, judge, read_factors, read_latents
 from .slots import checked_sizes
 from .splits import FEWEST, HALVES, KERNEL_ROWS, ROWS
-from .states import chance_levels, judge, read_factors, read_latents
 
 
 def score_factors(
@@ -121,10 +120,10 @@ def score_factors(
         tick = _ticks(report, "chance", sum(1 + FAMILIES[name].shuffles(n_null) for name in families))
         null = chances(task, families, n_null, for_null, tick) if n_null else Chances({}, [], [])
     values = {name: value for each in outcomes.values() for name, value in each.values.items()}
-    found = {name: Score(name, finite(value), spans.get(name), null.nulls.get(name)) for name, value in values.items()}
+    by_name = {name: Score(name, float(value), spans.get(name), null.nulls.get(name)) for name, value in values.items()}
     climbed, said = _climb(pair, labels, random_state, report) if ladder else (None, [])
     return FactorScores(
-        scores=found,
+        scores=by_name,
         **_states(pair, outcomes, null.tables),
         names=(pair.latents.name, pair.factors.name),
         rows=pair.n,
@@ -151,7 +150,7 @@ def score_factors(
         caveats=(
             *pair.caveats,
             *constant_caveats(pair),
-            *_caveats(pair, labels, outcomes, resamples, found),
+            *_caveats(pair, labels, outcomes, resamples, by_name),
             *null.notes,
             *said,
         ),
@@ -232,16 +231,12 @@ def _climb(pair: Pair, groups: Any, seed: int, report: Progress) -> tuple[Compar
     kept = Pair(pair.factors.only(varies), pair.latents.only(moves))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the comparison's caveats say the same
-        found = measure_ladder(kept, groups=groups, random_state=seed, n_null=10, worst_case=False, progress=report)
-    return found, []
+        ladder = measure_ladder(kept, groups=groups, random_state=seed, n_null=10, worst_case=False, progress=report)
+    return ladder, []
 
 
 def _caveats(
-    pair: Pair,
-    groups: Array | None,
-    outcomes: dict[str, Outcome],
-    resamples: int,
-    found: dict[str, Score],
+    pair: Pair, groups: Array | None, outcomes: dict[str, Outcome], resamples: int, by_name: dict[str, Score]
 ) -> list[str]:
     said = []
     for most in (ROWS, KERNEL_ROWS):
@@ -250,8 +245,8 @@ def _caveats(
             said.append(f"{', '.join(named)} looked at {most} random rows of {pair.n}")
     if not resamples:
         said.append("no intervals were drawn")
-    elif resamples > 1 and any(score.interval is None for score in found.values()):
-        without = [name for name, score in found.items() if score.interval is None]
+    without = [name for name, score in by_name.items() if score.interval is None]
+    if without and resamples > 1:
         said.append(f"{', '.join(without)} have no interval: halves hold too few rows or groups")
     if resamples and groups is not None and groups.max() + 1 < FEW_GROUPS:
         said.append(f"intervals rest on {int(groups.max()) + 1} groups: below {FEW_GROUPS} they are only approximate")
@@ -259,11 +254,10 @@ def _caveats(
     if numbered:
         said.append(f"{', '.join(numbered[:8])} differs in every row: row numbers and ids are no factors")
     if "infomec" in outcomes:
-        chance = found["infom"].chance
-        if chance is None or chance.n < 10:
-            said.append(
-                f"the verdict knows chance from {0 if chance is None else chance.n} shuffles: noise may pass it"
-            )
+        chance = by_name["infom"].chance
+        shuffles = 0 if chance is None else chance.n
+        if shuffles < 10:
+            said.append(f"the verdict knows chance from {shuffles} shuffles: noise may pass it")
         record = outcomes["infomec"].record
         idle = [name for name, active in zip(record.latents, record.active, strict=True) if not active]
         if idle:

@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..representation import Array
 from ..results import Record
 from ..settings import check_choice, check_counts, check_seed
-from .columns import as_columns, paired, standardised
+from .columns import Pair, as_columns, paired, standardised
 from .r2 import linear_fit, plain_kernel_fit
 from .splits import KERNEL_ROWS, SHARE, held_out, some
 
@@ -107,31 +107,25 @@ def slot_identifiability(
     labels = pair.group_codes(groups)
     if labels is not None and split == "last":
         raise InputError("rows that belong together can be held out together by split='random' only")
-    held = _held(pair.n, labels, split, np.random.default_rng(random_state))
-    return measure_slots(
-        pair.factors.matrix, pair.latents.matrix, true_sizes, sizes, held, model=model, rows=rows, seed=random_state
-    )
+    if pair.n < _FEWEST:
+        raise InputError(f"there are {pair.n} rows: at least {_FEWEST} are needed, for R² of a fifth of them")
+    held = np.arange(pair.n) >= int((1 - SHARE) * pair.n)
+    if split == "random":
+        held = held_out(pair.n, labels, np.random.default_rng(random_state))
+    train, test = np.flatnonzero(~held), np.flatnonzero(held)
+    if rows is not None:
+        rng = np.random.default_rng(random_state)
+        train, test = some(train, round((1 - SHARE) * rows), rng), some(test, max(round(SHARE * rows), 1), rng)
+    return measure_slots(pair, (true_sizes, sizes), train, test, model)
 
 
 def measure_slots(
-    factors: Array,
-    latents: Array,
-    factor_sizes: Sequence[int],
-    sizes: Sequence[int],
-    held: Array,
-    *,
-    model: str = "kernel",
-    rows: int | None = KERNEL_ROWS,
-    seed: int = 0,
+    pair: Pair, slots: tuple[Sequence[int], Sequence[int]], train: Array, test: Array, model: str = "kernel"
 ) -> SlotIdentifiability:
-    """SIS of matrices whose columns are the slots one after the other; what a slot tells all others is solved once."""
-    rng = np.random.default_rng(seed)
-    train, test = np.flatnonzero(~held), np.flatnonzero(held)
-    if rows is not None:
-        train, test = some(train, round((1 - SHARE) * rows), rng), some(test, max(round(SHARE * rows), 1), rng)
+    """SIS of columns that are the slots one after the other; what a slot tells all others is solved once."""
     used = np.concatenate([train, test])
-    factors, latents = (standardised(each, each[used]) for each in (factors, latents))
-    true, inferred = _parts(factor_sizes), _parts(sizes)
+    factors, latents = (standardised(each.matrix, each.matrix[used]) for each in (pair.factors, pair.latents))
+    true, inferred = (_parts(each) for each in slots)
     r2 = np.zeros((len(true), len(inferred)))
     varies = np.ptp(factors[test], axis=0) > 0
     for j, part in enumerate(inferred):
@@ -141,7 +135,7 @@ def measure_slots(
         each = 1 - lost / np.where(varies, spread, 1.0)
         r2[:, j] = [each[own[varies[own]]].mean() if varies[own].any() else 0.0 for own in true]
     positive = np.maximum(r2, 0.0)
-    known = np.array([place for place, own in enumerate(true) if varies[own].any()], dtype=int)
+    known = np.array([index for index, own in enumerate(true) if varies[own].any()], dtype=int)
     matched, columns = linear_sum_assignment(-positive[known])
     matches = np.full(len(true), -1)
     matches[known[matched]] = columns
@@ -177,14 +171,6 @@ def _slots(data: Any, what: str, sizes: Any) -> tuple[Any, list[int]]:
         raise InputError(f"{what} has no axis of slots: say how many columns each has (slots=)")
     columns = as_columns(data, what)
     return columns, checked_sizes(sizes, len(columns), what)
-
-
-def _held(n: int, groups: Array | None, split: str, rng: np.random.Generator) -> Array:
-    if n < _FEWEST:
-        raise InputError(f"there are {n} rows: at least {_FEWEST} are needed, for R² of a fifth of them")
-    if split == "random":
-        return held_out(n, groups, rng)
-    return np.arange(n) >= int((1 - SHARE) * n)
 
 
 def _parts(sizes: Sequence[int]) -> list[Array]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,34 +26,29 @@ FEWEST = 20
 """Rows from which on halves and held-out parts mean anything."""
 
 
-@dataclass(frozen=True, eq=False)
-class Given:
-    """What a score that holds rows out was asked for, in the order of its arguments."""
-
-    factors: Any
-    latents: Any
-    test: Any
-    rows: int | None
-    groups: Any
-    discrete_factors: Any
-    discrete_latents: Any
-    random_state: int
-
-
-def split_pair(asked: Given) -> tuple[Pair, Pair]:
+def split_pair(
+    factors: Any,
+    latents: Any,
+    test: Any,
+    rows: int | None,
+    groups: Any,
+    discrete_factors: Any,
+    discrete_latents: Any,
+    random_state: int,
+) -> tuple[Pair, Pair]:
     """Rows to learn from and rows to be judged on: the given ones, or a random fifth of rows or groups."""
-    check_seed(asked.random_state)
-    if asked.rows is not None:
-        check_counts(rows=(asked.rows, 4))
-    kinds = {"discrete_factors": asked.discrete_factors, "discrete_latents": asked.discrete_latents}
-    pair = paired(asked.factors, asked.latents, **kinds)
-    if asked.test is None:
-        labels = pair.group_codes(asked.groups)
-        return split(pair, labels, asked.rows, np.random.default_rng(asked.random_state))
-    if not isinstance(asked.test, Sequence) or len(asked.test) != 2:
+    check_seed(random_state)
+    if rows is not None:
+        check_counts(rows=(rows, 4))
+    pair = paired(factors, latents, discrete_factors=discrete_factors, discrete_latents=discrete_latents)
+    if test is None:
+        rng = np.random.default_rng(random_state)
+        pair, labels = looked_at(pair, pair.group_codes(groups), rows, rng)
+        return parted(pair, held_out(pair.n, labels, rng))
+    if not isinstance(test, Sequence) or len(test) != 2:
         raise InputError("test takes the factors and the latents of other rows, as a pair")
     seen, unseen = [], []
-    for given, ours, what in zip(asked.test, (pair.factors, pair.latents), ("factors", "latents"), strict=True):
+    for given, ours, what in zip(test, (pair.factors, pair.latents), ("factors", "latents"), strict=True):
         theirs = as_columns(given, what)
         if len(ours) != len(theirs):
             raise InputError(f"there are {len(ours)} {what} to learn from and {len(theirs)} to be judged on")
@@ -64,12 +57,6 @@ def split_pair(asked: Given) -> tuple[Pair, Pair]:
         seen.append(both[0])
         unseen.append(both[1])
     return Pair(seen[0], seen[1]), paired(unseen[0], unseen[1])
-
-
-def split(pair: Pair, groups: Array | None, rows: int | None, rng: np.random.Generator) -> tuple[Pair, Pair]:
-    """A random fifth of the rows, or of the groups, is held out; at most so many rows are looked at."""
-    pair, groups = looked_at(pair, groups, rows, rng)
-    return parted(pair, held_out(pair.n, groups, rng))
 
 
 def parted(pair: Pair, held: Array) -> tuple[Pair, Pair]:
@@ -138,18 +125,6 @@ def few_for_halves(groups: Array | None) -> bool:
     return groups is not None and int(groups.max()) + 1 < 2 * FEW_GROUPS
 
 
-def interval_by_halves(
-    measure: Callable[[Array], float], value: float, n: int, groups: Array | None, rng: np.random.Generator
-) -> Interval | None:
-    """The interval of a score that is measured on given rows."""
-    draws: list[float] = []
-    if n >= FEWEST:
-        for _ in range(HALVES):
-            with suppress(InputError):  # groups of very unequal size: a half may hold too few rows to hold any out
-                draws.append(measure(half(n, groups, None, rng)))
-    return halves_interval(value, draws, n, groups)
-
-
 def _judged(codes: Array, held: Array | None) -> Array:
     """Which units are held out."""
     judged = np.zeros(int(codes.max()) + 1, dtype=bool)
@@ -178,3 +153,13 @@ def folds_of(n: int, folds: int, groups: Array | None, rng: np.random.Generator)
     if most < 2:
         raise InputError(f"there are {n} rows in {units} groups: too few to hold any out")
     return assign_folds(n, most, groups, rng)
+
+
+def cross_validated(
+    factors: Any, latents: Any, folds: int, groups: Any, discrete_factors: Any, discrete_latents: Any, random_state: int
+) -> tuple[Pair, Array | None]:
+    """Columns of the same rows and the group of each, for scores that leave out folds in turn."""
+    check_counts(folds=(folds, 2))
+    check_seed(random_state)
+    pair = paired(factors, latents, discrete_factors=discrete_factors, discrete_latents=discrete_latents)
+    return pair, pair.group_codes(groups)

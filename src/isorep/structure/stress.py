@@ -18,6 +18,7 @@ from .columns import Pair, as_columns, paired, standardised
 from .families import FAMILIES, Task
 from .mcc import measure_mcc
 from .mutual_information import NEIGHBORS
+from .splits import FOLDS, folds_of
 
 Change = Callable[[Pair, np.random.Generator], Pair]
 
@@ -70,11 +71,11 @@ class Stress(Record):
         """One line a score: its value, then how far each perturbation moves it; a dot where it does not notice."""
         rows, columns, moved = self.changes()
         head = ["score", "value", *(f"{name}*" if self.harmless[name] else name for name in rows)]
-        lines = [
-            [score, f"{self.baseline[score]:.3f}", *(_cell(moved[i, j], self.tolerance) for i in range(len(rows)))]
-            for j, score in enumerate(columns)
-        ]
-        return aligned([head, *lines]) + "\n* changes nothing that matters"
+        lines = [head]
+        for score, moves in zip(columns, moved.T, strict=True):
+            cells = [f"{move:+.2f}" if abs(move) > self.tolerance else "." for move in moves]
+            lines.append([score, f"{self.baseline[score]:.3f}", *cells])
+        return aligned(lines) + "\n* changes nothing that matters"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with a versioned schema."""
@@ -141,14 +142,10 @@ def perturb(factors: Any, latents: Any, name: str, *, random_state: int = 0) -> 
 
 def _scores(pair: Pair, families: Sequence[str], seed: int) -> dict[str, float]:
     task = Task(pair, None, seed, "range/20", NEIGHBORS, "binned", None)
-    found: dict[str, float] = {}
+    by_name: dict[str, float] = {}
     for name in families:
-        found |= FAMILIES[name].measure(task, True).values
-    return found
-
-
-def _cell(moved: float, tolerance: float) -> str:
-    return f"{moved:+.2f}" if abs(moved) > tolerance else "."
+        by_name |= FAMILIES[name].measure(task, True).values
+    return by_name
 
 
 def _of_latents(change: Callable[[Array, np.random.Generator], Array]) -> Change:
@@ -168,9 +165,33 @@ def _noise(values: Array, rng: np.random.Generator) -> Array:
     return np.asarray(values.std(axis=0) * rng.normal(size=values.shape))
 
 
+def _permuted(values: Array, rng: np.random.Generator) -> Array:
+    return np.asarray(np.roll(values, 1, axis=1) * _signs(values, rng))
+
+
+def _scaled(values: Array, rng: np.random.Generator) -> Array:
+    return np.asarray(values * rng.permutation(np.geomspace(0.25, 4.0, values.shape[1])))
+
+
+def _warped(values: Array, rng: np.random.Generator) -> Array:
+    return np.exp(1.5 * np.clip(standardised(values), -20, 20))
+
+
 def _rotated(values: Array, rng: np.random.Generator) -> Array:
     """By a cosine transform, whose entries are all of about one size: a random rotation may be a mild one."""
     return np.asarray(standardised(values) @ (dct(np.eye(values.shape[1]), norm="ortho") * _signs(values, rng)))
+
+
+def _duplicated(values: Array, rng: np.random.Generator) -> Array:
+    return np.hstack([values, values + 0.01 * _noise(values, rng)])
+
+
+def _with_noise_latents(values: Array, rng: np.random.Generator) -> Array:
+    return np.hstack([values, _noise(values, rng)])
+
+
+def _noisy(values: Array, rng: np.random.Generator) -> Array:
+    return np.asarray(values + 0.5 * _noise(values, rng))
 
 
 def _pruned(pair: Pair, rng: np.random.Generator) -> Pair:
@@ -178,7 +199,8 @@ def _pruned(pair: Pair, rng: np.random.Generator) -> Pair:
     values, names = pair.latents.matrix, pair.latents.names
     if len(names) == 1:
         return Pair(pair.factors, as_columns(rng.normal(size=values.shape), "latents"))
-    matched = next(filter(None, measure_mcc(pair).matches.values()), names[0])
+    fold_of = folds_of(pair.n, FOLDS, None, np.random.default_rng(0))
+    matched = next(filter(None, measure_mcc(pair, fold_of).matches.values()), names[0])
     return Pair(pair.factors, as_columns(np.delete(values, names.index(matched), axis=1), "latents"))
 
 
@@ -195,45 +217,21 @@ def _correlated(pair: Pair, rng: np.random.Generator) -> Pair:
     return pair.take(np.flatnonzero(kept)) if kept.sum() >= 20 else pair
 
 
+def _shuffled(pair: Pair, rng: np.random.Generator) -> Pair:
+    return Pair(pair.factors.take(rng.permutation(pair.n)), pair.latents)
+
+
 PERTURBATIONS: dict[str, Perturbation] = {
-    "permuted": Perturbation(
-        "latents in another order, some with the other sign",
-        True,
-        _of_latents(lambda values, rng: np.roll(values, 1, axis=1) * _signs(values, rng)),
-    ),
-    "scaled": Perturbation(
-        "latents multiplied by numbers from 1/4 to 4",
-        True,
-        _of_latents(lambda values, rng: values * rng.permutation(np.geomspace(0.25, 4.0, values.shape[1]))),
-    ),
-    "warped": Perturbation(
-        "every latent bent by a steep monotone curve",
-        True,
-        _of_latents(lambda values, rng: np.exp(1.5 * np.clip(standardised(values), -20, 20))),
-    ),
+    "permuted": Perturbation("latents in another order, some with the other sign", True, _of_latents(_permuted)),
+    "scaled": Perturbation("latents multiplied by numbers from 1/4 to 4", True, _of_latents(_scaled)),
+    "warped": Perturbation("every latent bent by a steep monotone curve", True, _of_latents(_warped)),
     "few_rows": Perturbation("a tenth of the rows", True, _few_rows),
     "correlated": Perturbation("rows chosen so that the first two factors go together", True, _correlated),
     "rotated": Perturbation("latents turned so that each mixes all", False, _of_latents(_rotated)),
-    "duplicated": Perturbation(
-        "every latent twice",
-        False,
-        _of_latents(lambda values, rng: np.hstack([values, values + 0.01 * _noise(values, rng)])),
-    ),
-    "noise_latents": Perturbation(
-        "as many latents of noise besides",
-        False,
-        _of_latents(lambda values, rng: np.hstack([values, _noise(values, rng)])),
-    ),
+    "duplicated": Perturbation("every latent twice", False, _of_latents(_duplicated)),
+    "noise_latents": Perturbation("as many latents of noise besides", False, _of_latents(_with_noise_latents)),
     "pruned": Perturbation("without the latent of the first factor", False, _pruned),
-    "noisy": Perturbation(
-        "noise of half a standard deviation on every latent",
-        False,
-        _of_latents(lambda values, rng: values + 0.5 * _noise(values, rng)),
-    ),
-    "shuffled": Perturbation(
-        "rows shuffled: latents know nothing",
-        False,
-        lambda pair, rng: Pair(pair.factors.take(rng.permutation(pair.n)), pair.latents),
-    ),
+    "noisy": Perturbation("noise of half a standard deviation on every latent", False, _of_latents(_noisy)),
+    "shuffled": Perturbation("rows shuffled: latents know nothing", False, _shuffled),
 }
 """What :func:`stress` can do to latents and rows."""
