@@ -6,7 +6,7 @@ import isorep
 
 torch = pytest.importorskip("torch")
 
-from isorep.models.networks import ConvEncoder, StyleDecoder, make_networks  # noqa: E402
+from isorep.models.autoencoders import ConvEncoder, StyleDecoder, make_networks  # noqa: E402
 
 
 def count(module):

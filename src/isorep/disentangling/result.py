@@ -222,7 +222,7 @@ def load(path: str | Path) -> Disentangler:
     """The autoencoder and unmixing that a file holds; a file that is damaged or something else is refused."""
     file = ModelFile(path, FORMAT)
     facts, arrays = file.read(lambda facts: _check(file, facts), _shapes)
-    from ..models.torch_tools import torch
+    from ..models.evaluation import torch
 
     module = _network(facts)
     weights = {name.removeprefix("network."): value for name, value in arrays.items() if name.startswith("network.")}
@@ -261,7 +261,7 @@ def _shapes(facts: Facts) -> Shapes:
 def _network(facts: Facts, empty: bool = False) -> Any:
     """The network that the facts tell of; ``empty`` ones take no memory."""
     from ..models import PlainAutoencoder
-    from ..models.torch_tools import torch
+    from ..models.evaluation import torch
 
     shape = (facts["channels"], facts["height"], facts["width"])
     with torch.device("meta" if empty else "cpu"):

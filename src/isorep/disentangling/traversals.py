@@ -50,7 +50,7 @@ def traversal(
 
 def decoded(module: Any, latents: Array) -> Array:
     """Images of latents, in [0, 1]; a few rows at a time."""
-    from ..models.torch_tools import torch
+    from ..models.evaluation import torch
 
     first = next(module.parameters())
     found = []
@@ -63,7 +63,7 @@ def decoded(module: Any, latents: Array) -> Array:
 
 def encoded(module: Any, images: Array) -> Array:
     """Latents of images, in double precision; a few rows at a time."""
-    from ..models.torch_tools import torch
+    from ..models.evaluation import torch
 
     device = next(module.parameters()).device
     found = []

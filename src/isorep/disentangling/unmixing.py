@@ -174,7 +174,7 @@ def decoder_constants(module: Any, pruned: Unmixing, sample: Array) -> dict[str,
     ``all`` is over every latent. ``active`` is over the directions that a pruned unmixing keeps, in orthonormal
     coordinates of these, so that lengths are those of the latents.
     """
-    from ..models.torch_tools import nn, torch
+    from ..models.evaluation import nn, torch
 
     first = next(module.parameters())
     basis = np.linalg.qr(pruned.back)[0]

@@ -10,9 +10,8 @@ from typing import Any
 
 from ..errors import InputError
 from ..settings import check_counts
-from .networks import Shape, dense
-from .plain_autoencoder import as_unit
-from .torch_tools import nn, torch
+from .autoencoders import Shape, as_unit, dense
+from .evaluation import nn, torch
 
 
 class EmbeddingClassifier(nn.Module):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import InputError
-from .networks import dense
-from .torch_tools import nn, torch
+from .autoencoders import dense
+from .evaluation import nn, torch
 
 HIDDEN = (256, 256)
 OUTPUTS = 64

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import InputError
-from .torch_tools import nn, torch
+from .evaluation import nn, torch
 
 _SPREAD = 0.02  # of all weights at the start, as in GPT-2
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import InputError
+from .autoencoders import Prepare, Shape, as_unit
+from .evaluation import nn, torch
 from .gpt import Block
-from .networks import Shape
-from .plain_autoencoder import Prepare, as_unit
-from .torch_tools import nn, torch
 
 
 class MaskedAutoencoder(nn.Module):

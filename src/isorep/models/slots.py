@@ -15,7 +15,7 @@ from scipy.linalg import eigh
 
 from ..errors import InputError
 from ..representation import Array
-from .torch_tools import nn, torch
+from .evaluation import nn, torch
 
 HIDDEN = (80, 80)
 SLOPE = 0.2

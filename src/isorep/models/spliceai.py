@@ -17,8 +17,8 @@ import numpy as np
 
 from ..errors import InputError, MissingFileError
 from ..representation import Array
+from .evaluation import nn, torch
 from .keras_files import KerasFile, Layer, open_keras
-from .torch_tools import nn, torch
 
 VARIABLE = "ISOREP_SPLICEAI"
 CLASSES = ("neither", "acceptor", "donor")

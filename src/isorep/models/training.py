@@ -10,13 +10,11 @@ from typing import Any
 from ..errors import InputError
 from ..rows import Progress
 from ..settings import check_choice
-from .batched import Alone, Stacked, seeded, why_not_together, works_together, worth_together
-from .history import History
-from .loop import Hooks, Loop
-from .memory import kept_memory
+from .batched import Alone, Stacked, kept_memory, seeded, why_not_together, works_together, worth_together
+from .evaluation import nn, torch
+from .loop import History, Hooks, Loop
 from .recipe import Recipe
 from .sampling import Rows
-from .torch_tools import nn, torch
 
 
 @dataclass(frozen=True, eq=False)
