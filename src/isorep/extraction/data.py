@@ -9,6 +9,7 @@ import hashlib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,7 @@ def _as_array(data: Any) -> Array:
         data = data.detach().cpu()
         data = (data.float() if str(data.dtype) == "torch.bfloat16" else data).numpy()  # numpy knows no bfloat16
     try:
-        return np.asarray(data) if not isinstance(data, np.ndarray) else data
+        return np.asanyarray(data)
     except ValueError as error:
         raise InputError(f"the data are not a rectangular array: {error}") from None
 
@@ -219,13 +220,34 @@ class ArrayRows(Rows):
         return list(self._ids[start:stop].tolist())
 
 
+@contextmanager
+def open_image(path: Path) -> Iterator[Any]:
+    """An image file, whose size is known before it is unpacked; whatever is wrong with it is one sentence."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of metadata that are not used
+            with pillow().open(path, formats=_FORMATS) as image:
+                if image.width * image.height > _MOST_PIXELS:
+                    raise InputError(f"{path} has {image.width} x {image.height} pixels, more than {_MOST_PIXELS}")
+                yield image
+    except InputError:
+        raise
+    except Exception as error:  # whatever a damaged file makes a decoder raise
+        raise InputError(f"{path} cannot be read as an image: {error}") from error
+
+
+def pillow() -> Any:
+    """Pillow's module of images, or the error that names the extra."""
+    return import_extra("PIL.Image", "images", "reading and resizing images", "pillow")
+
+
 class ImageFiles(Rows):
     """A folder of images, named by their paths in it: cut to a square around the middle and resized."""
 
     kind = "images"
 
     def __init__(self, folder: Path, files: list[Path], pixels: dict[str, Any]) -> None:
-        self._pillow()
+        pillow()
         self.name, self.count, self.paths = folder.name, len(files), tuple(files)
         self._folder, self._pixels = folder, pixels
         self.told = f"{folder.name} {sorted(pixels.items())}"
@@ -233,40 +255,24 @@ class ImageFiles(Rows):
 
     def read(self, start: int, stop: int) -> Array:
         """Some consecutive images, channels first."""
-        found = [self._read_one(path) for path in self.paths[start:stop]]
-        return normalised(np.stack(found).transpose(0, 3, 1, 2), self._pixels)
+        images = [self._read_one(path) for path in self.paths[start:stop]]
+        return normalised(np.stack(images).transpose(0, 3, 1, 2), self._pixels)
 
     def ids(self, start: int, stop: int) -> list[int | str]:
         """Paths in the folder."""
         return [path.relative_to(self._folder).as_posix() for path in self.paths[start:stop]]
 
     def _read_one(self, path: Path) -> Array:
-        image = self._pillow()
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")  # pillow's word on images that would fill the memory
-                with image.open(path, formats=_FORMATS) as opened:
-                    if opened.width * opened.height > _MOST_PIXELS:
-                        raise InputError(
-                            f"{path} has {opened.width} x {opened.height} pixels, more than {_MOST_PIXELS}"
-                        )
-                    picture = opened.convert("L" if self._pixels.get("grey") else "RGB")
-        except InputError:
-            raise
-        except Exception as error:  # whatever a damaged file makes a decoder raise
-            raise InputError(f"{path} cannot be read as an image: {error}") from error
+        with open_image(path) as image:
+            picture = image.convert("L" if self._pixels.get("grey") else "RGB")
         side = min(picture.size)
         left, top = (picture.width - side) // 2, (picture.height - side) // 2
         self._size = self._size or side
         if picture.size != (self._size, self._size):
             box = (left, top, left + side, top + side)
-            picture = picture.resize((self._size, self._size), image.Resampling.BICUBIC, box=box)
+            picture = picture.resize((self._size, self._size), pillow().Resampling.BICUBIC, box=box)
         values = np.asarray(picture)
         return values[..., None] if values.ndim == 2 else values
-
-    @staticmethod
-    def _pillow() -> Any:
-        return import_extra("PIL.Image", "images", "a folder of images", "pillow")
 
 
 def stored_rows(path: Path, key: str | None, kind: str, pixels: dict[str, Any]) -> Rows:
@@ -285,14 +291,12 @@ def normalised(images: Array, pixels: dict[str, Any]) -> Array:
     values = images.astype(np.float32)
     if images.dtype.kind in "iu":
         values /= 255
-    for name, sign in (("mean", -1), ("spread", 1)):
-        given = pixels.get(name)
-        if given is None:
-            continue
-        each = np.asarray(given, dtype=np.float32).reshape(-1)
-        if len(each) not in (1, values.shape[1]) or (sign > 0 and not (each > 0).all()):
+    for name, default in (("mean", 0.0), ("spread", 1.0)):
+        given = default if pixels.get(name) is None else pixels[name]
+        each = np.asarray(given, dtype=np.float32).reshape(-1, 1, 1)
+        if len(each) not in (1, values.shape[1]) or (name == "spread" and not (each > 0).all()):
             raise InputError(f"{name} is {given} for images of {values.shape[1]} channels")
-        values = values - each[:, None, None] if sign < 0 else values / each[:, None, None]
+        values = values - each if name == "mean" else values / each
     return np.ascontiguousarray(values)
 
 

@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,24 +22,26 @@ from ..files import write_text
 from ..representation import Array
 
 _FORMAT = "isorep.extraction/1"
-_JOURNAL, _LOCK, _DOCUMENTS, _PLACES, _POSITIONS = "journal.json", "lock", "documents.jsonl", "places", "positions"
-Progress = dict[str, int]
+_JOURNAL, _LOCK, _DOCUMENTS, _OWNERS, _POSITIONS = "journal.json", "lock", "documents.jsonl", "places", "positions"
 
 
 class Journal:
-    """The state of one extraction; a context that closes its files."""
+    """The state of one extraction: which rows of which layers are certain."""
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
         self.folder = folder
         self._settings = json.loads(json.dumps(settings))
-        self.done: Progress = {"examples": 0, "rows": 0, "documents": 0, "empty": 0, "cut": 0, "tokens": 0}
+        self.done = {"examples": 0, "rows": 0, "documents": 0, "empty": 0, "cut": 0, "tokens": 0}
         self.layers: dict[str, int] = {}  # widths
         self.resumed = False
         self._files: dict[str, IO[bytes]] = {}
         self._lock: IO[bytes] | None = None
 
-    def open(self, *, restart: bool = False) -> None:
-        """Make the folder, or go on with what is in it; that of another extraction is refused."""
+    def open(self, layers: dict[str, int], itemsize: int, *, restart: bool = False) -> None:
+        """Make the folder, or go on with what is in it, cut back to what is certain; that of others is refused.
+
+        ``layers`` are widths, and ``itemsize`` are bytes of a number.
+        """
         if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
             raise InputError(f"{self.folder} is where rows are kept until they are complete: it must be a folder")
         self.folder.mkdir(exist_ok=True)
@@ -50,28 +53,23 @@ class Journal:
             for file in self.folder.iterdir():
                 if file.name != _LOCK:
                     file.unlink()
-
-    def start(self, layers: dict[str, int], row_bytes: dict[str, int]) -> None:
-        """Open the files to append to, cut back to what is certain."""
         if self.resumed and self.layers != layers:
             raise InputError(f"{self.folder} belongs to an extraction of other layers or widths: say --restart")
         self.layers = layers
-        sizes = {_values(place): self.done["rows"] * row_bytes[name] for place, name in enumerate(layers)}
-        sizes |= {_PLACES: 8 * self.done["rows"], _POSITIONS: 8 * self.done["rows"]}
-        for name, size in sizes.items():
-            self._files[name] = self._opened(name, size)
-        documents = self.folder / _DOCUMENTS
-        self._files[_DOCUMENTS] = self._opened(_DOCUMENTS, _bytes_of_lines(documents, self.done["documents"]))
+        sizes = {f"values-{index}": width * itemsize for index, width in enumerate(layers.values())}
+        sizes |= {_OWNERS: 8, _POSITIONS: 8}
+        self._files = {name: self._opened(name, self.done["rows"] * size) for name, size in sizes.items()}
+        self._files[_DOCUMENTS] = self._opened(_DOCUMENTS, self._document_bytes())
 
-    def append(self, blocks: Sequence[Array], places: Array, positions: Array) -> None:
-        """Add rows of all layers, with the place of their document and their position in it."""
-        for number, block in enumerate(blocks):
-            if len(block) != len(places):
-                raise InputError(f"layer {list(self.layers)[number]!r} gives {len(block)} rows and not {len(places)}")
-            self._files[_values(number)].write(np.ascontiguousarray(block).data)
-        self._files[_PLACES].write(np.ascontiguousarray(places, dtype="<i8").data)
+    def append(self, blocks: Sequence[Array], owners: Array, positions: Array) -> None:
+        """Add rows of all layers, with the number of their document and their position in it."""
+        for index, (name, block) in enumerate(zip(self.layers, blocks, strict=True)):
+            if len(block) != len(owners):
+                raise InputError(f"layer {name!r} gives {len(block)} rows and not {len(owners)}")
+            self._files[f"values-{index}"].write(np.ascontiguousarray(block).data)
+        self._files[_OWNERS].write(np.ascontiguousarray(owners, dtype="<i8").data)
         self._files[_POSITIONS].write(np.ascontiguousarray(positions, dtype="<i8").data)
-        self.done["rows"] += len(places)
+        self.done["rows"] += len(owners)
 
     def append_documents(self, labels: Sequence[tuple[int | str, int | str | None]]) -> None:
         """Add ids and groups of documents that have rows."""
@@ -84,22 +82,20 @@ class Journal:
         for file in self._files.values():
             file.flush()
             os.fsync(file.fileno())
-        text = json.dumps(
-            {"format": _FORMAT, "settings": self._settings, "layers": self.layers, "done": self.done}, indent=1
-        )
-        write_text(self.folder / _JOURNAL, text + "\n")
+        state = {"format": _FORMAT, "settings": self._settings, "layers": self.layers, "done": self.done}
+        write_text(self.folder / _JOURNAL, json.dumps(state, indent=1) + "\n")
 
-    def values(self, place: int) -> Path:
+    def values(self, index: int) -> Path:
         """The rows of a layer."""
-        return self.folder / _values(place)
+        return self.folder / f"values-{index}"
 
     def labels(self) -> tuple[Array, Array, list[tuple[int | str, int | str | None]]]:
-        """For each row the place of its document and its position in it; ids and groups of documents."""
+        """For each row the number of its document and its position in it; ids and groups of documents."""
         rows = self.done["rows"]
-        places, positions = (np.memmap(self.folder / name, "<i8", "r", shape=(rows,)) for name in (_PLACES, _POSITIONS))
+        owners, positions = (np.memmap(self.folder / name, "<i8", "r", shape=(rows,)) for name in (_OWNERS, _POSITIONS))
         with (self.folder / _DOCUMENTS).open("rb") as file:
             documents = [(label, group) for label, group in map(json.loads, file)]
-        return places, positions, documents
+        return owners, positions, documents
 
     def close(self) -> None:
         """Close all files; the folder stays for the next run to go on with, unless nothing in it is certain."""
@@ -119,22 +115,20 @@ class Journal:
 
     def _read(self, path: Path) -> None:
         try:
-            found = json.loads(path.read_text("utf-8"))
-            settings, done, layers = found["settings"], found["done"], found["layers"]
-            known = found["format"] == _FORMAT and set(done) == set(self.done)
-            self.done = {name: int(done[name]) for name in self.done} if known else self.done
-            self.layers = {str(name): int(width) for name, width in layers.items()}
+            state = json.loads(path.read_text("utf-8"))
+            settings = dict(state["settings"])
+            known = state["format"] == _FORMAT and set(state["done"]) == set(self.done)
+            self.done = {name: int(state["done"][name]) for name in self.done}
+            self.layers = {str(name): int(width) for name, width in state["layers"].items()}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             known = False
-        if not known or not isinstance(settings, dict):
+        if not known:
             raise InputError(f"{path} is not the journal of an extraction, or it is damaged: remove {self.folder}")
         for name, mine in self._settings.items():
             if settings.get(name) != mine:
-                raise InputError(
-                    f"{self.folder} holds an extraction that was stopped, with other {name.replace('_', ' ')} "
-                    f"({_short(settings.get(name))} and not {_short(mine)}): say --restart to throw it away, or name "
-                    "another output"
-                )
+                other = f"other {name.replace('_', ' ')} ({_short(settings.get(name))} and not {_short(mine)})"
+                advice = "say --restart to throw it away, or name another output"
+                raise InputError(f"{self.folder} holds an extraction that was stopped, with {other}: {advice}")
         self.resumed = True
 
     def _opened(self, name: str, size: int) -> IO[bytes]:
@@ -146,6 +140,14 @@ class Journal:
         file.truncate(size)
         file.seek(size)
         return file
+
+    def _document_bytes(self) -> int:
+        """How many bytes the lines of documents that are certain take."""
+        path = self.folder / _DOCUMENTS
+        if not path.exists():
+            return self.done["documents"]  # more than the nothing that is there, where there should be something
+        with path.open("rb") as file:
+            return sum(map(len, islice(file, self.done["documents"])))
 
     def _take_lock(self) -> None:
         """Keep a second run of the same extraction out, where the system can."""
@@ -159,18 +161,6 @@ class Journal:
                 self._lock.close()
                 self._lock = None
                 raise InputError(f"another run is at work in {self.folder}") from None
-
-
-def _values(place: int) -> str:
-    return f"values-{place}"
-
-
-def _bytes_of_lines(path: Path, lines: int) -> int:
-    """How many bytes the first lines of a file take."""
-    if lines == 0 or not path.exists():
-        return 0
-    with path.open("rb") as file:
-        return sum(len(line) for _, line in zip(range(lines), file, strict=False))
 
 
 def _short(value: Any) -> str:

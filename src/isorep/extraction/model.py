@@ -1,22 +1,14 @@
 """Models to extract from: a torch module, code that makes one, or a folder of the transformers library.
 
 Which layers are meant: by dotted name, or by number.
-
-Masked autoencoders that draw their masks in the pass: shown whole images, with patches in their order.
-
-The library's ViTMAE keeps the patches with the least of some random numbers, in the order of these, three quarters of
-them masked: other ones each time. Its features are those of the whole image, so nothing is masked, and numbers that
-grow take the place of random ones.
 """
 
 from __future__ import annotations
 
 import difflib
 import hashlib
-import inspect
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,12 +49,10 @@ class Source:
     @property
     def vocabulary(self) -> int | None:
         """How many tokens a model knows; None where that cannot be told."""
-        find = getattr(self.module, "get_input_embeddings", None)
         try:
-            found = None if find is None else find()
+            return getattr(self.module.get_input_embeddings(), "num_embeddings", None)
         except (NotImplementedError, AttributeError):
-            found = None
-        return getattr(found, "num_embeddings", None)
+            return None
 
 
 def open_model(
@@ -90,18 +80,17 @@ def open_model(
         if not isinstance(module, torch.nn.Module):
             raise InputError(f"{text} is not a torch module, nor does it make one")
         module = _inside(module)
-        if weights is not None:
-            with_weights(module, text, Path(weights), torch_files=True)
-            return Source(_readable(module, text), f"{text} with {Path(weights).name}", MODULE)
-        _readable(module, text)
-        return Source(module, text, MODULE, notes=(f"{text} came without --weights, so it is as its code makes it",))
+        if weights is None:
+            note = f"{text} came without --weights, so it is as its code makes it"
+            return Source(_readable(module, text), text, MODULE, notes=(note,))
+        with_weights(module, text, Path(weights), torch_files=True)
+        return Source(_readable(module, text), f"{text} with {Path(weights).name}", MODULE)
     if weights is not None:
         raise InputError(f"--weights is for models that come from code, as package.module:factory, not for {text}")
     path = Path(model)
     if not path.exists():
-        raise MissingFileError(
-            f"{path} does not exist: name a local folder, or code as package.module:factory; nothing is downloaded"
-        )
+        advice = "name a local folder, or code as package.module:factory; nothing is downloaded"
+        raise MissingFileError(f"{path} does not exist: {advice}")
     if not path.is_dir():
         raise InputError(_refusal(path))
     from .transformers_folder import load_folder
@@ -252,9 +241,8 @@ def numbered(index: int, names: Sequence[str], what: str) -> str:
     if not names:
         raise InputError(f"there is no layer {index}: the model calls no modules inside of it; name {OUTPUT!r}")
     if not -len(names) <= index < len(names):
-        raise InputError(
-            f"there is no layer {index}: {what} are numbered 0 to {len(names) - 1}, or -{len(names)} to -1"
-        )
+        n = len(names)
+        raise InputError(f"there is no layer {index}: {what} are numbered 0 to {n - 1}, or -{n} to -1")
     return names[index]
 
 
@@ -268,30 +256,3 @@ def leaves_in_order(calls: Sequence[str], model: Any) -> list[str]:
 def _number(text: str) -> str | int:
     digits = text.removeprefix("-")
     return int(text) if digits.isascii() and digits.isdigit() else text
-
-
-@contextmanager
-def unmasked(source: Source) -> Iterator[tuple[str, ...]]:
-    """Without masks, where a model draws them; what was done about it, as a note."""
-    config = getattr(source.module, "config", None)
-    before = getattr(config, "mask_ratio", None)
-    takes_noise = "noise" in inspect.signature(source.module.forward).parameters
-    if source.kind != TRANSFORMER or before is None or not takes_noise:
-        yield ()
-        return
-    handle = source.module.register_forward_pre_hook(_in_order, with_kwargs=True)
-    config.mask_ratio = 0.0  # type: ignore[union-attr]
-    try:
-        yield (f"{source.name} masks patches at random ({before:.0%}): it was shown whole images",)
-    finally:
-        config.mask_ratio = before  # type: ignore[union-attr]
-        handle.remove()
-
-
-def _in_order(module: Any, inputs: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    torch = import_torch("extraction")
-    images = given["pixel_values"]
-    size = module.config.patch_size
-    patches = (images.shape[-2] // size) * (images.shape[-1] // size)
-    order = torch.arange(patches, device=images.device, dtype=torch.float32)
-    return inputs, {**given, "noise": order.expand(len(images), patches)}

@@ -69,7 +69,7 @@ class Passes:
     """Runs batches on a device; made inside of :func:`isorep.models.evaluation.evaluating`."""
 
     def __init__(self, source: Source, device: Any, key: str | None) -> None:
-        self._source, self._device, self._key = source, device, key
+        self.source, self._device, self._key = source, device, key
         self._dtype = floating_dtype(source.module)
         self.layers: tuple[Layer, ...] = ()
         # A processor is fastest where what passes between the layers stays in its cache.
@@ -77,32 +77,35 @@ class Passes:
 
     def choose(self, given: Any, first: Batch) -> None:
         """Find the layers that were asked for; one pass tells the order in which modules are called."""
-        found = []
-        for item in parse_layers(given, self._source.module):
-            if isinstance(item, str) and self._source.kind == TRANSFORMER:
-                item = number_of_hidden(item, self._source.module)
+        layers = []
+        for item in parse_layers(given, self.source.module):
+            if isinstance(item, str) and self.source.kind == TRANSFORMER:
+                item = number_of_hidden(item, self.source.module)
             if isinstance(item, str):
-                module_named(self._source.module, item)
+                module_named(self.source.module, item)
                 self._require_stored(item)
-                found.append(Layer(item))
-            elif self._source.kind == TRANSFORMER:
-                states = self._hidden_count(first)
-                label = numbered(item, [hidden_label(place) for place in range(states)], "hidden states")
-                found.append(Layer(label, item % states))
+                layers.append(Layer(item))
+            elif self.source.kind == TRANSFORMER:
+                states = len(self._hidden_states(first))
+                if not states:
+                    advice = failure_of(self.source, first.inputs) or "gives no hidden states: name its layers"
+                    raise InputError(f"{self.source.name} {advice}")
+                label = numbered(item, [hidden_label(index) for index in range(states)], "hidden states")
+                layers.append(Layer(label, item % states))
             else:
-                names = leaves_in_order([name for name, _, _ in self._calls(first)], self._source.module)
-                found.append(Layer(numbered(item, names, "modules without children, in the order of their calls,")))
-        repeated = [layer.label for place, layer in enumerate(found) if layer in found[:place]]
+                names = leaves_in_order([name for name, _, _ in self._calls(first)], self.source.module)
+                layers.append(Layer(numbered(item, names, "modules without children, in the order of their calls,")))
+        repeated = [layer.label for index, layer in enumerate(layers) if layer in layers[:index]]
         if repeated:
             raise InputError(f"layer {repeated[0]!r} is named twice")
-        self.layers = tuple(found)
+        self.layers = tuple(layers)
 
     @contextmanager
     def outputs(self) -> Iterator[Any]:
         """A function from a batch to the outputs of the layers; hooks are removed at the end."""
         hooked = [layer.label for layer in self.layers if layer.hidden is None]
         wants_hidden = len(hooked) < len(self.layers)
-        with capture(self._source.module, hooked, key=self._key, to_cpu=False) as seen:
+        with capture(self.source.module, hooked, key=self._key, to_cpu=False) as seen:
 
             def run(batch: Batch) -> list[torch.Tensor]:
                 output = self._forward(batch, hidden=wants_hidden)
@@ -116,49 +119,38 @@ class Passes:
 
     def module_of(self, layer: Layer) -> Any:
         """The module that gives a layer; None for a hidden state."""
-        return None if layer.hidden is not None else module_named(self._source.module, layer.label)
+        return None if layer.hidden is not None else module_named(self.source.module, layer.label)
 
     def shapes(self, batch: Batch) -> list[LayerShape]:
         """Every module that a pass calls, in order, with what it gives for one example."""
-        rows = len(batch.inputs)
-        calls = self._calls(batch)
-        numbers = {
-            name: place for place, name in enumerate(leaves_in_order([c[0] for c in calls], self._source.module))
-        }
-        if self._source.kind == TRANSFORMER:
-            numbers = {}
-        found = [
-            LayerShape(name or "output", kind, None if shape is None else _example(shape, rows), numbers.get(name))
-            for name, kind, shape in calls
+        rows, calls = len(batch.inputs), self._calls(batch)
+        leaves = leaves_in_order([name for name, _, _ in calls], self.source.module)
+        numbers = {} if self.source.kind == TRANSFORMER else {name: index for index, name in enumerate(leaves)}
+        shapes = [
+            LayerShape(name or OUTPUT, kind, _example(shape, rows), numbers.get(name)) for name, kind, shape in calls
         ]
-        if self._source.kind == TRANSFORMER:
-            states = getattr(self._forward(batch, hidden=True), "hidden_states", None) or ()
-            found += [
-                LayerShape(hidden_label(place), "hidden state", _example(tuple(state.shape), rows), place)
-                for place, state in enumerate(states)
-            ]
-        return found
+        for index, state in enumerate(self._hidden_states(batch) if self.source.kind == TRANSFORMER else ()):
+            shapes.append(LayerShape(hidden_label(index), "hidden state", _example(state.shape, rows), index))
+        return shapes
 
     @property
     def changes_attention(self) -> bool:
         """Whether the model turns to another attention for short inputs, and keeps to it (BigBird)."""
-        module = self._source.module
+        module = self.source.module
         return hasattr(module, "set_attention_type") and module.config.attention_type == "block_sparse"
 
     def _reset_attention(self) -> None:
-        module = self._source.module
+        module = self.source.module
         if self.changes_attention and module.attention_type != module.config.attention_type:
             module.set_attention_type(module.config.attention_type)
 
     def _require_stored(self, layer: str) -> None:
         """Refuse what comes from weights that the folder does not have."""
         key = self._key if layer == OUTPUT else None
-        for name in self._source.made_up:
+        for name in self.source.made_up:
             if f"{layer}.".startswith(f"{name}.") or key == f"{name.rpartition('.')[2]}_output":
-                raise InputError(
-                    f"the weights of {self._source.name} have no {name}, so that what {key or layer} gives is random: "
-                    "name another layer"
-                )
+                random = f"so that what {key or layer} gives is random"
+                raise InputError(f"the weights of {self.source.name} have no {name}, {random}: name another layer")
 
     def _calls(self, batch: Batch) -> list[tuple[str, str, tuple[int, ...] | None]]:
         calls: dict[str, tuple[str, tuple[int, ...] | None]] = {}
@@ -179,22 +171,15 @@ class Passes:
 
         handles = (
             handle
-            for name, module in self._source.module.named_modules()
-            for handle in (
-                module.register_forward_pre_hook(before(name)),
-                module.register_forward_hook(after(name)),
-            )
+            for name, module in self.source.module.named_modules()
+            for handle in (module.register_forward_pre_hook(before(name)), module.register_forward_hook(after(name)))
         )
         with hooked(handles):
             self._forward(batch, hidden=False)
         return [(name, *calls[name]) for name in dict.fromkeys(begun) if name in calls]
 
-    def _hidden_count(self, batch: Batch) -> int:
-        states = getattr(self._forward(batch, hidden=True), "hidden_states", None)
-        if not states:
-            advice = failure_of(self._source, batch.inputs) or "gives no hidden states: name its layers"
-            raise InputError(f"{self._source.name} {advice}")
-        return len(states)
+    def _hidden_states(self, batch: Batch) -> Sequence[torch.Tensor]:
+        return getattr(self._forward(batch, hidden=True), "hidden_states", None) or ()
 
     def _forward(self, batch: Batch, *, hidden: bool) -> Any:
         torch = import_torch("extraction")
@@ -203,23 +188,21 @@ class Passes:
             inputs = inputs.to(self._dtype)  # before it is moved: not every device knows float64
         inputs = inputs.to(self._device)
         try:
-            if self._source.kind != TRANSFORMER:
-                return self._source.module(inputs)
+            if self.source.kind != TRANSFORMER:
+                return self.source.module(inputs)
             self._reset_attention()
             given: dict[str, Any] = {"output_hidden_states": True} if hidden else {}
             if batch.attended is not None:
                 given["attention_mask"] = torch.from_numpy(batch.attended.astype(np.int64)).to(self._device)
             if batch.types is not None:
                 given["token_type_ids"] = torch.from_numpy(batch.types).to(self._device)
-            return self._source.module(**{self._source.takes: inputs}, **given)
+            return self.source.module(**{self.source.takes: inputs}, **given)
         except InputError:
             raise
         except Exception as error:  # the user's model
             what = f"fails on a batch of shape {tuple(inputs.shape)} {inputs.dtype}: {said(error)}"
-            advice = failure_of(self._source, batch.inputs)
-            raise InputError(
-                f"{self._source.name} {what if advice is None else f'{advice} ({said(error)})'}"
-            ) from error
+            advice = failure_of(self.source, batch.inputs)
+            raise InputError(f"{self.source.name} {what if advice is None else f'{advice} ({said(error)})'}") from error
 
 
 def not_examples(layer: Layer, output: torch.Tensor, examples: int) -> str:
@@ -230,18 +213,16 @@ def not_examples(layer: Layer, output: torch.Tensor, examples: int) -> str:
 
 def _once(label: str, taken: dict[str, list[torch.Tensor]]) -> torch.Tensor:
     """The output of a layer that a pass calls exactly once."""
-    found = taken[label]
-    if not found:
-        raise InputError(f"layer {label!r} is not called in a pass: name another")
-    if len(found) > 1:
-        raise InputError(
-            f"layer {label!r} is called {len(found)} times in one pass, so its output is not one: name another"
-        )
-    return found[0]
+    outputs = taken[label]
+    if len(outputs) != 1:
+        times = f"{len(outputs)} times in one pass, so its output is not one" if outputs else "not called in a pass"
+        raise InputError(f"layer {label!r} is {'called ' if outputs else ''}{times}: name another")
+    return outputs[0]
 
 
-def _example(shape: Sequence[int], rows: int) -> tuple[int, ...]:
-    return tuple(shape[1:]) if shape and shape[0] == rows else tuple(shape)
+def _example(shape: Sequence[int] | None, rows: int) -> tuple[int, ...] | None:
+    """The shape of what one example gives."""
+    return None if shape is None else tuple(shape[1:]) if shape and shape[0] == rows else tuple(shape)
 
 
 class Captured:
@@ -334,18 +315,14 @@ def capture(
 def first_tensor(output: Any, layer: str, key: str | None = None) -> Tensor:
     """The tensor of a module's output: itself, the entry named, or the first one of a tuple, list or dict."""
     torch = import_torch("capturing a layer")
-    if key is not None:
-        entry: Tensor | None = _entry(output, key)
-        if entry is not None and isinstance(entry, torch.Tensor):
-            return entry
-        raise InputError(f"the output of {_called(layer)} has no tensor {key!r}; it has {_entries(output)}")
-    items = [output] if isinstance(output, torch.Tensor) else _items(output)
-    found: Tensor | None = next((item for item in items if isinstance(item, torch.Tensor)), None)
-    if found is not None:
-        return found
-    raise InputError(
-        f"{_called(layer)} returns {type(output).__name__}, with no tensor in it: name another layer, or the entry"
-    )
+    called, kind = "the model" if layer == OUTPUT else f"layer {layer!r}", type(output).__name__
+    entries = {"": output} if isinstance(output, torch.Tensor) else _entries(output)
+    tensors: dict[str, Tensor] = {name: each for name, each in entries.items() if isinstance(each, torch.Tensor)}
+    if key is not None and (key == "" or key not in tensors):
+        raise InputError(f"the output of {called} has no tensor {key!r}; it has {', '.join(entries) or f'type {kind}'}")
+    if not tensors:
+        raise InputError(f"{called} returns {kind}, with no tensor in it: name another layer, or the entry")
+    return tensors[key] if key is not None else next(iter(tensors.values()))
 
 
 def _hook(captured: Captured, layer: str, key: str | None, to_cpu: bool) -> Any:
@@ -357,25 +334,11 @@ def _hook(captured: Captured, layer: str, key: str | None, to_cpu: bool) -> Any:
     return keep
 
 
-def _items(output: Any) -> list[Any]:
-    if hasattr(output, "values"):
-        return list(output.values())
-    return list(output) if isinstance(output, tuple | list) else []
-
-
-def _entry(output: Any, key: str) -> Any:
+def _entries(output: Any) -> dict[str, Any]:
+    """What a module returned, by name or number, also from the end."""
     if hasattr(output, "keys"):
-        return dict(output).get(key)
-    if isinstance(output, tuple | list) and key.lstrip("-").isdigit():
-        return output[int(key)] if -len(output) <= int(key) < len(output) else None
-    return getattr(output, key, None) if hasattr(output, "_fields") else None
-
-
-def _entries(output: Any) -> str:
-    if hasattr(output, "keys"):
-        return ", ".join(map(str, output.keys()))
-    return f"{len(output)} entries" if isinstance(output, tuple | list) else f"type {type(output).__name__}"
-
-
-def _called(layer: str) -> str:
-    return "the model" if layer == OUTPUT else f"layer {layer!r}"
+        return {str(name): output[name] for name in output.keys()}  # noqa: SIM118
+    if not isinstance(output, tuple | list):
+        return {}
+    numbered = {str(index): output[index] for index in range(-len(output), len(output))}
+    return numbered | {name: getattr(output, name) for name in getattr(output, "_fields", ())}

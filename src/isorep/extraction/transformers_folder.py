@@ -23,6 +23,7 @@ from .model import TRANSFORMER, Source
 
 _MOST_JSON = 2**26
 _TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model")
+_LOCAL = {"local_files_only": True, "trust_remote_code": False}
 _NO_LIMIT = 10**6  # tokenizers say 1e30 where they know no length
 _LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length")
 
@@ -35,7 +36,7 @@ def load_folder(path: Path, allow_torch_weights: bool, *, single: bool = True) -
     """
     config = _checked_config(path)
     safe = _check_weights(path, allow_torch_weights)
-    transformers = import_transformers()
+    transformers = import_extra("transformers", "hf", "a model folder")
     with _quietly(transformers):
         module, missing = _load_model(transformers, path, safe)
         tokenizer = _load_tokenizer(transformers, path)
@@ -50,11 +51,6 @@ def load_folder(path: Path, allow_torch_weights: bool, *, single: bool = True) -
     context = context_length(module, tokenizer)
     name = path.resolve().name
     return Source(module, name, TRANSFORMER, tokenizer, context, _pixels(path), tuple(notes), made_up)
-
-
-def import_transformers() -> Any:
-    """The library, or the error that names the extra."""
-    return import_extra("transformers", "hf", "a model folder")
 
 
 def context_length(module: Any, tokenizer: Any) -> int | None:
@@ -133,10 +129,9 @@ def _check_weights(path: Path, allow_torch_weights: bool) -> bool:
     if not single.is_file() and not index.is_file():
         raise InputError(f"{path} holds no weights: there is no model.safetensors in it")
     if not allow_torch_weights:
-        raise InputError(
-            f"{path} holds its weights as a pickle ({(single if single.is_file() else index).name}): save it with "
-            "safe_serialization=True, or allow tensors to be read from it (--allow-torch-weights)"
-        )
+        advice = "save it with safe_serialization=True, or allow tensors to be read from it (--allow-torch-weights)"
+        name = (single if single.is_file() else index).name
+        raise InputError(f"{path} holds its weights as a pickle ({name}): {advice}")
     from ..storage.torch_files import check_archive
 
     files = [single] if single.is_file() else _check_shards(path, index.name, ".bin")
@@ -167,19 +162,13 @@ def _load_model(transformers: Any, path: Path, safe: bool) -> tuple[Any, list[st
     """The model, and the names of the weights that the folder does not have."""
     try:
         module, info = transformers.AutoModel.from_pretrained(
-            str(path),
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=safe,
-            output_loading_info=True,
-            dtype="auto",
+            str(path), use_safetensors=safe, output_loading_info=True, dtype="auto", **_LOCAL
         )
     except Exception as error:  # whatever a folder makes the library raise
         if "Unrecognized configuration class" in str(error):
-            raise InputError(
-                f"{path} cannot be loaded: AutoModel knows no model for its {_model_type(path)}; load it in Python by "
-                "its own class, and give the module, or the part of it that is meant"
-            ) from error
+            kind = f"model_type {str(_read_json(path / 'config.json').get('model_type'))[:60]!r}"
+            advice = "load it in Python by its own class, and give the module, or the part of it that is meant"
+            raise InputError(f"{path} cannot be loaded: AutoModel knows no model for its {kind}; {advice}") from error
         raise InputError(f"{path} cannot be loaded: {said(error)}") from error
     return module, sorted(map(str, info["missing_keys"])) + sorted(str(key) for key in info["mismatched_keys"])
 
@@ -202,10 +191,8 @@ def _require_complete(missing: list[str], path: Path) -> tuple[str, ...]:
     """Refuse a model with weights that the library made up, but for a pooler, which no hidden state needs: its name."""
     lost = [name for name in missing if "pooler" not in name]
     if lost:
-        raise InputError(
-            f"the weights of {path} lack {len(lost)} parameters of the model that its config.json describes, such as "
-            f"{lost[0]}"
-        )
+        model = "the model that its config.json describes"
+        raise InputError(f"the weights of {path} lack {len(lost)} parameters of {model}, such as {lost[0]}")
     return tuple(sorted({re.sub(r"(pooler\w*)\..*", r"\1", name) for name in missing}))
 
 
@@ -223,13 +210,9 @@ def _load_tokenizer(transformers: Any, path: Path) -> Any:
     if not any((path / name).is_file() for name in _TOKENIZERS):
         return None
     try:
-        return transformers.AutoTokenizer.from_pretrained(str(path), local_files_only=True, trust_remote_code=False)
+        return transformers.AutoTokenizer.from_pretrained(str(path), **_LOCAL)
     except Exception as error:  # as above
         raise InputError(f"the tokenizer of {path} cannot be loaded: {said(error)}") from error
-
-
-def _model_type(path: Path) -> str:
-    return f"model_type {str(_read_json(path / 'config.json').get('model_type'))[:60]!r}"
 
 
 def _pixels(path: Path) -> dict[str, Any]:

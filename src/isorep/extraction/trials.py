@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -55,22 +55,15 @@ def try_document(passes: Passes, first: Batch, context: int | None, pad: int) ->
     )
     with passes.outputs() as outputs:
         alone, again = outputs(short), outputs(short)
-        for layer, each in zip(passes.layers, alone, strict=True):
-            if each.dim() > 0 and len(each) != 1:
-                raise InputError(not_examples(layer, each, 1))
         notes = _random(passes, alone, again)
         if notes or (context is not None and count + _PADDING > context):
             return Trial(notes=notes)
         beside = [each[:, :count] if each.dim() == 3 else each for each in outputs(longer)]
-    changed = [
-        layer.label
-        for layer, a, b in zip(passes.layers, alone, beside, strict=True)
-        if a.shape == b.shape and _far(a, b)
-    ]
-    if not changed:
-        return Trial()
-    note = f"padding changes layer {changed[0]}, so that only documents of one length went through the model together"
-    return Trial(True, (note,))
+    for layer, a, b in zip(passes.layers, alone, beside, strict=True):
+        if a.shape == b.shape and _far(a, b):
+            together = "so that only documents of one length went through the model together"
+            return Trial(True, (f"padding changes layer {layer.label}, {together}",))
+    return Trial()
 
 
 def try_rows(passes: Passes, examples: Rows, pad: int | None, batch: int | None) -> Trial:
@@ -88,11 +81,9 @@ def try_rows(passes: Passes, examples: Rows, pad: int | None, batch: int | None)
         if (len(single), len(double)) != (1, 2):
             raise InputError(not_examples(layer, double, 2))
         if single.shape[1:] == double.shape[1:] and _far(single[0], double[1]):
-            raise InputError(
-                f"layer {layer.label!r} gives an example other values when another one is in the batch: its first axis "
-                "is not that of examples (batch_first=True?), or it takes statistics of the batch; --batch 1 runs each "
-                "example alone"
-            )
+            mixed = f"layer {layer.label!r} gives an example other values when another one is in the batch"
+            why = "its first axis is not that of examples (batch_first=True?), or it takes statistics of the batch"
+            raise InputError(f"{mixed}: {why}; --batch 1 runs each example alone")
     return Trial()
 
 
@@ -109,9 +100,8 @@ def _far(a: torch.Tensor, b: torch.Tensor) -> bool:
     if not a.is_floating_point() or not a.numel():
         return False
     one, other = a.cpu().double(), b.cpu().double()  # not every device knows float64
-    largest: Any = one.abs().max()
-    gap: Any = (one - other).abs().max()
-    return bool(gap > (_SINGLE if a.dtype.itemsize >= 4 else _HALF) * largest)
+    allowed = (_SINGLE if a.dtype.itemsize >= 4 else _HALF) * one.abs().max()
+    return bool((one - other).abs().max() > allowed)
 
 
 _HOLDS = {"text": "texts", "tokens": "whole numbers, which are taken as token ids", "values": "floating-point numbers"}
@@ -150,9 +140,9 @@ def padding_id(source: Source, pad: int | None) -> int | None:
     if source.kind != TRANSFORMER:
         return pad
     known = source.vocabulary
-    for found in (pad, getattr(source.tokenizer, "pad_token_id", None)):
-        if isinstance(found, int) and found >= 0 and (known is None or found < known):
-            return found
+    for token in (pad, getattr(source.tokenizer, "pad_token_id", None)):
+        if isinstance(token, int) and token >= 0 and (known is None or token < known):
+            return token
     return 0
 
 

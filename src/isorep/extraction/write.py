@@ -9,7 +9,6 @@ The effective rank is the participation ratio :math:`(\operatorname{tr} C)^2 / \
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -105,12 +104,12 @@ def require_apart(files: Sequence[Path], inputs: Sequence[Path]) -> None:
 
 def save(target: Path, values: Array, ids: RowLabels, groups: RowLabels | None) -> None:
     """Write one layer; npy holds values alone, so its ids and groups lie beside it."""
-    if ids.dtype.kind == "U" and target.name.lower().endswith(".npy"):
-        _require_narrow(ids)
-    extra = {} if groups is None else {GROUP: groups}
     if not target.name.lower().endswith(".npy"):
+        extra = {} if groups is None else {GROUP: groups}
         write_rows(RowStream(values, cast(Array, ids), values.dtype, extra), target)
         return
+    if ids.dtype.kind == "U" and ids.dtype.itemsize > 4 * 1024:
+        raise InputError("ids of more than 1000 characters do not go beside an npy file: write parquet")
     for path, labels in ((beside(target, "ids"), ids), (beside(target, GROUP), groups)):
         if labels is not None:
             with replacing(path) as temporary, temporary.open("wb") as file:
@@ -133,29 +132,16 @@ def _column(labels: Sequence[int | str]) -> Array:
     return found
 
 
-def _require_narrow(ids: RowLabels) -> None:
-    if ids.dtype.itemsize > 4 * 1024:
-        raise InputError("ids of more than 1000 characters do not go beside an npy file: write parquet")
-
-
 _SAMPLE = 20_000
 _WIDEST = 4096
 _CELLS = 2**20
 
 
-@dataclass(frozen=True)
-class LayerStatistics:
-    """Basic figures of a layer; ``constant`` units never change, and of these ``dead`` ones are always 0."""
+def describe(values: Array) -> dict[str, Any]:
+    """Basic figures of a layer: one pass over all rows, and moments of at most 20,000 of them, evenly spaced.
 
-    mean_norm: float
-    largest: float
-    constant: int
-    dead: int
-    effective_rank: float | None
-
-
-def describe(values: Array) -> LayerStatistics:
-    """One pass over all rows, and moments of at most 20,000 of them, evenly spaced."""
+    ``constant`` units never change, and of these ``dead`` ones are always 0.
+    """
     rows, columns = values.shape
     step = max(1, _CELLS // columns)
     least, most = np.full(columns, np.inf), np.full(columns, -np.inf)
@@ -167,13 +153,13 @@ def describe(values: Array) -> LayerStatistics:
         np.minimum(least, block.min(axis=0), out=least)
         np.maximum(most, block.max(axis=0), out=most)
     still = least == most
-    return LayerStatistics(
-        mean_norm=norms / rows,
-        largest=float(max(most.max(), -least.min())),
-        constant=int(still.sum()),
-        dead=int((still & (most == 0)).sum()),
-        effective_rank=_effective_rank(values, step),
-    )
+    return {
+        "mean_norm": norms / rows,
+        "largest": float(max(most.max(), -least.min())),
+        "constant": int(still.sum()),
+        "dead": int((still & (most == 0)).sum()),
+        "effective_rank": _effective_rank(values, step),
+    }
 
 
 def _effective_rank(values: Array, step: int) -> float | None:

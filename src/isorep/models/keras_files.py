@@ -80,9 +80,7 @@ class KerasFile:
             raise InputError(f"{where} is {node.dtype} of shape {node.shape} where floats of {shape} are expected")
         self._read += node.size
         if self._read > _MOST_NUMBERS:
-            raise InputError(
-                f"up to {where} there are {self._read} numbers, more than the {_MOST_NUMBERS} that are read"
-            )
+            raise InputError(f"up to {where} there are more than the {_MOST_NUMBERS} numbers that are read")
         values = np.asarray(node[()], dtype=np.float32)
         if not np.isfinite(values).all():
             raise InputError(f"{where} holds values that are not finite")
@@ -109,9 +107,7 @@ def _graph(file: Any) -> dict[str, Any]:
     """The part of ``model_config`` that lists layers."""
     text = _text(file, b"model_config")
     if text is None:
-        raise InputError(
-            "there is no attribute model_config: it holds weights without the network, or is no Keras file"
-        )
+        raise InputError("there is no attribute model_config: it holds weights alone, or is no Keras file")
     try:
         config = json.loads(text)
     except (ValueError, RecursionError):
@@ -119,10 +115,8 @@ def _graph(file: Any) -> dict[str, Any]:
     graph = config.get("config") if isinstance(config, dict) else None
     if not isinstance(graph, dict) or not isinstance(graph.get("layers"), list) or not graph["layers"]:
         raise InputError("model_config lists no layers")
-    if len(graph["layers"]) > _MOST_LAYERS:
-        raise InputError(
-            f"model_config lists {len(graph['layers'])} layers, more than the {_MOST_LAYERS} that are read"
-        )
+    if (count := len(graph["layers"])) > _MOST_LAYERS:
+        raise InputError(f"model_config lists {count} layers, more than the {_MOST_LAYERS} that are read")
     return graph
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -183,70 +182,43 @@ def encode_dna(sequences: str | Sequence[str]) -> Any:
 
 
 def _read(path: Path) -> SpliceAI:
+    weights: dict[str, Array] = {}
     with open_keras(path) as file:
-        plan = read_plan(file)
-        weights = {name: torch.from_numpy(values) for name, values in plan.weights(file).items()}
+        sizes, layers = read_plan(file)
+        for name, layer in layers.items():
+            weights |= _weights(file, name, layer, sizes)
     with torch.device("meta"):  # no weights are drawn, so that the caller's random numbers stay as they are
-        model = SpliceAI(**plan.sizes)
+        model = SpliceAI(**sizes)
     counts = {name: torch.tensor(0) for name in model.state_dict() if name.endswith("num_batches_tracked")}
-    model.load_state_dict(weights | counts, assign=True)
+    model.load_state_dict({name: torch.from_numpy(values) for name, values in weights.items()} | counts, assign=True)
     return model.eval().requires_grad_(False)
 
 
+_NORM = {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_variance"}
 _KINDS = ("Activation", "Add", "BatchNormalization", "Conv1D", "Cropping1D", "InputLayer")
-_CHANNELS = 4
+
+Block = tuple[Layer, Layer, Layer, Layer]
+"""The layers of a residual block that have weights: batch norm, convolution, batch norm, convolution."""
 
 
-@dataclass(frozen=True)
-class Block:
-    """The layers of a residual block."""
+def read_plan(file: KerasFile) -> tuple[dict[str, Any], dict[str, Layer]]:
+    """Arguments of SpliceAI, and layers by the names of its modules, from the output to the input.
 
-    norms: tuple[Layer, Layer]
-    convolutions: tuple[Layer, Layer]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The layers of a file by the parts they play, and the sizes that follow."""
-
-    stem: Layer
-    stages: tuple[tuple[Block, ...], ...]
-    skips: tuple[Layer, ...]
-    head: Layer
-    sizes: dict[str, Any]  # the arguments of SpliceAI
-
-    def weights(self, file: KerasFile) -> dict[str, Array]:
-        """All weights under the names that :class:`isorep.models.SpliceAI` has for them."""
-        wide, widths = self.sizes["channels"], self.sizes["widths"]
-        found = _convolved(file, "stem", self.stem, 1, _CHANNELS, wide)
-        for number, blocks in enumerate(self.stages):
-            for place, block in enumerate(blocks):
-                inner = f"stages.{number}.{place}.inner"
-                for half in (0, 1):
-                    found |= _normed(file, f"{inner}.{3 * half}", block.norms[half], wide)
-                    convolution = block.convolutions[half]
-                    found |= _convolved(file, f"{inner}.{3 * half + 2}", convolution, widths[number], wide, wide)
-        for number, skip in enumerate(self.skips):
-            found |= _convolved(file, f"skips.{number}", skip, 1, wide, wide)
-        return found | _convolved(file, "head", self.head, 1, wide, self.sizes["classes"])
-
-
-def read_plan(file: KerasFile) -> Plan:
-    """Go from the output to the input; what is not SpliceAI, in some size, is refused."""
+    What is not SpliceAI, in some size, is refused.
+    """
     walk = _Walk(file)
-    head = walk.convolution(file.output, padding="valid", activation="softmax", kernel_size=1)
+    head = walk.convolution(file.output, activation="softmax")
     crop = walk.take(walk.only(head), "Cropping1D")
     skips = _skips(walk, walk.only(crop))
     ends = [walk.only(skip) for skip in skips]
     stages = [_stage(walk, end, start) for start, end in pairwise(ends)]
-    stem = walk.convolution(ends[0], padding="valid", activation="linear", kernel_size=1)
-    walk.take(walk.only(stem), "InputLayer").require(batch_input_shape=[None, None, _CHANNELS])
+    stem = walk.convolution(ends[0])
+    walk.take(walk.only(stem), "InputLayer").require(batch_input_shape=[None, None, len(_LETTERS)])
     walk.finish()
-    sizes = [_size(blocks) for blocks in stages]
     if len({len(blocks) for blocks in stages}) != 1:
         raise InputError(f"stages have {', '.join(str(len(blocks)) for blocks in stages)} blocks, not one number")
-    widths, dilations = zip(*sizes, strict=True)
-    found = {
+    widths, dilations = zip(*map(_size, stages), strict=True)
+    sizes = {
         "channels": stem.whole("filters"),
         "widths": widths,
         "dilations": dilations,
@@ -255,7 +227,12 @@ def read_plan(file: KerasFile) -> Plan:
         "crop": _cropped(crop),
         "epsilon": _epsilon(stages),
     }
-    return Plan(stem, tuple(stages), tuple(skips), head, found)
+    layers = {"stem": stem, "head": head} | {f"skips.{number}": skip for number, skip in enumerate(skips)}
+    for number, blocks in enumerate(stages):
+        for index, block in enumerate(blocks):
+            places = (0, 2, 3, 5)  # a ReLU, without weights, follows each batch norm
+            layers |= {f"stages.{number}.{index}.inner.{at}": layer for at, layer in zip(places, block, strict=True)}
+    return sizes, layers
 
 
 class _Walk:
@@ -266,8 +243,7 @@ class _Walk:
         for layer in self._layers.values():
             if layer.kind not in _KINDS:
                 raise InputError(
-                    f"layer {layer.name!r} is a {layer.kind}: known are {', '.join(_KINDS)}, and code in a file is "
-                    "not run"
+                    f"layer {layer.name!r} is a {layer.kind}: SpliceAI has none, and code in a file is not run"
                 )
 
     def kind(self, name: str) -> str:
@@ -285,10 +261,11 @@ class _Walk:
         self._left.discard(name)
         return self._layers[name]
 
-    def convolution(self, name: str, **settings: object) -> Layer:
-        """A convolution that moves by one position and has a bias."""
+    def convolution(self, name: str, *, wide: bool = False, activation: str = "linear") -> Layer:
+        """A convolution that moves by one position and has a bias; if not ``wide``, it sees one position."""
         layer = self.take(name, "Conv1D")
-        layer.require(strides=1, use_bias=True, **settings)
+        size = {"padding": "same"} if wide else {"padding": "valid", "kernel_size": 1}
+        layer.require(strides=1, use_bias=True, activation=activation, **size)
         if layer.settings.get("data_format", "channels_last") != "channels_last":
             raise InputError(f"layer {name!r} does not have its channels last")
         return layer
@@ -320,8 +297,7 @@ def _skips(walk: _Walk, name: str) -> list[Layer]:
         found.append(skip)
     if not found:
         raise InputError(f"layer {name!r} is no sum: there is no stage")
-    names = [name, *reversed(found)]
-    return [walk.convolution(each, padding="valid", activation="linear", kernel_size=1) for each in names]
+    return [walk.convolution(each) for each in (name, *reversed(found))]
 
 
 def _stage(walk: _Walk, end: str, start: str) -> tuple[Block, ...]:
@@ -329,13 +305,13 @@ def _stage(walk: _Walk, end: str, start: str) -> tuple[Block, ...]:
     found: list[Block] = []
     while end != start:
         inner, before = walk.added(end)
-        second = walk.convolution(inner, padding="same", activation="linear")
+        second = walk.convolution(inner, wide=True)
         between, name = _opened(walk, walk.only(second))
-        first = walk.convolution(name, padding="same", activation="linear")
+        first = walk.convolution(name, wide=True)
         opening, origin = _opened(walk, walk.only(first))
         if origin != before:
             raise InputError(f"layer {end!r} does not add to what its block starts from")
-        found.append(Block((opening, between), (first, second)))
+        found.append((opening, first, between, second))
         end = before
     if not found:
         raise InputError(f"no block leads to layer {end!r}")
@@ -353,7 +329,7 @@ def _opened(walk: _Walk, name: str) -> tuple[Layer, str]:
 
 def _size(blocks: tuple[Block, ...]) -> tuple[int, int]:
     """Width and dilation of a stage."""
-    layers = [layer for block in blocks for layer in block.convolutions]
+    layers = [layer for block in blocks for layer in block[1::2]]
     sizes = {(layer.whole("kernel_size"), layer.whole("dilation_rate")) for layer in layers}
     if len(sizes) != 1 or next(iter(sizes))[0] % 2 == 0:
         raise InputError(f"the stage of layer {layers[0].name!r} has widths that are even, or more than one size")
@@ -370,24 +346,22 @@ def _cropped(layer: Layer) -> int:
 
 
 def _epsilon(stages: list[tuple[Block, ...]]) -> float:
-    value, *others = [norm.settings.get("epsilon") for blocks in stages for block in blocks for norm in block.norms]
+    value, *others = [norm.settings.get("epsilon") for blocks in stages for block in blocks for norm in block[::2]]
     if not isinstance(value, float) or not 0 < value < 1 or any(other != value for other in others):
         raise InputError("the batch norms do not have one epsilon between 0 and 1")
     return value
 
 
-def _convolved(file: KerasFile, name: str, layer: Layer, width: int, before: int, after: int) -> dict[str, Array]:
+def _weights(file: KerasFile, name: str, layer: Layer, sizes: dict[str, Any]) -> dict[str, Array]:
+    """Weights of a layer, under the names that :class:`SpliceAI` has for them."""
+    channels = sizes["channels"]
+    if layer.kind == "BatchNormalization":
+        found = {f"{name}.{ours}": file.weights(layer.name, theirs, (channels,)) for ours, theirs in _NORM.items()}
+        if (found[f"{name}.running_var"] < 0).any():
+            raise InputError(f"layer {layer.name!r} has negative variances")
+        return found
+    before, after = len(_LETTERS) if name == "stem" else channels, sizes["classes"] if name == "head" else channels
     layer.require(filters=after)
-    kernel = file.weights(layer.name, "kernel", (width, before, after))
-    return {
-        f"{name}.weight": kernel.transpose(2, 1, 0).copy(),
-        f"{name}.bias": file.weights(layer.name, "bias", (after,)),
-    }
-
-
-def _normed(file: KerasFile, name: str, layer: Layer, wide: int) -> dict[str, Array]:
-    names = {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_variance"}
-    found = {f"{name}.{ours}": file.weights(layer.name, theirs, (wide,)) for ours, theirs in names.items()}
-    if (found[f"{name}.running_var"] < 0).any():
-        raise InputError(f"layer {layer.name!r} has negative variances")
-    return found
+    kernel = file.weights(layer.name, "kernel", (layer.whole("kernel_size"), before, after))
+    bias = file.weights(layer.name, "bias", (after,))
+    return {f"{name}.weight": kernel.transpose(2, 1, 0).copy(), f"{name}.bias": bias}
