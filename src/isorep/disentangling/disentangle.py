@@ -119,11 +119,11 @@ def disentangle(
         tell("trainings", index + 1, n_seeds)
     first = runs[0]
     sheet, rows = traversal(first.module, first.unmixing, first.latents, enlarge=max(1, 48 // size))
-    channels, height, width = pictures.values.shape[1:]
+    shape = dict(zip(("channels", "height", "width"), pictures.values.shape[1:], strict=True))
     return Disentanglement(
         module=first.module,
         unmixing=first.unmixing,
-        size=height,
+        size=shape["height"],
         trainings=tuple(run.training for run in runs),
         components=_components(runs, rows),
         sheet=sheet,
@@ -134,9 +134,7 @@ def disentangle(
             "images": len(pictures),
             "trained_on": len(split.trained),
             "held_out": len(split.held_out),
-            "channels": channels,
-            "height": height,
-            "width": width,
+            **shape,
         },
         settings=settings,
         caveats=(*pictures.notes, *_caveats(runs, len(pictures))),
@@ -206,6 +204,10 @@ def _trained(
     """One autoencoder and its last training loss."""
     from ..models import PlainAutoencoder, benchmark_recipe, train
 
+    if checkpoints is not None:
+        if Path(checkpoints).is_file():
+            raise InputError(f"{checkpoints} is a file: name a folder for the checkpoints")
+        Path(checkpoints).mkdir(parents=True, exist_ok=True)
     shape = pictures.values.shape[1:]
     recipe = benchmark_recipe(
         asked["steps"],
@@ -221,7 +223,7 @@ def _trained(
         PlainAutoencoder.losses,
         recipe,
         seed=seed,
-        checkpoint=None if checkpoints is None else _folder(checkpoints) / f"training-{seed}.safetensors",
+        checkpoint=None if checkpoints is None else Path(checkpoints) / f"training-{seed}.safetensors",
         device=asked["device"],
         progress=tell,
     )
@@ -281,11 +283,3 @@ def _caveats(runs: list[Run], images: int) -> list[str]:
     if first.directions == len(first.activity):
         said.append(f"the decoder responds to all {first.directions} latents: there may be more factors than latents")
     return said
-
-
-def _folder(path: str | Path) -> Path:
-    folder = Path(path)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file: name a folder for the checkpoints")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

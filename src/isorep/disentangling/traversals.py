@@ -39,39 +39,32 @@ def traversal(
     low, high = np.quantile(components, [0.05, 0.95], axis=0)
     count = components.shape[1]
     walked = np.repeat(base[None, None], steps, axis=1).repeat(count, axis=0)
-    places = np.arange(count)
-    walked[places, :, places] = np.linspace(low, high, steps).T
+    each = np.arange(count)
+    walked[each, :, each] = np.linspace(low, high, steps).T
     images = decoded(module, unmixing.inverse_transform(walked.reshape(count * steps, count)))
     images = images.reshape(count, steps, *images.shape[1:])
     moved = images.std(1).reshape(count, -1).mean(1)
     order = np.argsort(-moved, kind="stable")[:most]
-    return contact_sheet(images[order], enlarge=enlarge), tuple(int(place) for place in order)
+    return contact_sheet(images[order], enlarge=enlarge), tuple(order.tolist())
 
 
 def decoded(module: Any, latents: Array) -> Array:
-    """Images of latents, in [0, 1]; a few rows at a time."""
-    from ..models.evaluation import torch
-
-    first = next(module.parameters())
-    found = []
-    with torch.no_grad():
-        for rows in blocks(len(latents), _ROWS):
-            given = torch.from_numpy(np.ascontiguousarray(latents[rows])).to(first)
-            found.append(np.asarray(module.decode(given).cpu().numpy()))
-    return np.concatenate(found)
+    """Images of latents, in [0, 1]."""
+    return _passed(module.decode, np.ascontiguousarray(latents), next(module.parameters()))
 
 
 def encoded(module: Any, images: Array) -> Array:
-    """Latents of images, in double precision; a few rows at a time."""
+    """Latents of images, in double precision."""
+    return _passed(module.encode, images, next(module.parameters()).device).astype(np.float64)
+
+
+def _passed(function: Any, values: Array, to: Any) -> Array:
+    """What a network makes of values where and as it takes them, a few rows at a time."""
     from ..models.evaluation import torch
 
-    device = next(module.parameters()).device
-    found = []
     with torch.no_grad():
-        for rows in blocks(len(images), _ROWS):
-            part = torch.as_tensor(images[rows]).to(device)
-            found.append(np.asarray(module.encode(part).cpu().numpy(), dtype=np.float64))
-    return np.concatenate(found)
+        parts = [function(torch.as_tensor(values[rows]).to(to)).cpu().numpy() for rows in blocks(len(values), _ROWS)]
+    return np.concatenate(parts)
 
 
 def lost(module: Any, images: Array, latents: Array) -> float:

@@ -188,19 +188,17 @@ def decoder_constants(module: Any, pruned: Unmixing, sample: Array) -> dict[str,
         def forward(self, coordinates: Any) -> Any:
             return self.whole.decode(coordinates @ onto.T + mean)
 
-    whole = bilipschitz(module.decode, sample.astype(np.float32), n_directions=0)
-    active = bilipschitz(Restricted(), ((sample - pruned.mean) @ basis).astype(np.float32), n_directions=0)
     activity = pruned.activity if pruned.activity is not None else np.ones(1)
     return {
         "directions": pruned.components,
         "activity": (activity / activity[0]).tolist(),
-        "all": _constants(whole),
-        "active": _constants(active),
+        "all": _constants(module.decode, sample),
+        "active": _constants(Restricted(), (sample - pruned.mean) @ basis),
     }
 
 
-def _constants(found: Any) -> dict[str, float]:
-    constants = found.constants
+def _constants(decoder: Any, sample: Array) -> dict[str, float]:
+    constants = bilipschitz(decoder, sample.astype(np.float32), n_directions=0).constants
     return {
         "constant": constants.constant,
         "similarity": constants.similarity_constant,
