@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import InputError, MissingFileError, import_extra
 from ..representation import Array, Matrix, notes_on
+from ..rows import blocks
 from ..settings import check_choice, check_counts
 from ..storage import suffixes
 from ..storage.lazy import release
@@ -28,6 +29,7 @@ from .documents import Document, Documents, JsonLines, ParquetTexts, TextFile, T
 INPUTS = ("auto", "values", "tokens", "images", "text")
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 _PIECES, _PIECE = 64, 2**14
+Fields = tuple[str, str | None, str | None]  # of text, ids and groups
 
 
 def open_data(
@@ -52,13 +54,13 @@ def open_data(
     if not path.exists():
         raise MissingFileError(f"{path} does not exist")
     fields = (text_field if key is None else key, id_field, group_field)
-    opened = _folder(path, key, kind, pixels or {}) if path.is_dir() else _file(path, key, kind, fields, pixels or {})
+    opened = (_folder if path.is_dir() else _file)(path, key, kind, fields, pixels or {})
     if group_field is not None and not opened.has_groups:
         raise InputError(f"{path.name} has no fields, so there is no group {group_field!r} in it")
     return _limited(opened, limit)
 
 
-def _folder(path: Path, key: str | None, kind: str, pixels: dict[str, Any]) -> Rows | Documents:
+def _folder(path: Path, key: str | None, kind: str, fields: Fields, pixels: dict[str, Any]) -> Rows | Documents:
     if path.name.lower().endswith(".zarr"):
         return stored_rows(path, key, kind, pixels)
     files = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith("."))
@@ -75,9 +77,7 @@ def _folder(path: Path, key: str | None, kind: str, pixels: dict[str, Any]) -> R
     raise InputError(f"{path} holds no .txt files and no images ({', '.join(IMAGES)})")
 
 
-def _file(
-    path: Path, key: str | None, kind: str, fields: tuple[str, str | None, str | None], pixels: dict[str, Any]
-) -> Rows | Documents:
+def _file(path: Path, key: str | None, kind: str, fields: Fields, pixels: dict[str, Any]) -> Rows | Documents:
     if path.stat().st_size == 0:
         raise InputError(f"{path.name} is empty (0 bytes)")
     suffix = path.suffix.lower()
@@ -120,9 +120,9 @@ class TokenRows(Documents):
         self.name, self.count, self.paths, self.told = rows.name, rows.count, rows.paths, rows.told
 
     def _all(self) -> Iterator[Document]:
-        for start in range(0, self.rows.count, 256):
-            stop = min(start + 256, self.rows.count)
-            for label, tokens in zip(self.rows.ids(start, stop), self.rows.read(start, stop), strict=True):
+        for block in blocks(self.rows.count, 256):
+            span = block.start, block.stop
+            for label, tokens in zip(self.rows.ids(*span), self.rows.read(*span), strict=True):
                 real = np.flatnonzero(tokens != self._pad) if self._pad is not None else np.arange(len(tokens))
                 yield Document(label, tokens[real[0] : real[-1] + 1] if len(real) else tokens[:0])
 
@@ -130,30 +130,26 @@ class TokenRows(Documents):
 def file_fingerprint(path: Path) -> str:
     """A hash of a file's size and of pieces of it, evenly spaced: all of a small one."""
     size = path.stat().st_size
-    found = hashlib.sha256(str(size).encode())
+    digest = hashlib.sha256(str(size).encode())
     step = max(_PIECE, size // _PIECES)
     with path.open("rb") as file:
-        for start in range(0, size, step):
+        for start in (*range(0, size, step), max(0, size - _PIECE)):
             file.seek(start)
-            found.update(file.read(_PIECE))
-        file.seek(max(0, size - _PIECE))
-        found.update(file.read(_PIECE))
-    return found.hexdigest()
+            digest.update(file.read(_PIECE))
+    return digest.hexdigest()
 
 
 def data_fingerprint(opened: Rows | Documents) -> str:
     """A hash that tells other data: of the files they come from, or of evenly spaced rows of an array or store."""
-    found = hashlib.sha256(opened.told.encode())
+    digest = hashlib.sha256(opened.told.encode())
     for path in opened.paths:
-        if path.is_file() and len(opened.paths) == 1:
-            found.update(file_fingerprint(path).encode())
-        else:
-            found.update(f"{path.name} {path.stat().st_size};".encode())
+        whole = path.is_file() and len(opened.paths) == 1
+        digest.update((file_fingerprint(path) if whole else f"{path.name} {path.stat().st_size};").encode())
     rows = opened.rows if isinstance(opened, TokenRows) else opened
     if isinstance(rows, Rows) and not any(path.is_file() for path in rows.paths):
         for row in np.linspace(0, rows.count - 1, _PIECES).astype(int):
-            found.update(np.ascontiguousarray(rows.read(row, row + 1)).tobytes())
-    return found.hexdigest()
+            digest.update(np.ascontiguousarray(rows.read(row, row + 1)).tobytes())
+    return digest.hexdigest()
 
 
 _MOST_PIXELS = 2**26  # of one image file
@@ -207,17 +203,13 @@ class ArrayRows(Rows):
         """Some consecutive examples."""
         block = np.array(self._values[start:stop])
         release(self._values)
-        if self.kind == "tokens":
-            return block.astype(np.int64)
         if self.kind == "images":
             return normalised(_channels_first(block), self._pixels)
-        return block
+        return block.astype(np.int64) if self.kind == "tokens" else block
 
     def ids(self, start: int, stop: int) -> list[int | str]:
         """Ids of the file, else row numbers."""
-        if self._ids is None:
-            return list(range(start, stop))
-        return list(self._ids[start:stop].tolist())
+        return list(range(start, stop)) if self._ids is None else list(self._ids[start:stop].tolist())
 
 
 @contextmanager
@@ -271,8 +263,7 @@ class ImageFiles(Rows):
         if picture.size != (self._size, self._size):
             box = (left, top, left + side, top + side)
             picture = picture.resize((self._size, self._size), pillow().Resampling.BICUBIC, box=box)
-        values = np.asarray(picture)
-        return values[..., None] if values.ndim == 2 else values
+        return np.atleast_3d(np.asarray(picture))
 
 
 def stored_rows(path: Path, key: str | None, kind: str, pixels: dict[str, Any]) -> Rows:
@@ -280,10 +271,10 @@ def stored_rows(path: Path, key: str | None, kind: str, pixels: dict[str, Any]) 
     module = reader(path)
     load = {".npy": load_npy, ".npz": load_npz}.get(path.suffix.lower(), module.load)
     contents = guarded(path, lambda: load(path, key, None))
-    found = ArrayRows(contents.values, path.name, kind=kind, ids=contents.ids, pixels=pixels)
-    found.paths = (path,)
-    found.notes = tuple(notes_on(path.name, contents.left_out, contents.converted))
-    return found
+    rows = ArrayRows(contents.values, path.name, kind=kind, ids=contents.ids, pixels=pixels)
+    rows.paths = (path,)
+    rows.notes = tuple(notes_on(path.name, contents.left_out, contents.converted))
+    return rows
 
 
 def normalised(images: Array, pixels: dict[str, Any]) -> Array:
@@ -303,6 +294,5 @@ def normalised(images: Array, pixels: dict[str, Any]) -> Array:
 def _channels_first(images: Array) -> Array:
     if images.ndim == 3:
         return images[:, None]
-    if images.shape[-1] in _CHANNELS and images.shape[1] not in _CHANNELS:
-        return images.transpose(0, 3, 1, 2)
-    return images
+    channels_last = images.shape[-1] in _CHANNELS and images.shape[1] not in _CHANNELS
+    return images.transpose(0, 3, 1, 2) if channels_last else images

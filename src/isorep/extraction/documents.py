@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, import_extra
-from ..models.evaluation import said
+from ..models.evaluation import import_torch, said
 from ..representation import Array
 from ..storage.registry import guarded
 from .passes import Batch
@@ -170,11 +170,9 @@ def holds_text(path: Path, name: str) -> bool:
     from pyarrow import types
 
     schema = _parquet(path).schema_arrow
-    if name not in schema.names:
-        return False
-    kind = schema.field(name).type
-    kind = kind.value_type if types.is_dictionary(kind) else kind
-    return bool(types.is_string(kind) or types.is_large_string(kind))
+    kind = schema.field(name).type if name in schema.names else None
+    kind = kind.value_type if kind is not None and types.is_dictionary(kind) else kind
+    return kind is not None and bool(types.is_string(kind) or types.is_large_string(kind))
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -232,23 +230,20 @@ class Cutter:
     def windows(self, place: int, content: Any) -> list[Window]:
         """The windows of a document; none of an empty one."""
         tokens = self._tokens(content)
-        if len(tokens) == 0:
+        if not tokens:
             return []
         around = self._special_tokens() if isinstance(content, str) else Around([], [])
-        room = len(tokens) if self._context is None else self._context - len(around.before) - len(around.after)
+        room = self._context - len(around.before) - len(around.after) if self._context else len(tokens)
         starts = range(0, len(tokens), room)[: 1 if self._truncate else None]
         return [self._window(place, tokens[start : start + room], around) for start in starts]
 
     def _tokens(self, content: Any) -> list[int]:
-        if not isinstance(content, str):
-            return list(content)
-        if not content.strip():
-            return []
+        if not isinstance(content, str) or not content.strip():
+            return [] if isinstance(content, str) else list(content)
         try:
-            found: list[int] = self._tokenizer(content, add_special_tokens=False, verbose=False)["input_ids"]
+            return list(self._tokenizer(content, add_special_tokens=False, verbose=False)["input_ids"])
         except Exception as error:  # whatever a stranger's tokenizer raises
             raise InputError(f"the tokenizer fails on {content[:40]!r}: {said(error)}") from error
-        return found
 
     def _special_tokens(self) -> Around:
         if self._around is None:
@@ -287,17 +282,16 @@ def batches(windows: Sequence[Window], size: int | None, tokens: int, *, equal: 
 
 def padded(windows: Sequence[Window], pad: int) -> Batch:
     """Token ids with padding after them, the mask of what is attended to, and that of what is kept."""
-    longest = max(len(window.tokens) for window in windows)
-    tokens = np.full((len(windows), longest), pad, dtype=np.int64)
-    real, kept = np.zeros((len(windows), longest), dtype=bool), np.zeros((len(windows), longest), dtype=bool)
-    types = None if windows[0].types is None else np.zeros((len(windows), longest), dtype=np.int64)
-    for place, window in enumerate(windows):
-        length = len(window.tokens)
-        tokens[place, :length] = window.tokens
-        real[place, :length] = True
-        kept[place, :length] = window.kept
-        if types is not None and window.types is not None:
-            types[place, :length] = window.types
+    torch = import_torch("extraction")
+
+    def filled(rows: Iterator[Any], filling: int = 0) -> Array:
+        parts = [torch.from_numpy(row) for row in rows]
+        return np.asarray(torch.nn.utils.rnn.pad_sequence(parts, batch_first=True, padding_value=filling))
+
+    tokens = filled((window.tokens for window in windows), pad)
+    real = filled(np.ones(len(window.tokens), dtype=bool) for window in windows)
+    kept = filled(window.kept for window in windows)
+    types = None if windows[0].types is None else filled(window.types for window in windows)
     return Batch(tokens, "tokens", real, kept, types)
 
 

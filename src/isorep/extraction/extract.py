@@ -266,24 +266,16 @@ def _finish(
     return written, groups is not None
 
 
-def _caveats(
-    source: Source, done: dict[str, int], layers: dict[str, ExtractedLayer], settings: Settings
-) -> tuple[str, ...]:
+def _caveats(source: Source, done: dict[str, int], layers: dict[str, ExtractedLayer], settings: Settings) -> list[str]:
     said = list(source.notes)
-    if done["empty"]:
-        said.append(f"{_counted(done['empty'], 'example')} empty, without a row")
-    if done["cut"]:
-        longer = f"longer than {settings.context} tokens"
-        said.append(f"{_counted(done['cut'], 'document')} {longer}, cut into windows of so many")
+    longer = f"longer than {settings.context} tokens, cut into windows of so many"
+    for name, noun, words in (("empty", "example", "empty, without a row"), ("cut", "document", longer)):
+        if done[name]:
+            said.append(f"{done[name]} {noun}{' is' if done[name] == 1 else 's are'} {words}")
     if settings.truncate:
         said.append("of each document the first window was taken only")
     constant = [layer.name for layer in layers.values() if layer.constant == layer.columns]
-    said += [f"layer {name} is the same in all rows" for name in constant]
-    return tuple(said)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun} is" if number == 1 else f"{number} {noun}s are"
+    return said + [f"layer {name} is the same in all rows" for name in constant]
 
 
 @contextmanager

@@ -114,10 +114,8 @@ def failure_of(source: Source, inputs: Any) -> str | None:
     if source.takes == "input_ids" and inputs.dtype.kind in "iu" and known is not None:
         strange = inputs[(inputs < 0) | (inputs >= known)]
         if len(strange):
-            return (
-                f"knows the tokens 0 to {known - 1}, and there is a token {strange[0]}: the tokenizer is not that of "
-                "the model, or it is padding (--pad)"
-            )
+            why = "the tokenizer is not that of the model, or it is padding (--pad)"
+            return f"knows the tokens 0 to {known - 1}, and there is a token {strange[0]}: {why}"
     if has_two_sides(source):
         return TWO_SIDES
     if getattr(config, "is_encoder_decoder", False) and source.module.get_encoder() is not source.module:
@@ -133,16 +131,16 @@ def has_two_sides(source: Source) -> bool:
 
 def fingerprint(source: Source) -> str:
     """A hash of names, shapes and evenly spaced values of all weights but random ones: tells others, and is quick."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     random = tuple(f"{name}." for name in source.made_up)
     for name, value in source.module.state_dict().items():
         if not hasattr(value, "detach") or name.startswith(random):
             continue
-        found.update(f"{name} {tuple(value.shape)} {value.dtype};".encode())
+        digest.update(f"{name} {tuple(value.shape)} {value.dtype};".encode())
         flat = value.detach().reshape(-1)
         step = max(1, -(-len(flat) // _SAMPLED))
-        found.update(repr(flat[::step].cpu().double().tolist()).encode())
-    return found.hexdigest()
+        digest.update(repr(flat[::step].cpu().double().tolist()).encode())
+    return digest.hexdigest()
 
 
 def _from_module(module: Any, tokenizer: Any) -> Source:
@@ -213,15 +211,15 @@ def parse_layers(given: Any, model: Any) -> list[str | int]:
     """
     items = [given] if isinstance(given, str | int) else list(given)
     modules = {name for name, _ in model.named_modules()}
-    found: list[str | int] = []
+    layers: list[str | int] = []
     for item in items:
         if isinstance(item, bool) or not isinstance(item, str | int):
             raise InputError(f"layers are named by dotted names or numbers, not by {item!r}")
         parts = [item] if isinstance(item, int) else [part.strip() for part in item.split(",")]
-        found += [_number(part) if isinstance(part, str) and part not in modules else part for part in parts]
-    if not found or "" in found:
+        layers += [_number(part) if isinstance(part, str) and part not in modules else part for part in parts]
+    if not layers or "" in layers:
         raise InputError("layers is empty: name one, such as encoder.3, or number one, such as -1")
-    return found
+    return layers
 
 
 def hidden_label(index: int) -> str:
@@ -249,8 +247,7 @@ def numbered(index: int, names: Sequence[str], what: str) -> str:
 def leaves_in_order(calls: Sequence[str], model: Any) -> list[str]:
     """The modules without children, in the order in which one pass first calls them."""
     modules = dict(model.named_modules())
-    seen = dict.fromkeys(name for name in calls if name and not list(modules[name].children()))
-    return list(seen)
+    return list(dict.fromkeys(name for name in calls if name and not list(modules[name].children())))
 
 
 def _number(text: str) -> str | int:

@@ -123,8 +123,7 @@ def _check_weights(path: Path, allow_torch_weights: bool) -> bool:
     if (path / "model.safetensors").is_file():
         return True
     if (path / "model.safetensors.index.json").is_file():
-        _check_shards(path, "model.safetensors.index.json", ".safetensors")
-        return True
+        return bool(_check_shards(path, "model.safetensors.index.json", ".safetensors"))
     single, index = path / "pytorch_model.bin", path / "pytorch_model.bin.index.json"
     if not single.is_file() and not index.is_file():
         raise InputError(f"{path} holds no weights: there is no model.safetensors in it")
@@ -218,19 +217,17 @@ def _load_tokenizer(transformers: Any, path: Path) -> Any:
 def _pixels(path: Path) -> dict[str, Any]:
     """Size, mean and spread of images, from the folder's own preprocessing; a processor holds that of images inside."""
     given: Any = {}
-    for name, inside in (("processor_config.json", "image_processor"), ("preprocessor_config.json", None)):
-        if (path / name).is_file():
-            found = _read_json(path / name)
-            given = found.get(inside) if inside is not None else found
+    if (path / "processor_config.json").is_file():
+        given = _read_json(path / "processor_config.json").get("image_processor")
+    if (path / "preprocessor_config.json").is_file():
+        given = _read_json(path / "preprocessor_config.json")
     if not isinstance(given, dict):
         return {}
     size = given.get("crop_size") or given.get("size")
-    if isinstance(size, dict):
-        size = size.get("height") or size.get("shortest_edge")
-    found = {"size": size}
+    pixels = {"size": (size.get("height") or size.get("shortest_edge")) if isinstance(size, dict) else size}
     if given.get("do_normalize") is not False:
-        found |= {"mean": given.get("image_mean"), "spread": given.get("image_std")}
-    return {key: value for key, value in found.items() if isinstance(value, int | list)}
+        pixels |= {"mean": given.get("image_mean"), "spread": given.get("image_std")}
+    return {key: value for key, value in pixels.items() if isinstance(value, int | list)}
 
 
 @contextmanager

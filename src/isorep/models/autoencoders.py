@@ -265,8 +265,6 @@ def _start_of(shape: Shape) -> tuple[int, int, int]:
     """Channels, and the height and width that are left after the convolutions."""
     channels, height, width = shape
     if height % SHRINKS or width % SHRINKS or min(height, width) < 2 * SHRINKS:
-        raise InputError(
-            f"the published convolutions need images whose sides are multiples of {SHRINKS} from {2 * SHRINKS} on, "
-            f"not {height} x {width}: resize them, or take the dense network"
-        )
+        sides = f"images whose sides are multiples of {SHRINKS} from {2 * SHRINKS} on, not {height} x {width}"
+        raise InputError(f"the published convolutions need {sides}: resize them, or take the dense network")
     return channels, height // SHRINKS, width // SHRINKS

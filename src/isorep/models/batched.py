@@ -155,7 +155,7 @@ class Movers:
     def state(self) -> dict[str, Any]:
         """All tensors of the optimisers, by parameter and name."""
         return {
-            f"{name}|{key}": value if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=torch.float64)
+            f"{name}|{key}": _tensor(value)
             for _, parameters, optimiser in self._groups
             for name, parameter in parameters.items()
             for key, value in optimiser.state[parameter].items()
@@ -168,14 +168,12 @@ class Movers:
         for group, parameters, optimiser in self._groups:
             for name, parameter in parameters.items():
                 for key, value in _first_state(group, parameter).items():
-                    full = f"{name}|{key}"
-                    expected.add(full)
-                    kept = state.get(full)
-                    given = value if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=torch.float64)
-                    if kept is None or kept.shape != given.shape or kept.dtype != given.dtype:
+                    kept, like = state.get(f"{name}|{key}"), _tensor(value)
+                    if kept is None or kept.shape != like.shape or kept.dtype != like.dtype:
                         raise InputError(f"the state of the optimiser for {name!r} does not fit")
-                    number = not isinstance(value, torch.Tensor)
-                    optimiser.state[parameter][key] = type(value)(kept.item()) if number else kept.clone()
+                    expected.add(f"{name}|{key}")
+                    is_tensor = isinstance(value, torch.Tensor)
+                    optimiser.state[parameter][key] = kept.clone() if is_tensor else type(value)(kept.item())
         if expected != set(state):
             raise InputError("it holds the state of another optimiser")
 
@@ -215,22 +213,16 @@ def make_optimiser(group: Group, parameters: list[Any]) -> Any:
         from .orthogonal import OrthogonalAdam
 
         return OrthogonalAdam(parameters, **options)
-    fused = (
-        {"fused": True} if all(each.is_floating_point() and each.device.type != "mps" for each in parameters) else {}
-    )
-    kinds: dict[str, tuple[Any, dict[str, Any]]] = {
-        "adam": (torch.optim.Adam, fused),
-        "adamw": (torch.optim.AdamW, fused),
-        "sgd": (torch.optim.SGD, fused),
-        "rmsprop": (torch.optim.RMSprop, {}),
-    }
+    kinds = {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD", "rmsprop": "RMSprop"}
     if group.optimiser not in kinds:
-        raise InputError(
-            f"there is no optimiser {group.optimiser!r}; there are {', '.join((*kinds, 'orthogonal_adam'))}"
-        )
-    kind, more = kinds[group.optimiser]
+        known = ", ".join((*kinds, "orthogonal_adam"))
+        raise InputError(f"there is no optimiser {group.optimiser!r}; there are {known}")
+    kind = getattr(torch.optim, kinds[group.optimiser])
+    has_kernel = all(each.is_floating_point() and each.device.type != "mps" for each in parameters)
+    if has_kernel and group.optimiser != "rmsprop":
+        options = {"fused": True} | options
     try:
-        return kind(parameters, **more | options)
+        return kind(parameters, **options)
     except (TypeError, ValueError) as error:
         raise InputError(f"the optimiser {group.optimiser} cannot be set up: {error}") from None
 
@@ -238,11 +230,11 @@ def make_optimiser(group: Group, parameters: list[Any]) -> Any:
 def takes_generator(loss: Callable[..., Any]) -> bool:
     """Whether a loss has a third argument: it draws random numbers."""
     try:
-        names = inspect.signature(loss).parameters.values()
+        given = inspect.signature(loss).parameters.values()
     except (TypeError, ValueError):
         return False
-    places = [each for each in names if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
-    return len([each for each in places if each.default is each.empty]) >= 3
+    positional = [each for each in given if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    return sum(each.default is each.empty for each in positional) >= 3
 
 
 def why_not_together(module: Any, loss: Callable[..., Any], recipe: Recipe) -> str | None:
@@ -292,12 +284,16 @@ def _first_state(group: Group, parameter: Any) -> dict[str, Any]:
     return {key: value for key, value in optimiser.state[stand_in].items() if value is not None}
 
 
-def _split(found: Any) -> Losses:
-    if not isinstance(found, dict):
-        return found, {}
-    if "loss" not in found:
+def _tensor(value: Any) -> Any:
+    return value if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=torch.float64)
+
+
+def _split(losses: Any) -> Losses:
+    if not isinstance(losses, dict):
+        return losses, {}
+    if "loss" not in losses:
         raise InputError("a loss that returns a dict has an entry 'loss'")
-    return found["loss"], {name: part.detach() for name, part in found.items() if name != "loss"}
+    return losses["loss"], {name: part.detach() for name, part in losses.items() if name != "loss"}
 
 
 _TRIM, _MAP = -1, -3  # mallopt's names for: give the heap's end back; map blocks of their own, each beyond a size

@@ -67,17 +67,13 @@ def split(documents: Sequence[Document], held_out: int, least: int, seed: int) -
     """Documents to train on and others to measure on, drawn from those of some length that are not most of the text."""
     total = sum(len(each.text) for each in documents)
     most = max(_LARGEST * total, 2 * total / len(documents))
-    fit = [place for place, each in enumerate(documents) if least <= len(each.text) <= most]
+    fit = [index for index, each in enumerate(documents) if least <= len(each.text) <= most]
     if len(fit) <= held_out or held_out < 2:
-        raise InputError(
-            f"{held_out} documents cannot be held out: of {len(documents)}, {len(fit)} are long enough and not most of "
-            "the text, at least 2 are held out, and one more is needed"
-        )
+        why = f"of {len(documents)}, {len(fit)} are long enough and not most of the text"
+        raise InputError(f"{held_out} documents cannot be held out: {why}; hold out at least 2, and leave one more")
     chosen = set(np.random.default_rng([seed, 31]).choice(fit, held_out, replace=False).tolist())
-    return (
-        [each for place, each in enumerate(documents) if place not in chosen],
-        [each for place, each in enumerate(documents) if place in chosen],
-    )
+    train = [each for index, each in enumerate(documents) if index not in chosen]
+    return train, [documents[index] for index in sorted(chosen)]
 
 
 def windows_of(tokens: Array, size: int, most: int) -> Array:
@@ -177,12 +173,9 @@ class BytePairs:
 
     def encode(self, text: str) -> Any:
         """Tokens of a text."""
-        found: list[int] = []
-        for piece in _PIECES.findall(text):
-            if piece not in self._known:
-                self._known[piece] = self._piece(piece)
-            found += self._known[piece]
-        return np.array(found, dtype=np.int64)
+        pieces = _PIECES.findall(text)
+        self._known |= {piece: self._piece(piece) for piece in set(pieces) - set(self._known)}
+        return np.array([token for piece in pieces for token in self._known[piece]], dtype=np.int64)
 
     def decode(self, tokens: Iterable[int]) -> str:
         """Text of tokens; bytes that are no text are replaced."""
@@ -207,13 +200,12 @@ def _coded(piece: str) -> bytes:
 
 
 def _merged(word: list[int], pair: tuple[int, int], token: int) -> list[int]:
-    found: list[int] = []
-    place = 0
-    while place < len(word):
-        if place + 1 < len(word) and (word[place], word[place + 1]) == pair:
-            found.append(token)
-            place += 2
+    merged: list[int] = []
+    last: int | None = None  # the token before, unless a merge has taken it
+    for part in word:
+        if (last, part) == pair:
+            merged[-1], last = token, None
         else:
-            found.append(word[place])
-            place += 1
-    return found
+            merged.append(part)
+            last = part
+    return merged

@@ -59,9 +59,9 @@ def made(found: Any, text: str, noun: str) -> Any:
         return found
     if not callable(found):
         raise InputError(f"{text} is of type {type(found).__name__}, not a {noun} or a function that makes one")
-    if not inspect.isclass(found) and not _takes_nothing(found):
-        return found
     if not _takes_nothing(found):
+        if not inspect.isclass(found):
+            return found
         raise InputError(f"{text} cannot be called without arguments: name a function that makes the {noun}")
     try:
         result = found()
@@ -116,12 +116,8 @@ def _tied(module: Any, tensors: dict[str, Any]) -> dict[str, Any]:
     names: dict[int, list[str]] = {}
     for name, value in module.state_dict(keep_vars=True).items():
         names.setdefault(id(value), []).append(name)
-    found: dict[str, Any] = {}
-    for same in names.values():
-        stored = next((name for name in same if name in tensors), None)
-        if stored is not None:
-            found |= {name: tensors[stored] for name in same if name not in tensors}
-    return found
+    shared = [(same, [name for name in same if name in tensors]) for same in names.values()]
+    return {name: tensors[stored[0]] for same, stored in shared if stored for name in same if name not in tensors}
 
 
 def _prefixed(module: Any, tensors: dict[str, Any]) -> str | None:
@@ -130,10 +126,8 @@ def _prefixed(module: Any, tensors: dict[str, Any]) -> str | None:
     one = max(wanted, key=len, default="")
     for start in sorted((name.removesuffix(one) for name in tensors if name.endswith(f".{one}")), key=len):
         if {f"{start}{name}" for name in wanted} <= set(tensors):
-            return (
-                f"its names begin with {start!r}, as those of a module around it do, such as DataParallel: save the "
-                "state_dict() of the module inside"
-            )
+            around = f"its names begin with {start!r}, as those of a module around it do, such as DataParallel"
+            return f"{around}: save the state_dict() of the module inside"
     return None
 
 

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -128,19 +129,20 @@ class Loop:
 
     def _batch(self, step: int, generators: list[Any]) -> tuple[Any, bool]:
         """The rows of a step, and whether all models share them."""
-        prepare = self._hooks.prepare
-        if self._order.whole and prepare is None:
-            return self._rows.tensors, True
         if self._order.whole:
-            found = [self._rows.tensors for _ in self._alive]
-        else:
-            places = self._order.at(self._alive, step).to(self._device)
-            if prepare is None:
-                return self._rows[places if self._engine.together else places[0]], False
-            found = [self._rows[each] for each in places]
-        if prepare is not None:
-            found = [prepare(batch, each) for batch, each in zip(found, generators, strict=True)]
-        return (stacked(found) if self._engine.together else found[0]), False
+            return self._prepared([self._rows.tensors], generators)
+        rows = self._order.at(self._alive, step).to(self._device)
+        if self._hooks.prepare is None:
+            return self._rows[rows if self._engine.together else rows[0]], False
+        return self._prepared([self._rows[each] for each in rows], generators)
+
+    def _prepared(self, batches: list[Any], generators: list[Any]) -> tuple[Any, bool]:
+        """A batch for each model, or one for all of them, as the caller prepares it; whether all models share it."""
+        prepare = self._hooks.prepare
+        if prepare is None:
+            return batches[0], True
+        drawn = [prepare(batch, each) for batch, each in zip(cycle(batches), generators, strict=False)]
+        return (stacked(drawn) if self._engine.together else drawn[0]), False
 
     def _record(self, rate: float) -> None:
         """Losses since the last record; models that are to stop leave."""
@@ -156,7 +158,7 @@ class Loop:
             log, training = self._logs[seed], means["loss"][place]
             validation = None if held_out is None else held_out[place]
             parts = {name: values[place] for name, values in means.items() if name != "loss"}
-            log.record(self._step, training, validation, rate, seconds, parts)
+            log.record(parts, self._step, training, validation, rate, seconds)
             stop = self._recipe.stop
             watched = validation if stop is not None and stop.on == "validation" else training
             if watched is None or not math.isfinite(watched) or not math.isfinite(training):
@@ -182,10 +184,7 @@ class Loop:
         with torch.no_grad():
             for start in range(0, rows.count, size):
                 part = slice(start, min(start + size, rows.count))
-                batch, shared = rows[part], True
-                if self._hooks.prepare is not None:
-                    found = [self._hooks.prepare(batch, each) for each in generators]
-                    batch, shared = (stacked(found) if self._engine.together else found[0]), False
+                batch, shared = self._prepared([rows[part]], generators)
                 total = total + self._engine.losses(batch, generators, shared)[0] * (part.stop - part.start)
         return list((total / rows.count).tolist())
 
@@ -195,7 +194,7 @@ class Loop:
         self._engine.training(False)
         with torch.no_grad():
             for seed, module in zip(self._alive, self._engine.modules(), strict=True):
-                self._logs[seed].evaluation(self._step, self._hooks.evaluate(module.eval(), self._step))
+                self._logs[seed].evaluations.append((self._step, self._hooks.evaluate(module.eval(), self._step)))
 
     def _remember(self, places: list[int]) -> None:
         """Weights of models that are better than before."""
@@ -359,25 +358,18 @@ class Log:
     def __init__(self) -> None:
         self._columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
         self._parts: dict[str, list[float]] = {}
-        self._evaluations: list[tuple[int, dict[str, Any]]] = []
+        self.evaluations: list[tuple[int, dict[str, Any]]] = []
         self.best: float | None = None
         self.waited = 0
         self.ended: str | None = None
 
-    def record(
-        self, step: int, training: float, validation: float | None, rate: float, seconds: float, parts: dict[str, float]
-    ) -> None:
-        """Add a record."""
-        row = (step, training, validation, rate, seconds)
+    def record(self, parts: dict[str, float], *row: float | None) -> None:
+        """Add a record: a number for each column, None for what is not measured."""
         for name, value in zip(_COLUMNS, row, strict=True):
             if value is not None:
                 self._columns[name].append(value)
         for name, value in parts.items():
             self._parts.setdefault(name, []).append(value)
-
-    def evaluation(self, step: int, values: dict[str, Any]) -> None:
-        """Add what the hook returned."""
-        self._evaluations.append((step, values))
 
     def improved(self, loss: float, min_delta: float) -> bool:
         """Whether a loss is the best so far by more than ``min_delta``; otherwise one more record was waited."""
@@ -390,7 +382,7 @@ class Log:
         return History(
             **{name: tuple(values) for name, values in self._columns.items()},
             parts={name: tuple(values) for name, values in self._parts.items()},
-            evaluations=tuple(self._evaluations),
+            evaluations=tuple(self.evaluations),
         )
 
     def facts(self) -> dict[str, Any]:
@@ -401,19 +393,14 @@ class Log:
     def from_facts(cls, facts: dict[str, Any]) -> Log:
         """The log again; anything else than what ``facts`` gives is refused."""
         log = cls()
-        for name in _COLUMNS:
-            log._columns[name] = [_number(value) for value in _list(facts[name])]
+        log._columns = {name: _numbers(facts[name]) for name in _COLUMNS}
         log._columns["steps"] = [int(step) for step in log._columns["steps"]]
-        log._parts = {str(name): [_number(value) for value in _list(found)] for name, found in facts["parts"].items()}
-        for each in _list(facts["evaluations"]):
-            if not isinstance(each["values"], dict):
-                raise InputError("an evaluation is not a dict")
-            log._evaluations.append((int(each["step"]), each["values"]))
-        log.best = None if facts["best"] is None else _number(facts["best"])
-        log.waited = int(facts["waited"])
-        if facts["ended"] not in (None, *ENDS):
-            raise InputError(f"a training does not end as {facts['ended']!r}")
-        log.ended = facts["ended"]
+        log._parts = {str(name): _numbers(values) for name, values in facts["parts"].items()}
+        log.evaluations = [(int(each["step"]), dict(each["values"])) for each in facts["evaluations"]]
+        log.best = None if facts["best"] is None else float(facts["best"])
+        log.waited, log.ended = int(facts["waited"]), facts["ended"]
+        if log.ended not in (None, *ENDS):
+            raise InputError(f"a training does not end as {log.ended!r}")
         return log
 
 
@@ -421,13 +408,7 @@ ENDS = ("done", "early", "diverged")
 _COLUMNS = ("steps", "training", "validation", "learning_rate", "seconds")
 
 
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
+def _numbers(values: Any) -> list[Any]:
+    if not isinstance(values, list):
         raise InputError("a list is missing")
-    return value
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{value!r} is not a number")
-    return float(value)
+    return [float(value) for value in values]

@@ -9,6 +9,7 @@ so that the tall one is touched twice, however large the step was.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from ..errors import InputError
@@ -179,16 +180,14 @@ class OrthogonalAutoencoder(nn.Module):
         self.widths = tuple(int(width) for width in widths)
         if len(self.widths) < 2 or min(self.widths) < 1:
             raise InputError("an autoencoder has at least two widths, of at least 1: input and latents")
-        for wide, narrow in zip(self.widths, self.widths[1:], strict=False):
+        pairs = list(pairwise(self.widths))
+        for wide, narrow in pairs:
             if narrow > wide:
-                raise InputError(
-                    f"the widths grow from {wide} to {narrow}: then a layer of the decoder narrows, has a kernel, "
-                    "and no bi-Lipschitz bound holds; give widths that do not grow"
-                )
+                kernel = "then a layer of the decoder narrows, has a kernel, and no bi-Lipschitz bound holds"
+                raise InputError(f"the widths grow from {wide} to {narrow}: {kernel}; give widths that do not grow")
         if not 0 < leak <= 1:
             raise InputError(f"the leak is {leak}: it must be above 0 and at most 1")
         self.leak = float(leak)
-        pairs = list(zip(self.widths, self.widths[1:], strict=False))
         draw = generator(seed, INITIAL)
         self.encoder = _Orthogonal([(narrow, wide) for wide, narrow in pairs], self.leak, draw, dtype)
         self.decoder = _Orthogonal([(wide, narrow) for wide, narrow in reversed(pairs)], self.leak, draw, dtype)
@@ -226,8 +225,8 @@ class _Orthogonal(nn.Module):
         self.weights = nn.ParameterList([nn.Parameter(orthogonal(*shape, draw, dtype)) for shape in shapes])
 
     def forward(self, values: Any) -> Any:
-        for place, weight in enumerate(self.weights):
-            if place:
+        for index, weight in enumerate(self.weights):
+            if index:
                 values = torch.nn.functional.leaky_relu(values, self.leak)
             values = values @ weight.T
         return values

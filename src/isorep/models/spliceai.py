@@ -88,16 +88,12 @@ class SpliceAI(nn.Module):
     def depths(self, dna: Any) -> list[Any]:
         """The stem and the end of every stage, cropped as the output is."""
         if dna.ndim != 3 or dna.shape[1] != len(_LETTERS) or dna.shape[2] <= 2 * self.crop:
-            raise InputError(
-                f"DNA of shape {tuple(dna.shape)} was given where (n, 4, length) is expected, longer than the "
-                f"{2 * self.crop} positions that are cut off"
-            )
-        state = self.stem(dna)
-        found = [state]
+            wanted = f"(n, 4, length) is expected, longer than the {2 * self.crop} positions that are cut off"
+            raise InputError(f"DNA of shape {tuple(dna.shape)} was given where {wanted}")
+        states = [self.stem(dna)]
         for stage in self.stages:
-            state = stage(state)
-            found.append(state)
-        return [each[..., self.crop : each.shape[-1] - self.crop] for each in found]
+            states.append(stage(states[-1]))
+        return [each[..., self.crop : each.shape[-1] - self.crop] for each in states]
 
     def combine(self, depths: Sequence[Any]) -> Any:
         """The representation, from what :meth:`depths` gives."""
@@ -146,21 +142,19 @@ def load_spliceai(path: str | Path | None = None) -> list[SpliceAI]:
 
 def find_spliceai(path: str | Path | None = None) -> list[Path]:
     """The h5 files that :func:`load_spliceai` reads; where there are none, a FileNotFoundError says how to get them."""
-    given = path if path is not None else os.environ.get(VARIABLE) or None
-    if given is None:
+    folder = path if path is not None else os.environ.get(VARIABLE) or None
+    if folder is None:
         spec = find_spec("spliceai")  # looks for the package and does not import it: that would need Keras
-        places = [] if spec is None else list(spec.submodule_search_locations or ())
-        if not places:
+        homes = [] if spec is None else list(spec.submodule_search_locations or ())
+        if not homes:
             raise MissingFileError(f"the SpliceAI models are not here: {_HOW}")
-        folder = Path(places[0]) / "models"
-    else:
-        folder = Path(given)
-    if folder.is_file():
-        return [folder]
-    found = sorted(folder.glob("*.h5"), key=lambda each: (len(each.name), each.name))
-    if not found:
+        folder = Path(homes[0]) / "models"
+    if Path(folder).is_file():
+        return [Path(folder)]
+    files = sorted(Path(folder).glob("*.h5"), key=lambda each: (len(each.name), each.name))
+    if not files:
         raise MissingFileError(f"there are no h5 files in {folder}: {_HOW}")
-    return found
+    return files
 
 
 def encode_dna(sequences: str | Sequence[str]) -> Any:
@@ -169,9 +163,8 @@ def encode_dna(sequences: str | Sequence[str]) -> Any:
     if not listed or not all(isinstance(each, str) for each in listed) or len({len(each) for each in listed}) > 1:
         raise InputError("DNA is a string, or several of one length")
     codes = np.full(256, 255, dtype=np.uint8)
-    for place, letter in enumerate(_LETTERS):
-        codes[[letter, letter + 32]] = place
-    codes[list(b"Nn")] = len(_LETTERS)
+    for index, letter in enumerate(_LETTERS + b"N"):
+        codes[[letter, letter + 32]] = index  # also in lower case
     rows = []
     for number, text in enumerate(listed):
         read = codes[np.frombuffer(text.encode("ascii", "replace"), dtype=np.uint8)]
