@@ -57,10 +57,8 @@ def _traversals(result: Disentanglement) -> Section | None:
         picture = Picture(result.sheet.to_dict()["png"], "Traversals")
     except ValueError:  # many large images make a sheet that no page has room for
         return None
-    named = ", ".join(f"c{row}" for row in result.rows)
-    caption = (
-        f"Each row moves one component from its 5 % to its 95 % quantile, the others at rest; from the top: {named}."
-    )
+    rows = f"the others at rest; from the top: {', '.join(f'c{row}' for row in result.rows)}"
+    caption = f"Each row moves one component from its 5 % to its 95 % quantile, {rows}."
     figure = Figure("traversals-figure", "Traversals", caption, "", picture)
     return Section("traversals", "What components do", (figure,))
 

@@ -187,16 +187,13 @@ class Disentanglement(Disentangler, Written):
 
     def __str__(self) -> str:
         first = self.trainings[0]
-        lines = [self.table(), "", f"verdict: {self.verdict}"]
+        responds = f"responds to {first.directions} of {len(first.activity)} directions"
         loss = "" if np.isnan(first.lost) else f"; reconstructions lose {first.lost:.1%} of the variance"
-        lines.append(
-            f"decoder: responds to {first.directions} of {len(first.activity)} directions, constant "
-            f"{first.constant:.3g} up to scale among these{loss}"
-        )
+        lines = [self.table(), "", f"verdict: {self.verdict}"]
+        lines.append(f"decoder: {responds}, constant {first.constant:.3g} up to scale among these{loss}")
         if self.ensemble is not None:
             lines.append(f"latents of all trainings: {self.ensemble.verdict.sentence}")
-        lines += [f"note: {caveat}" for caveat in self.caveats]
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"note: {caveat}" for caveat in self.caveats)])
 
 
 FORMAT = "isorep disentangled autoencoder 1"

@@ -14,6 +14,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -225,14 +226,13 @@ class Cutter:
 
     def __init__(self, tokenizer: Any, context: int | None, *, special: bool = True, truncate: bool = False) -> None:
         self._tokenizer, self._context, self._special, self._truncate = tokenizer, context, special, truncate
-        self._around: Around | None = None
 
     def windows(self, place: int, content: Any) -> list[Window]:
         """The windows of a document; none of an empty one."""
         tokens = self._tokens(content)
         if not tokens:
             return []
-        around = self._special_tokens() if isinstance(content, str) else Around([], [])
+        around = self._around if isinstance(content, str) else Around([], [])
         room = self._context - len(around.before) - len(around.after) if self._context else len(tokens)
         starts = range(0, len(tokens), room)[: 1 if self._truncate else None]
         return [self._window(place, tokens[start : start + room], around) for start in starts]
@@ -245,13 +245,13 @@ class Cutter:
         except Exception as error:  # whatever a stranger's tokenizer raises
             raise InputError(f"the tokenizer fails on {content[:40]!r}: {said(error)}") from error
 
-    def _special_tokens(self) -> Around:
-        if self._around is None:
-            self._around = _special_tokens(self._tokenizer)
-            count = len(self._around.before) + len(self._around.after)
-            if self._context is not None and self._context <= count:
-                raise InputError(f"a context of {self._context} tokens has no room beside {count} special tokens")
-        return self._around
+    @cached_property
+    def _around(self) -> Around:
+        around = _special_tokens(self._tokenizer)
+        count = len(around.before) + len(around.after)
+        if self._context is not None and self._context <= count:
+            raise InputError(f"a context of {self._context} tokens has no room beside {count} special tokens")
+        return around
 
     def _window(self, place: int, tokens: Sequence[int], around: Around) -> Window:
         whole = np.array([*around.before, *tokens, *around.after], dtype=np.int64)

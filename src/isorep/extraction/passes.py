@@ -16,15 +16,14 @@ from ..errors import InputError
 from ..models.evaluation import hooked, import_torch, said
 from ..representation import Array, Representation
 from .model import (
+    HIDDEN,
     OUTPUT,
     TRANSFORMER,
     Source,
     failure_of,
     floating_dtype,
-    hidden_label,
     leaves_in_order,
     module_named,
-    number_of_hidden,
     numbered,
     parse_layers,
 )
@@ -78,9 +77,7 @@ class Passes:
     def choose(self, given: Any, first: Batch) -> None:
         """Find the layers that were asked for; one pass tells the order in which modules are called."""
         layers = []
-        for item in parse_layers(given, self.source.module):
-            if isinstance(item, str) and self.source.kind == TRANSFORMER:
-                item = number_of_hidden(item, self.source.module)
+        for item in parse_layers(given, self.source.module, hidden=self.source.kind == TRANSFORMER):
             if isinstance(item, str):
                 module_named(self.source.module, item)
                 self._require_stored(item)
@@ -90,7 +87,7 @@ class Passes:
                 if not states:
                     advice = failure_of(self.source, first.inputs) or "gives no hidden states: name its layers"
                     raise InputError(f"{self.source.name} {advice}")
-                label = numbered(item, [hidden_label(index) for index in range(states)], "hidden states")
+                label = numbered(item, [f"{HIDDEN}{index}" for index in range(states)], "hidden states")
                 layers.append(Layer(label, item % states))
             else:
                 names = leaves_in_order([name for name, _, _ in self._calls(first)], self.source.module)
@@ -130,7 +127,7 @@ class Passes:
             LayerShape(name or OUTPUT, kind, _example(shape, rows), numbers.get(name)) for name, kind, shape in calls
         ]
         for index, state in enumerate(self._hidden_states(batch) if self.source.kind == TRANSFORMER else ()):
-            shapes.append(LayerShape(hidden_label(index), "hidden state", _example(state.shape, rows), index))
+            shapes.append(LayerShape(f"{HIDDEN}{index}", "hidden state", _example(state.shape, rows), index))
         return shapes
 
     @property
@@ -138,11 +135,6 @@ class Passes:
         """Whether the model turns to another attention for short inputs, and keeps to it (BigBird)."""
         module = self.source.module
         return hasattr(module, "set_attention_type") and module.config.attention_type == "block_sparse"
-
-    def _reset_attention(self) -> None:
-        module = self.source.module
-        if self.changes_attention and module.attention_type != module.config.attention_type:
-            module.set_attention_type(module.config.attention_type)
 
     def _require_stored(self, layer: str) -> None:
         """Refuse what comes from weights that the folder does not have."""
@@ -182,21 +174,22 @@ class Passes:
         return getattr(self._forward(batch, hidden=True), "hidden_states", None) or ()
 
     def _forward(self, batch: Batch, *, hidden: bool) -> Any:
-        torch = import_torch("extraction")
+        torch, module = import_torch("extraction"), self.source.module
         inputs = torch.from_numpy(np.ascontiguousarray(batch.inputs))
         if batch.kind in _WIDE_KINDS:
             inputs = inputs.to(self._dtype)  # before it is moved: not every device knows float64
         inputs = inputs.to(self._device)
         try:
             if self.source.kind != TRANSFORMER:
-                return self.source.module(inputs)
-            self._reset_attention()
+                return module(inputs)
+            if self.changes_attention and module.attention_type != module.config.attention_type:
+                module.set_attention_type(module.config.attention_type)
             given: dict[str, Any] = {"output_hidden_states": True} if hidden else {}
             if batch.attended is not None:
                 given["attention_mask"] = torch.from_numpy(batch.attended.astype(np.int64)).to(self._device)
             if batch.types is not None:
                 given["token_type_ids"] = torch.from_numpy(batch.types).to(self._device)
-            return self.source.module(**{self.source.takes: inputs}, **given)
+            return module(**{self.source.takes: inputs}, **given)
         except InputError:
             raise
         except Exception as error:  # the user's model

@@ -13,8 +13,7 @@ from .digits import Autoencoder, load_digit_images, train_autoencoder
 if TYPE_CHECKING:
     from ..extraction import Captured, Extraction, capture, extract, list_layers
     from .autoencoders import BioAE, PlainAutoencoder
-    from .classifiers import EmbeddingClassifier, ResidualClassifier, label_loss
-    from .contrastive import ContrastivePair, contrastive_loss
+    from .classifiers import ContrastivePair, EmbeddingClassifier, ResidualClassifier, contrastive_loss, label_loss
     from .corpus import BytePairs
     from .disentangling import QLAE, VQVAE, BetaTCVAE, BetaVAE, benchmark_recipe
     from .gpt import GPT, next_token_loss
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from .training import Trained, train, train_many
 
 _HOMES = (
-    "..extraction .autoencoders .classifiers .contrastive .corpus .disentangling .gpt .language .loop .masked "
+    "..extraction .autoencoders .classifiers .corpus .disentangling .gpt .language .loop .masked "
     ".orthogonal .recipe .slots .spliceai .training"
 )
 

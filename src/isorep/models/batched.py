@@ -27,14 +27,13 @@ class Alone:
     together = False
 
     def __init__(self, module: Any, loss: Callable[..., Any]) -> None:
-        self.module, self._loss = module, loss
+        self.module, self.loss = module, loss
         self.random = takes_generator(loss)
         self.parameters = {name: each for name, each in module.named_parameters() if each.requires_grad}
 
     def losses(self, batch: Any, generators: Sequence[Any], shared: bool = False) -> Losses:
         """Loss of the batch, as a vector of one."""
-        found = self._loss(self.module, batch, generators[0]) if self.random else self._loss(self.module, batch)
-        value, parts = _split(found)
+        value, parts = _split(self.loss(self.module, batch, *(generators[:1] if self.random else ())))
         return value.reshape(1), {name: part.reshape(1) for name, part in parts.items()}
 
     def training(self, on: bool) -> None:
@@ -45,13 +44,18 @@ class Alone:
         """The models as they are now."""
         return [self.module]
 
-    def weights(self) -> list[dict[str, Any]]:
-        """Copies of all parameters and buffers."""
-        return [{name: value.detach().clone() for name, value in self.module.state_dict().items()}]
+    def module_with(self, weights: dict[str, Any]) -> Any:
+        """The model, with these weights."""
+        self.load(weights)
+        return self.module
 
     def state(self) -> dict[str, Any]:
-        """Everything that is kept of the weights."""
+        """All parameters and buffers."""
         return dict(self.module.state_dict())
+
+    def one_of(self, state: dict[str, Any], index: int) -> dict[str, Any]:
+        """A copy of the weights of one model among those of all."""
+        return {name: value.detach().clone() for name, value in state.items()}
 
     def load(self, state: dict[str, Any]) -> None:
         """Weights that were kept."""
@@ -65,6 +69,7 @@ class Stacked:
     random = False
 
     def __init__(self, modules: Sequence[Any], loss: Callable[..., Any]) -> None:
+        self.loss = loss
         self._template = _Loss(copy.deepcopy(modules[0]), loss)
         parameters, buffers = torch.func.stack_module_state(list(modules))
         moved = {name for name, each in modules[0].named_parameters() if each.requires_grad}
@@ -83,7 +88,9 @@ class Stacked:
 
     def modules(self) -> list[Any]:
         """The models as they are now."""
-        return [self.module_with(weights) for weights in self.weights()]
+        state = self.state()
+        count = len(next(iter(state.values())))
+        return [self.module_with(self.one_of(state, index)) for index in range(count)]
 
     def module_with(self, weights: dict[str, Any]) -> Any:
         """A model of its own with these weights."""
@@ -91,15 +98,13 @@ class Stacked:
         module.load_state_dict(weights)
         return module
 
-    def weights(self) -> list[dict[str, Any]]:
-        """Copies of all parameters and buffers."""
-        state = self.state()
-        count = len(next(iter(state.values())))
-        return [{name: value[place].clone() for name, value in state.items()} for place in range(count)]
-
     def state(self) -> dict[str, Any]:
-        """Everything that is kept of the weights."""
+        """All parameters and buffers."""
         return {name: value.detach() for name, value in (self.parameters | self._fixed).items()}
+
+    def one_of(self, state: dict[str, Any], index: int) -> dict[str, Any]:
+        """A copy of the weights of one model among those of all."""
+        return {name: value[index].clone() for name, value in state.items()}
 
     def load(self, state: dict[str, Any]) -> None:
         """Weights that were kept."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from ..errors import InputError
@@ -158,9 +157,9 @@ class VQVAE(PlainAutoencoder):
     def decode(self, latents: Any) -> Any:
         """Images for numbers of codes."""
         codes = latents.to(torch.int64)
-        if codes.numel() and not (int(codes.min()) >= 0 and int(codes.max()) < len(self.codebook)):
-            wrong = int(codes.min()) if int(codes.min()) < 0 else int(codes.max())
-            raise InputError(f"a codebook of {len(self.codebook)} has no code {wrong}")
+        unknown = codes[(codes < 0) | (codes >= len(self.codebook))]
+        if len(unknown):
+            raise InputError(f"a codebook of {len(self.codebook)} has no code {int(unknown[0])}")
         return torch.sigmoid(self.decoder(self.codebook[codes].flatten(1)))
 
     def losses(self, batch: Any) -> dict[str, Any]:
@@ -281,7 +280,7 @@ class Method:
         given: dict[str, Any] = {"network": network, **settings}
         if issubclass(self.model, BetaTCVAE):
             given["rows"] = rows
-        return partial(_built, self.model, shape, latents, given)
+        return lambda seed: self.model(shape, latents, **given)
 
 
 def method_named(name: str) -> Method:
@@ -316,10 +315,6 @@ def benchmark_recipe(
         schedule=Schedule() if falls_after is None else Schedule("cosine", start=falls_after),
         record_every=record_every,
     )
-
-
-def _built(model: type[PlainAutoencoder], shape: Shape, latents: int, given: dict[str, Any], seed: int) -> Any:
-    return model(shape, latents, **given)
 
 
 METHODS = {

@@ -13,7 +13,7 @@ from typing import Any
 from ..checkpoint import Checkpoint
 from ..errors import InputError
 from ..results import plain
-from ..rows import Progress, no_progress
+from ..rows import Progress, blocks, no_progress
 from .batched import Alone, Movers, Stacked
 from .evaluation import torch
 from .recipe import Recipe, spelt
@@ -33,11 +33,9 @@ class Hooks:
 
     def due(self, step: int, last: bool) -> bool:
         """Whether to evaluate after so many steps."""
-        if self.evaluate is None:
-            return False
-        if callable(self.evaluate_every):
-            return bool(self.evaluate_every(step)) or last
-        return last or (self.evaluate_every is not None and step % self.evaluate_every == 0)
+        every = self.evaluate_every
+        due = every(step) if callable(every) else every is not None and step % every == 0
+        return self.evaluate is not None and (last or bool(due))
 
     def for_one_of(self, place: int, count: int) -> Hooks:
         """The same, with progress over all of several trainings."""
@@ -58,13 +56,11 @@ class Loop:
         validation: Rows | None,
         recipe: Recipe,
         hooks: Hooks,
-        loss: Callable[..., Any],
         device: str,
     ) -> None:
         self._engine, self._seeds, self._rows, self._held_out = engine, seeds, rows, validation
         self._recipe, self._hooks, self._device = recipe, hooks, device
         self._tell = hooks.progress or no_progress
-        self._loss_name = spelt(loss)
         self._order = Order(rows.count, recipe.batch)
         self._total = recipe.all_steps(rows.count)
         self._every = recipe.record_every or recipe.steps_an_epoch(rows.count)
@@ -93,13 +89,14 @@ class Loop:
                 self._advance()
                 if keeper is not None and keeper.due():
                     self._keep(keeper)
-        for place, seed in enumerate(self._alive):
+        weights = self._best if self._restores else self._engine.state()
+        for index, seed in enumerate(self._alive):
             self._logs[seed].ended = "done"
-            self._ended[seed] = self._engine.weights()[place] if not self._restores else self._best_of(place)
+            self._ended[seed] = self._engine.one_of(weights, index)
         self._alive = []
         if keeper is not None:
             self._keep(keeper)
-        return [(self._logs[seed], module) for seed, module in zip(self._seeds, self._modules(), strict=True)]
+        return [(self._logs[seed], self._engine.module_with(self._ended[seed])) for seed in self._seeds]
 
     def _advance(self) -> None:
         """One step, and a record where one is due."""
@@ -107,7 +104,8 @@ class Loop:
         engine.training(True)
         if not engine.together:
             torch.manual_seed(mixed(self._alive[0], NOISE, step))  # for dropout
-        generators = [generator(seed, NOISE, step, self._device) for seed in self._alive] if self._draws else []
+        draws = self._hooks.prepare is not None or engine.random
+        generators = [generator(seed, NOISE, step, self._device) for seed in self._alive] if draws else []
         batch, shared = self._batch(step, generators)
         values, parts = engine.losses(batch, generators, shared)
         if values.shape != (len(self._alive),):
@@ -122,10 +120,6 @@ class Loop:
             self._record(rate)
         if self._alive:
             self._evaluate(last)
-
-    @property
-    def _draws(self) -> bool:
-        return self._hooks.prepare is not None or self._engine.random
 
     def _batch(self, step: int, generators: list[Any]) -> tuple[Any, bool]:
         """The rows of a step, and whether all models share them."""
@@ -152,12 +146,11 @@ class Loop:
         held_out = None if self._held_out is None else self._measure(self._held_out)
         seconds = time.perf_counter() - self._began
         self._tell("training", self._step, self._total)
-        leaving = []
-        better = []
-        for place, seed in enumerate(self._alive):
-            log, training = self._logs[seed], means["loss"][place]
-            validation = None if held_out is None else held_out[place]
-            parts = {name: values[place] for name, values in means.items() if name != "loss"}
+        leaving, better = [], []
+        for index, seed in enumerate(self._alive):
+            log, training = self._logs[seed], means["loss"][index]
+            validation = None if held_out is None else held_out[index]
+            parts = {name: values[index] for name, values in means.items() if name != "loss"}
             log.record(parts, self._step, training, validation, rate, seconds)
             stop = self._recipe.stop
             watched = validation if stop is not None and stop.on == "validation" else training
@@ -165,11 +158,11 @@ class Loop:
                 log.ended = "diverged"
             elif stop is not None:
                 if log.improved(watched, stop.min_delta):
-                    better.append(place)
+                    better.append(index)
                 elif log.waited >= stop.patience:
                     log.ended = "early"
             if log.ended is not None:
-                leaving.append(place)
+                leaving.append(index)
         if self._restores and better:
             self._remember(better)
         if leaving:
@@ -182,8 +175,7 @@ class Loop:
         generators = [generator(seed, MEASURE, 0, self._device) for seed in self._alive]
         total: Any = 0.0
         with torch.no_grad():
-            for start in range(0, rows.count, size):
-                part = slice(start, min(start + size, rows.count))
+            for part in blocks(rows.count, size):
                 batch, shared = self._prepared([rows[part]], generators)
                 total = total + self._engine.losses(batch, generators, shared)[0] * (part.stop - part.start)
         return list((total / rows.count).tolist())
@@ -196,38 +188,25 @@ class Loop:
             for seed, module in zip(self._alive, self._engine.modules(), strict=True):
                 self._logs[seed].evaluations.append((self._step, self._hooks.evaluate(module.eval(), self._step)))
 
-    def _remember(self, places: list[int]) -> None:
+    def _remember(self, better: list[int]) -> None:
         """Weights of models that are better than before."""
+        chosen = better if self._engine.together else ...
         for name, value in self._engine.state().items():
-            if self._engine.together:
-                self._best[name][places] = value[places]
-            else:
-                self._best[name] = value.clone()
-
-    def _best_of(self, place: int) -> dict[str, Any]:
-        return {name: (value[place] if self._engine.together else value).clone() for name, value in self._best.items()}
+            self._best[name][chosen] = value[chosen]
 
     def _leave(self, leaving: list[int]) -> None:
         """Keep the weights of models that stop, and go on without them."""
-        weights = self._engine.weights()
-        for place in leaving:
-            seed = self._alive[place]
-            stopped_early = self._logs[seed].ended == "early"
-            self._ended[seed] = self._best_of(place) if self._restores and stopped_early else weights[place]
-        kept = [place for place in range(len(self._alive)) if place not in leaving]
+        for index in leaving:
+            seed = self._alive[index]
+            best = self._restores and self._logs[seed].ended == "early"
+            self._ended[seed] = self._engine.one_of(self._best if best else self._engine.state(), index)
+        kept = [index for index in range(len(self._alive)) if index not in leaving]
         if kept and isinstance(self._engine, Stacked):
             count = len(self._alive)
             self._engine.keep(kept)
             self._movers = self._movers.taken(self._engine, self._recipe, kept, count)
             self._best = {name: value[kept] for name, value in self._best.items()}
-        self._alive = [self._alive[place] for place in kept]
-
-    def _modules(self) -> list[Any]:
-        """The models of all seeds, with the weights they ended with."""
-        if isinstance(self._engine, Alone):
-            self._engine.load(self._ended[self._seeds[0]])
-            return [self._engine.module]
-        return [self._engine.module_with(self._ended[seed]) for seed in self._seeds]
+        self._alive = [self._alive[index] for index in kept]
 
     # Checkpoints ----------------------------------------------------------------------------------------------------
 
@@ -237,7 +216,7 @@ class Loop:
             "recipe": self._recipe.facts(),
             "seeds": self._seeds,
             "model": shapes,
-            "loss": self._loss_name,
+            "loss": spelt(self._engine.loss),
             "data": self._rows.fingerprint(),
             "validation": None if self._held_out is None else self._held_out.fingerprint(),
             "program": "together" if self._engine.together else "alone",
@@ -250,23 +229,19 @@ class Loop:
             "logs": [self._logs[seed].facts() for seed in self._seeds],
             "seconds": time.perf_counter() - self._began,
         }
-        tensors = {f"sum.{name}": value for name, value in self._sums.items()}
+        parts = {"sum": self._sums, **{f"ended.{seed}": weights for seed, weights in self._ended.items()}}
         if self._alive:
-            tensors |= {f"model.{name}": value for name, value in self._engine.state().items()}
-            tensors |= {f"optimiser.{name}": value for name, value in self._movers.state().items()}
-            if self._restores:
-                tensors |= {f"best.{name}": value for name, value in self._best.items()}
-        for seed, weights in self._ended.items():
-            tensors |= {f"ended.{seed}.{name}": value for name, value in weights.items()}
+            parts |= {"model": self._engine.state(), "optimiser": self._movers.state()}
+            parts |= {"best": self._best} if self._restores else {}
+        tensors = {f"{part}.{name}": value for part, state in parts.items() for name, value in state.items()}
         # Copies: safetensors refuses tensors that share memory, such as tied weights.
         keeper.save(facts, {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()})
 
     def _resume(self, keeper: Checkpoint) -> None:
-        found = keeper.load()
-        if found is None:
-            return
+        kept = keeper.load()
         try:
-            self._restore(*found)
+            if kept is not None:
+                self._restore(*kept)
         except (InputError, KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
             raise keeper.damaged(error) from None
 
@@ -282,9 +257,8 @@ class Loop:
         self._step, self._spent = step, float(facts["seconds"])
         full = self._engine.state()
         one = {name: value[0] for name, value in full.items()} if self._engine.together else full
-        for seed in self._seeds:
-            if seed not in alive:
-                self._ended[seed] = fitting(part_of(tensors, f"ended.{seed}."), one, self._device)
+        for seed in set(self._seeds) - set(alive):
+            self._ended[seed] = fitting(part_of(tensors, f"ended.{seed}."), one, self._device)
         self._alive = list(alive)
         if not alive:
             return

@@ -142,11 +142,10 @@ def _extracted(pair: NamedPair, side: str, seed: int, scratch: Path | None, prog
     model, weights = getattr(pair, side), getattr(pair, f"{side}_weights")
     layers = pair.layers if side == "source" else pair.target_layers
     own = int(np.random.SeedSequence([seed, 67, side == "target"]).generate_state(1)[0])
-    options: dict[str, Any] = {} if trained or names_code(model) else _untrained(model, own)
+    options: dict[str, Any] = {"model": model} if trained or names_code(model) else _untrained(model, own)
     when = "trained" if trained else "untrained"
     return extract(
-        options.pop("model", model),
-        pair.data,
+        data=pair.data,
         layers=list(layers) or None,
         output=None if scratch is None else scratch / f"{side}-{when}" / "{layer}.npy",
         pool=pair.pool,

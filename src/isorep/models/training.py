@@ -109,7 +109,7 @@ def train(
     hooks = Hooks(prepare, evaluate, evaluate_every, progress)
     rows, held_out = _placed(data, validation, device)
     engine = Alone(model.to(device), loss)
-    loop = Loop(engine, [seed], rows, held_out, recipe, hooks, loss, device)
+    loop = Loop(engine, [seed], rows, held_out, recipe, hooks, device)
     log, module = loop.run(checkpoint, checkpoint_seconds)[0]
     if log.ended == "diverged":
         raise InputError(f"the loss is not finite by step {log.history().steps[-1]}: lower the learning rate or clip")
@@ -173,7 +173,7 @@ def train_many(
     together = batched is True or (batched == "auto" and worth and works_together(first.to(device), loss, rows))
     if together:
         models = [_built(build, seed).to(device) for seed in seeds]
-        loop = Loop(Stacked(models, loss), list(seeds), rows, held_out, recipe, hooks, loss, device)
+        loop = Loop(Stacked(models, loss), list(seeds), rows, held_out, recipe, hooks, device)
         with kept_memory():
             found = loop.run(checkpoint, checkpoint_seconds)
     else:
@@ -181,8 +181,9 @@ def train_many(
         for place, seed in enumerate(seeds):
             model = _built(build, seed).to(device)
             one = hooks.for_one_of(place, len(seeds))
-            loop = Loop(Alone(model, loss), [seed], rows, held_out, recipe, one, loss, device)
-            found += loop.run(_own(checkpoint, seed), checkpoint_seconds)
+            loop = Loop(Alone(model, loss), [seed], rows, held_out, recipe, one, device)
+            path = None if checkpoint is None else Path(checkpoint)
+            found += loop.run(path and path.with_stem(f"{path.stem}-{seed}"), checkpoint_seconds)
     return [
         Trained(module.eval(), seed, log.history(), str(log.ended), together)
         for seed, (log, module) in zip(seeds, found, strict=True)
@@ -211,10 +212,3 @@ def _built(build: Callable[[int], Any], seed: int) -> Any:
     if not isinstance(module, nn.Module):
         raise InputError(f"the function that builds a model returned {type(module).__name__}, not a torch module")
     return module
-
-
-def _own(checkpoint: str | Path | None, seed: int) -> Path | None:
-    if checkpoint is None:
-        return None
-    path = Path(checkpoint)
-    return path.with_name(f"{path.stem}-{seed}{path.suffix}")
