@@ -13,6 +13,7 @@ from ..errors import InputError, MissingFileError
 from ..extraction.data import IMAGES, open_image, pillow
 from ..representation import Array
 from ..rows import Progress, no_progress
+from ..settings import check_counts
 from ..storage import npy, npz
 from ..storage.registry import guarded, split_key
 
@@ -71,8 +72,7 @@ def as_pictures(
     progress : callable, optional
         ``progress("reading images", done, total)``.
     """
-    if isinstance(size, bool) or not isinstance(size, int) or not 4 <= size <= 256:
-        raise InputError(f"size is {size!r}: images are made 4 to 256 pixels wide")
+    check_counts(size=(size, 4, 256), **({} if most is None else {"most": (most, 1)}))
     rng = np.random.default_rng(random_state)
     path, named = split_key(given, key) if isinstance(given, str | Path) else (None, None)
     if path is not None and path.is_dir():
@@ -228,8 +228,6 @@ def _require_enough(count: int, fewest: int, name: str) -> None:
 
 
 def _chosen(count: int, most: int | None, rng: np.random.Generator) -> Array:
-    if most is not None and most < 1:
-        raise InputError(f"most is {most}: it must be at least 1")
     if most is None or count <= most:
         return np.arange(count)
     return np.sort(rng.choice(count, most, replace=False))

@@ -16,6 +16,7 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from ..rows import blocks
+from ..settings import check_counts
 from .unmixing import Unmixing
 
 STEPS = 7
@@ -109,8 +110,7 @@ def contact_sheet(images: Any, *, enlarge: int = 1) -> Sheet:
     values = np.asarray(images)
     if values.ndim != 5 or values.shape[2] not in (1, 3) or min(values.shape) < 1:
         raise InputError(f"a sheet has rows, columns, 1 or 3 channels, height and width, not the shape {values.shape}")
-    if enlarge < 1:
-        raise InputError(f"enlarge is {enlarge}: it must be at least 1")
+    check_counts(enlarge=(enlarge, 1))
     pixels = np.clip(np.rint(np.nan_to_num(values.astype(np.float64)) * 255), 0, 255).astype(np.uint8)
     pixels = pixels.repeat(enlarge, axis=3).repeat(enlarge, axis=4)
     rows, columns, _, height, width = pixels.shape

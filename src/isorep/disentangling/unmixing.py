@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..ica import ICA
 from ..representation import Array
 from ..rows import refuse_non_finite
+from ..settings import check_choice
 
 KINDS = ("pruned", "scaled", "published", "whitened")
 SCALE = 3.0
@@ -105,8 +106,7 @@ def unmix(latents: Any, kind: str = "pruned", *, response: Array | None = None, 
         raise InputError(f"latents are numbers in rows and columns, not {values.dtype} of the shape {values.shape}")
     values = values.astype(np.float64)
     refuse_non_finite(values, "latents")
-    if kind not in KINDS:
-        raise InputError(f"there is no way {kind!r} to unmix; there are {', '.join(KINDS)}")
+    check_choice("kind", kind, KINDS)
     mean = values.mean(0)
     scale = float(np.sqrt(np.mean((values - mean) ** 2)))
     if scale == 0:

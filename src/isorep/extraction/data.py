@@ -26,7 +26,6 @@ from ..storage.npz import load as load_npz
 from ..storage.registry import guarded, reader, split_key
 from .documents import Document, Documents, JsonLines, ParquetTexts, TextFile, TextFolder, Texts, holds_text
 
-INPUTS = ("auto", "values", "tokens", "images", "text")
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 _PIECES, _PIECE = 64, 2**14
 Fields = tuple[str, str | None, str | None]  # of text, ids and groups
@@ -43,7 +42,7 @@ def open_data(
     pixels: dict[str, Any] | None = None,
 ) -> Rows | Documents:
     """The examples of a file, a folder, an array or a list of texts, with ids and groups where there are any."""
-    check_choice("input", kind, INPUTS)
+    check_choice("input", kind, ("auto", "values", "tokens", "images", "text"))
     if limit is not None:
         check_counts(limit=(limit, 1))
     if isinstance(data, list | tuple) and data and all(isinstance(item, str) for item in data):

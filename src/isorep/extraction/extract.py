@@ -21,8 +21,8 @@ from ..rows import Progress, no_progress
 from ..settings import check_counts
 from .data import Rows, data_fingerprint, open_data
 from .documents import Cutter, Documents
-from .model import OUTPUT, TRANSFORMER, Source, fingerprint, open_model
-from .passes import Batch, LayerShape, Passes
+from .model import TRANSFORMER, Source, fingerprint, open_model
+from .passes import OUTPUT, Batch, LayerShape, Passes
 from .result import ExtractedData, ExtractedLayer, Extraction
 from .run import Loop, Settings, Trial, ambiguous, as_taken, first_batch, layer_rows, padding_id, try_document, try_rows
 from .write import Journal, describe, require_apart, row_labels, save, targets, working_folder

@@ -1,7 +1,5 @@
 """Models to extract from: a torch module, code that makes one, or a folder of the transformers library.
 
-Which layers are meant: by dotted name, or by number.
-
 A folder of the transformers library is looked at before anything is loaded, and never downloaded. It may come from
 anyone: it is refused if it asks for code of its own (``auto_map``, kernels from a hub), if its weights are pickles and
 the user has not allowed them, if a link leads out of it, or if weights are missing, which the library would replace by
@@ -10,14 +8,13 @@ random ones.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import logging
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -30,7 +27,6 @@ from ..models.load import imported, made, names_code, with_weights
 from ..settings import check_choice
 
 MODULE, TRANSFORMER = "module", "transformers"
-COMPUTE = ("float32", "stored")
 TWO_SIDES = (
     "takes texts and images together: save the side that is meant as a model of its own, with "
     "model.vision_model.save_pretrained(FOLDER) or text_model, and name that folder, or give that module"
@@ -76,7 +72,7 @@ def open_model(
     seed: int = 0,
 ) -> Source:
     """A model from a module, from ``package.module:name`` with weights, or from a local folder."""
-    check_choice("compute", compute, COMPUTE)
+    check_choice("compute", compute, ("float32", "stored"))
     torch = import_torch("extraction")
     if isinstance(model, torch.nn.Module):
         if weights is not None:
@@ -189,63 +185,6 @@ def _refusal(path: Path) -> str:
     if start[:1] == b"\x80" or start == b"PK\x03\x04" or path.suffix.lower() in (".pt", ".pth", ".bin", ".pkl"):
         return f"{path} is a pickle, and no model is unpickled: {_ADVICE}"
     return f"{path} is no model: {_ADVICE}, or a folder of the transformers library"
-
-
-OUTPUT = "output"
-HIDDEN = "hidden_"  # and the number of a hidden state from 0, the embeddings
-
-
-def module_named(model: Any, layer: str) -> Any:
-    """A module by its dotted name; ``output`` is the model itself, unless a module is called so."""
-    if not isinstance(layer, str):
-        raise InputError(f"layers are named by dotted names, not by {layer!r}")
-    modules = dict(model.named_modules())
-    if layer and layer in modules:
-        return modules[layer]
-    if layer == OUTPUT:
-        return model
-    names = [name for name in modules if name]
-    near = difflib.get_close_matches(layer, names, n=3, cutoff=0.4)
-    near += [name for name in names if name.endswith(f".{layer}") and name not in near][:2]
-    listed = f"near are {', '.join(near)}" if near else f"there are {', '.join(names[:8]) or 'none'}"
-    raise InputError(f"there is no layer {layer!r}; {listed} (--list-layers shows all)")
-
-
-def parse_layers(given: Any, model: Any, *, hidden: bool) -> list[str | int]:
-    """Names and numbers from one name, one number, a list of them, or text with commas.
-
-    Text that looks like a number is one, unless the model has a module of that name; so does ``hidden_3`` where layers
-    are numbered as hidden states.
-    """
-    items = [given] if isinstance(given, str | int) else list(given)
-    modules = {name for name, _ in model.named_modules()}
-    number = re.compile(rf"-?[0-9]+|{HIDDEN}[0-9]+" if hidden else "-?[0-9]+")
-    layers: list[str | int] = []
-    for item in items:
-        if isinstance(item, bool) or not isinstance(item, str | int):
-            raise InputError(f"layers are named by dotted names or numbers, not by {item!r}")
-        for part in map(str.strip, str(item).split(",")):
-            named = isinstance(item, str) and (part in modules or not number.fullmatch(part))
-            layers.append(part if named else int(part.removeprefix(HIDDEN)))
-    if not layers or "" in layers:
-        raise InputError("layers is empty: name one, such as encoder.3, or number one, such as -1")
-    return layers
-
-
-def numbered(index: int, names: Sequence[str], what: str) -> str:
-    """One of the names by its number, also from the end."""
-    if not names:
-        raise InputError(f"there is no layer {index}: the model calls no modules inside of it; name {OUTPUT!r}")
-    if not -len(names) <= index < len(names):
-        n = len(names)
-        raise InputError(f"there is no layer {index}: {what} are numbered 0 to {n - 1}, or -{n} to -1")
-    return names[index]
-
-
-def leaves_in_order(calls: Sequence[str], model: Any) -> list[str]:
-    """The modules without children, in the order in which one pass first calls them."""
-    modules = dict(model.named_modules())
-    return list(dict.fromkeys(name for name in calls if name and not list(modules[name].children())))
 
 
 _MOST_JSON = 2**26

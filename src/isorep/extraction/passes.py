@@ -1,10 +1,13 @@
 """One batch through a model: what each layer that was asked for gives, and what all layers give.
 
-Hooks around a forward pass: the outputs of named modules, kept as they come.
+Hooks around a forward pass: the outputs of named modules, kept as they come. Which layers are meant: by dotted name, or
+by number.
 """
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,24 +18,15 @@ import numpy as np
 from ..errors import InputError
 from ..models.evaluation import hooked, import_torch, said
 from ..representation import Array, Representation
-from .model import (
-    HIDDEN,
-    OUTPUT,
-    TRANSFORMER,
-    Source,
-    failure_of,
-    floating_dtype,
-    leaves_in_order,
-    module_named,
-    numbered,
-    parse_layers,
-)
+from .model import TRANSFORMER, Source, failure_of, floating_dtype
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
 _WIDE_KINDS = ("values", "images")
+OUTPUT = "output"
+HIDDEN = "hidden_"  # and the number of a hidden state from 0, the embeddings
 
 
 @dataclass(frozen=True)
@@ -335,3 +329,56 @@ def _entries(output: Any) -> dict[str, Any]:
         return {}
     numbered = {str(index): output[index] for index in range(-len(output), len(output))}
     return numbered | {name: getattr(output, name) for name in getattr(output, "_fields", ())}
+
+
+def module_named(model: Any, layer: str) -> Any:
+    """A module by its dotted name; ``output`` is the model itself, unless a module is called so."""
+    if not isinstance(layer, str):
+        raise InputError(f"layers are named by dotted names, not by {layer!r}")
+    modules = dict(model.named_modules())
+    if layer and layer in modules:
+        return modules[layer]
+    if layer == OUTPUT:
+        return model
+    names = [name for name in modules if name]
+    near = difflib.get_close_matches(layer, names, n=3, cutoff=0.4)
+    near += [name for name in names if name.endswith(f".{layer}") and name not in near][:2]
+    listed = f"near are {', '.join(near)}" if near else f"there are {', '.join(names[:8]) or 'none'}"
+    raise InputError(f"there is no layer {layer!r}; {listed} (--list-layers shows all)")
+
+
+def parse_layers(given: Any, model: Any, *, hidden: bool) -> list[str | int]:
+    """Names and numbers from one name, one number, a list of them, or text with commas.
+
+    Text that looks like a number is one, unless the model has a module of that name; so does ``hidden_3`` where layers
+    are numbered as hidden states.
+    """
+    items = [given] if isinstance(given, str | int) else list(given)
+    modules = {name for name, _ in model.named_modules()}
+    number = re.compile(rf"-?[0-9]+|{HIDDEN}[0-9]+" if hidden else "-?[0-9]+")
+    layers: list[str | int] = []
+    for item in items:
+        if isinstance(item, bool) or not isinstance(item, str | int):
+            raise InputError(f"layers are named by dotted names or numbers, not by {item!r}")
+        for part in map(str.strip, str(item).split(",")):
+            named = isinstance(item, str) and (part in modules or not number.fullmatch(part))
+            layers.append(part if named else int(part.removeprefix(HIDDEN)))
+    if not layers or "" in layers:
+        raise InputError("layers is empty: name one, such as encoder.3, or number one, such as -1")
+    return layers
+
+
+def numbered(index: int, names: Sequence[str], what: str) -> str:
+    """One of the names by its number, also from the end."""
+    if not names:
+        raise InputError(f"there is no layer {index}: the model calls no modules inside of it; name {OUTPUT!r}")
+    if not -len(names) <= index < len(names):
+        n = len(names)
+        raise InputError(f"there is no layer {index}: {what} are numbered 0 to {n - 1}, or -{n} to -1")
+    return names[index]
+
+
+def leaves_in_order(calls: Sequence[str], model: Any) -> list[str]:
+    """The modules without children, in the order in which one pass first calls them."""
+    modules = dict(model.named_modules())
+    return list(dict.fromkeys(name for name in calls if name and not list(modules[name].children())))

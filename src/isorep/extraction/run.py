@@ -38,10 +38,7 @@ _SHARD_BYTES, _LEAST_TOKENS, _SHARD_TOKENS = 2**25, 2**12, 2**16
 _BATCH_CELLS, _MOST_ROWS = 2**22, 256
 _COMMIT_SECONDS = 2.0
 
-STAGE = "extracting"
 POOLS = ("mean", "max", "first", "last", "token", "flatten")
-CHANNELS = ("auto", "first", "last")
-DTYPES = ("float16", "float32", "float64")
 _CHANNELS_FIRST = [
     "Conv1d",
     "ConvTranspose1d",
@@ -74,8 +71,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_choice("pool", self.pool, POOLS)
-        check_choice("channels", self.channels, CHANNELS)
-        check_choice("dtype", self.dtype, DTYPES)
+        check_choice("channels", self.channels, ("auto", "first", "last"))
+        check_choice("dtype", self.dtype, ("float16", "float32", "float64"))
         if self.context is not None:
             check_counts(context=(self.context, 1))
 
@@ -175,7 +172,7 @@ class Loop:
 
     def _advance(self, examples: int, total: int) -> None:
         self.journal.done["examples"] += examples
-        self.progress(STAGE, self.journal.done["examples"], max(total, self.journal.done["examples"]))
+        self.progress("extracting", self.journal.done["examples"], max(total, self.journal.done["examples"]))
         if time.monotonic() - self._last >= _COMMIT_SECONDS:
             self.journal.commit()
             self._last = time.monotonic()

@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from .classifiers import ContrastivePair, EmbeddingClassifier, ResidualClassifier, contrastive_loss, label_loss
     from .corpus import BytePairs
     from .disentangling import QLAE, VQVAE, BetaTCVAE, BetaVAE, benchmark_recipe
-    from .gpt import GPT, next_token_loss
+    from .gpt import GPT, MaskedAutoencoder, next_token_loss
     from .language import LogBilinear, noise_contrastive_loss, noise_words, softmax_loss
     from .loop import History
-    from .masked import MaskedAutoencoder
     from .orthogonal import OrthogonalAdam, OrthogonalAutoencoder, reconstruction_loss
     from .recipe import EarlyStopping, Group, Recipe, Schedule
     from .slots import AdditiveDecoder, SlotAutoencoder, regroup_slots
@@ -27,58 +26,24 @@ if TYPE_CHECKING:
     from .training import Trained, train, train_many
 
 _HOMES = (
-    "..extraction .autoencoders .classifiers .corpus .disentangling .gpt .language .loop .masked "
+    "..extraction .autoencoders .classifiers .corpus .disentangling .gpt .language .loop "
     ".orthogonal .recipe .slots .spliceai .training"
 )
 
-__all__ = [
-    "GPT",
-    "QLAE",
-    "VQVAE",
-    "AdditiveDecoder",
-    "Autoencoder",
-    "BetaTCVAE",
-    "BetaVAE",
-    "BioAE",
-    "BytePairs",
-    "Captured",
-    "ContrastivePair",
-    "EarlyStopping",
-    "EmbeddingClassifier",
-    "Extraction",
-    "Group",
-    "History",
-    "LogBilinear",
-    "MaskedAutoencoder",
-    "OrthogonalAdam",
-    "OrthogonalAutoencoder",
-    "PlainAutoencoder",
-    "Recipe",
-    "ResidualClassifier",
-    "Schedule",
-    "SlotAutoencoder",
-    "SpliceAI",
-    "Trained",
-    "benchmark_recipe",
-    "capture",
-    "contrastive_loss",
-    "encode_dna",
-    "extract",
-    "find_spliceai",
-    "label_loss",
-    "list_layers",
-    "load_digit_images",
-    "load_spliceai",
-    "next_token_loss",
-    "noise_contrastive_loss",
-    "noise_words",
-    "reconstruction_loss",
-    "regroup_slots",
-    "softmax_loss",
-    "train",
-    "train_autoencoder",
-    "train_many",
-]
+__all__ = ["Autoencoder", "load_digit_images", "train_autoencoder"]
+__all__ += ["Captured", "Extraction", "capture", "extract", "list_layers"]
+__all__ += ["BioAE", "PlainAutoencoder"]
+__all__ += ["ContrastivePair", "EmbeddingClassifier", "ResidualClassifier", "contrastive_loss", "label_loss"]
+__all__ += ["BytePairs"]
+__all__ += ["QLAE", "VQVAE", "BetaTCVAE", "BetaVAE", "benchmark_recipe"]
+__all__ += ["GPT", "MaskedAutoencoder", "next_token_loss"]
+__all__ += ["LogBilinear", "noise_contrastive_loss", "noise_words", "softmax_loss"]
+__all__ += ["History"]
+__all__ += ["OrthogonalAdam", "OrthogonalAutoencoder", "reconstruction_loss"]
+__all__ += ["EarlyStopping", "Group", "Recipe", "Schedule"]
+__all__ += ["AdditiveDecoder", "SlotAutoencoder", "regroup_slots"]
+__all__ += ["SpliceAI", "encode_dna", "find_spliceai", "load_spliceai"]
+__all__ += ["Trained", "train", "train_many"]
 
 
 def __getattr__(name: str) -> Any:

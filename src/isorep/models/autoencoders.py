@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 from ..errors import InputError
+from ..settings import check_choice, check_counts
 from .evaluation import nn, torch
 
 Shape = tuple[int, int, int]
@@ -61,8 +62,7 @@ class PlainAutoencoder(nn.Module):
 
     def __init__(self, shape: Shape, latents: int, *, network: str = "dense") -> None:
         super().__init__()
-        if latents < 1:
-            raise InputError(f"there are {latents} latents: at least 1 is needed")
+        check_counts(latents=(latents, 1))
         self.shape, self.latents = tuple(shape), int(latents)
         self.encoder, self.decoder = make_networks(
             network, shape, outputs=self.outputs * latents, latents=self.inputs * latents
@@ -154,10 +154,9 @@ def make_networks(kind: str, shape: Shape, *, outputs: int, latents: int) -> tup
     """
     if len(shape) != 3 or min(shape) < 1:
         raise InputError(f"images have channels, height and width, not the shape {tuple(shape)}")
+    check_choice("network", kind, KINDS)
     if kind == "dense":
         return DenseEncoder(shape, outputs), DenseDecoder(latents, shape)
-    if kind not in KINDS:
-        raise InputError(f"there is no network {kind!r}; there are {', '.join(KINDS)}")
     width = 32 if kind == "published" else _LIGHT
     return ConvEncoder(shape, outputs, width), StyleDecoder(latents, shape, width)
 

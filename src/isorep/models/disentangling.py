@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import InputError
+from ..settings import check_counts
 from .autoencoders import BioAE, PlainAutoencoder, Prepare, Shape, as_unit, cross_entropy
 from .evaluation import nn, torch
 from .recipe import Group, Recipe, Schedule
@@ -80,8 +81,7 @@ class BetaTCVAE(BetaVAE):
         self, shape: Shape, latents: int, *, network: str = "dense", beta: float = 1.0, rows: int = 10_000
     ) -> None:
         super().__init__(shape, latents, network=network, beta=beta)
-        if rows < 1:
-            raise InputError(f"there are {rows} rows: at least 1 is needed")
+        check_counts(rows=(rows, 1))
         self.rows = int(rows)
 
     def losses(self, batch: Any) -> dict[str, Any]:
