@@ -111,7 +111,7 @@ def test_the_same_call_gives_the_same_and_goes_on_from_checkpoints(tmp_path):
         ({"held_out": 1.0}, "held_out is 1.0"),
         ({"held_out": 0.999}, "leaves 0 of 70 images to train on"),
         ({"weight_decay": float("nan")}, "weight_decay is nan"),
-        ({"network": "resnet"}, "there is no network 'resnet'"),
+        ({"network": "resnet"}, "network is 'resnet'"),
         ({"network": "published"}, "sides are multiples of 16"),
         ({"size": 3}, "size is 3"),
         ({"random_state": -1}, "random_state"),

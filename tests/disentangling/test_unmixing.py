@@ -103,7 +103,7 @@ def test_the_response_is_the_mean_square_of_jacobians(rng):
         (np.array([[1.0, np.nan], [0.0, 1.0]]), {"kind": "scaled"}, "latents"),
         (np.ones(5), {"kind": "scaled"}, "rows and columns"),
         (np.array([["a", "b"], ["c", "d"]]), {"kind": "scaled"}, "rows and columns"),
-        (np.eye(5), {"kind": "magic"}, "there is no way 'magic'"),
+        (np.eye(5), {"kind": "magic"}, "kind is 'magic'"),
         (np.eye(5), {}, "needs the response"),
         (np.eye(5), {"response": np.eye(4)}, "the response has the shape"),
         (np.eye(5), {"response": np.zeros((5, 5))}, "responds to no direction"),

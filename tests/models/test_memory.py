@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from isorep.models.memory import kept_memory
+from isorep.models.batched import kept_memory
 
 # In an interpreter of its own: what a process freed before may be used again without showing as new.
 PROGRAM = """
 import json
 import numpy as np
-from isorep.models.memory import kept_memory
+from isorep.models.batched import kept_memory
 
 def resident():
     lines = open("/proc/self/status").read().splitlines()

@@ -6,7 +6,7 @@ import isorep
 
 torch = pytest.importorskip("torch")
 
-from isorep.models.networks import ConvEncoder, StyleDecoder, make_networks  # noqa: E402
+from isorep.models.autoencoders import ConvEncoder, StyleDecoder, make_networks  # noqa: E402
 
 
 def count(module):
@@ -63,7 +63,7 @@ def test_gradients_reach_every_parameter():
 def test_what_cannot_be_built_is_refused():
     with pytest.raises(isorep.InputError, match="sides are multiples of 16 from 32 on, not 28 x 28"):
         make_networks("published", (1, 28, 28), outputs=2, latents=2)
-    with pytest.raises(isorep.InputError, match="there is no network 'resnet'; there are published, light, dense"):
+    with pytest.raises(isorep.InputError, match="network is 'resnet': choose from published, light, dense"):
         make_networks("resnet", (1, 32, 32), outputs=2, latents=2)
     with pytest.raises(isorep.InputError, match="channels, height and width"):
         make_networks("dense", (32, 32), outputs=2, latents=2)

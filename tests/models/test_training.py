@@ -353,9 +353,9 @@ def test_wrong_settings_are_refused_in_a_sentence():
     for make, message in (
         (lambda: Group(learning_rate=-1), "learning_rate is -1"),
         (lambda: Group(clip_norm=math.nan), "clip_norm is nan"),
-        (lambda: Schedule("wild"), "there is no schedule 'wild'"),
+        (lambda: Schedule("wild"), "schedule is 'wild': choose from constant"),
         (lambda: EarlyStopping(patience=0), "patience of at least 1"),
-        (lambda: EarlyStopping(on="luck"), "not 'luck'"),
+        (lambda: EarlyStopping(on="luck"), "on is 'luck'"),
         (lambda: train(small, DATA, reconstruction_loss, Recipe(steps=1), seed=-1), "the seed is -1"),
         (
             lambda: train(small, DATA, reconstruction_loss, Recipe(steps=1), device="abacus"),

@@ -114,7 +114,7 @@ def test_an_interrupted_training_goes_on(tmp_path, monkeypatch):
     preset = replace(TINY, steps=6, scored_at=(3,), images=150, held_out=80, scored=80)
     unit = Unit("u", "u", {"scene": "rooms", "replicate": 0, "model": "ae", "setting": "decay 0.1"})
     whole = experiment.run(unit, Run(preset, None, 0))
-    import isorep.models.checkpoints as kept
+    import isorep.models.loop as kept
 
     monkeypatch.setattr(kept.Checkpoint, "due", lambda self: True)
     told = []

@@ -8,21 +8,8 @@ from .result import Component, Disentanglement, Disentangler, Training, load
 from .traversals import Sheet, contact_sheet, traversal
 from .unmixing import Unmixing, active_directions, decoder_constants, decoder_response, unmix
 
-__all__ = [
-    "Component",
-    "Disentanglement",
-    "Disentangler",
-    "Pictures",
-    "Sheet",
-    "Training",
-    "Unmixing",
-    "active_directions",
-    "as_pictures",
-    "contact_sheet",
-    "decoder_constants",
-    "decoder_response",
-    "disentangle",
-    "load",
-    "traversal",
-    "unmix",
-]
+__all__ = ["disentangle"]
+__all__ += ["Pictures", "as_pictures"]
+__all__ += ["Component", "Disentanglement", "Disentangler", "Training", "load"]
+__all__ += ["Sheet", "contact_sheet", "traversal"]
+__all__ += ["Unmixing", "active_directions", "decoder_constants", "decoder_response", "unmix"]

@@ -6,7 +6,7 @@ import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -21,6 +21,9 @@ from .images import FEWEST, Pictures, as_pictures
 from .result import COMES_BACK, Component, Disentanglement, Training
 from .traversals import encoded, lost, traversal
 from .unmixing import Unmixing, decoder_constants, decoder_response, unmix
+
+if TYPE_CHECKING:
+    from ..models import Trained
 
 MOST_IMAGES = 50_000
 _JACOBIANS = 48
@@ -89,6 +92,8 @@ def disentangle(
     -------
     Disentanglement
     """
+    from ..models import PlainAutoencoder, benchmark_recipe, train
+
     check_counts(latents=(latents, 2), steps=(steps, 1), batch=(batch, 2), n_seeds=(n_seeds, 1), most=(most, FEWEST))
     check_seed(random_state)
     if not 0 < held_out < 1:
@@ -113,17 +118,37 @@ def disentangle(
         "random_state": random_state,
     }
     split = _split(len(pictures), held_out, random_state)
+    folder = None if checkpoints is None else _folder(Path(checkpoints))
+    recipe = benchmark_recipe(
+        steps,
+        weight_decay=weight_decay,
+        learning_rate=learning_rate,
+        batch=min(batch, len(split.trained)),
+        falls_after=2 / 3,
+        record_every=max(steps // 40, 1),
+    )
     runs = []
     for index in range(n_seeds):
-        runs.append(_run(pictures, split, settings, 1000 * random_state + index, checkpoints, tell))
+        seed = 1000 * random_state + index
+        trained = train(
+            lambda _: PlainAutoencoder(pictures.values.shape[1:], latents, network=network),
+            pictures.values[split.trained],
+            PlainAutoencoder.losses,
+            recipe,
+            seed=seed,
+            checkpoint=None if folder is None else folder / f"training-{seed}.safetensors",
+            device=device,
+            progress=tell,
+        )
+        runs.append(_run(trained, pictures, split, random_state))
         tell("trainings", index + 1, n_seeds)
     first = runs[0]
     sheet, rows = traversal(first.module, first.unmixing, first.latents, enlarge=max(1, 48 // size))
-    channels, height, width = pictures.values.shape[1:]
+    shape = dict(zip(("channels", "height", "width"), pictures.values.shape[1:], strict=True))
     return Disentanglement(
         module=first.module,
         unmixing=first.unmixing,
-        size=height,
+        size=shape["height"],
         trainings=tuple(run.training for run in runs),
         components=_components(runs, rows),
         sheet=sheet,
@@ -134,9 +159,7 @@ def disentangle(
             "images": len(pictures),
             "trained_on": len(split.trained),
             "held_out": len(split.held_out),
-            "channels": channels,
-            "height": height,
-            "width": width,
+            **shape,
         },
         settings=settings,
         caveats=(*pictures.notes, *_caveats(runs, len(pictures))),
@@ -176,20 +199,25 @@ def _split(count: int, share: float, random_state: int) -> Split:
     return Split(trained, held_out, compared, np.sort(order[-_JACOBIANS:]))
 
 
-def _run(
-    pictures: Pictures, split: Split, asked: dict[str, Any], seed: int, checkpoints: str | Path | None, tell: Progress
-) -> Run:
-    """Train one autoencoder, unmix its latents, and see how well it draws and how its decoder is conditioned."""
-    module, loss = _trained(pictures, split.trained, asked, seed, checkpoints, tell)
+def _folder(path: Path) -> Path:
+    if path.is_file():
+        raise InputError(f"{path} is a file: name a folder for the checkpoints")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _run(trained: Trained, pictures: Pictures, split: Split, random_state: int) -> Run:
+    """Unmix the latents of an autoencoder, and see how well it draws and how its decoder is conditioned."""
+    module = trained.module
     latents = encoded(module, pictures.values)
     sample = latents[split.sample]
     response = decoder_response(jacobian(module.decode, sample.astype(np.float32)))
-    unmixing = unmix(latents, response=response, random_state=asked["random_state"])
+    unmixing = unmix(latents, response=response, random_state=random_state)
     constants = decoder_constants(module, unmixing, sample)
     held_out, fitted = (lost(module, pictures.values[rows], latents[rows]) for rows in (split.held_out, split.compared))
     training = Training(
-        seed=seed,
-        loss=loss,
+        seed=trained.seed,
+        loss=trained.history.training[-1],
         lost=held_out,
         directions=unmixing.components,
         constant=constants["active"]["similarity"],
@@ -198,34 +226,6 @@ def _run(
         converged=unmixing.converged,
     )
     return Run(module, unmixing, latents, training, fitted)
-
-
-def _trained(
-    pictures: Pictures, kept: Array, asked: dict[str, Any], seed: int, checkpoints: str | Path | None, tell: Progress
-) -> tuple[Any, float]:
-    """One autoencoder and its last training loss."""
-    from ..models import PlainAutoencoder, benchmark_recipe, train
-
-    shape = pictures.values.shape[1:]
-    recipe = benchmark_recipe(
-        asked["steps"],
-        weight_decay=asked["weight_decay"],
-        learning_rate=asked["learning_rate"],
-        batch=min(asked["batch"], len(kept)),
-        falls_after=2 / 3,
-        record_every=max(asked["steps"] // 40, 1),
-    )
-    trained = train(
-        lambda _: PlainAutoencoder(shape, asked["latents"], network=asked["network"]),
-        pictures.values[kept],
-        PlainAutoencoder.losses,
-        recipe,
-        seed=seed,
-        checkpoint=None if checkpoints is None else _folder(checkpoints) / f"training-{seed}.safetensors",
-        device=asked["device"],
-        progress=tell,
-    )
-    return trained.module, trained.history.training[-1]
 
 
 def _components(runs: list[Run], rows: tuple[int, ...]) -> tuple[Component, ...]:
@@ -270,22 +270,10 @@ def _caveats(runs: list[Run], images: int) -> list[str]:
     if np.isnan(worst):
         said.append("the images held out are all alike, so that reconstructions could not be judged on them")
     if worst > _POORLY:
-        said.append(
-            f"reconstructions lose up to {worst:.0%} of the variance of held-out pixels, and {fitted:.0%} of those "
-            "trained on: give more images, or more weight decay"
-            if fitted < worst / 2
-            else f"reconstructions lose up to {worst:.0%} of the variance of the pixels: train longer, with more "
-            "latents or less weight decay"
-        )
+        few = f"held-out pixels, and {fitted:.0%} of those trained on: give more images, or more weight decay"
+        short = "the pixels: train longer, with more latents or less weight decay"
+        said.append(f"reconstructions lose up to {worst:.0%} of the variance of {few if fitted < worst / 2 else short}")
     first = runs[0].training
     if first.directions == len(first.activity):
         said.append(f"the decoder responds to all {first.directions} latents: there may be more factors than latents")
     return said
-
-
-def _folder(path: str | Path) -> Path:
-    folder = Path(path)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file: name a folder for the checkpoints")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

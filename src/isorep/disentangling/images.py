@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,16 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, MissingFileError, missing_extra
+from ..errors import InputError, MissingFileError
+from ..extraction.data import IMAGES, open_image, pillow
 from ..representation import Array
 from ..rows import Progress, no_progress
+from ..settings import check_counts
 from ..storage import npy, npz
 from ..storage.registry import guarded, split_key
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 FEWEST = 64
-_MOST_PIXELS = 2**26  # of one image file
-_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")
 _SAID = {
     "deep": "{} files hold 16 bits a pixel: 0 to 65535 became bytes, 0 to 255",
     "clear": "{} files have transparent pixels: the colours under them were taken, and transparency was left out",
@@ -74,28 +72,24 @@ def as_pictures(
     progress : callable, optional
         ``progress("reading images", done, total)``.
     """
-    if isinstance(size, bool) or not isinstance(size, int) or not 4 <= size <= 256:
-        raise InputError(f"size is {size!r}: images are made 4 to 256 pixels wide")
+    check_counts(size=(size, 4, 256), **({} if most is None else {"most": (most, 1)}))
     rng = np.random.default_rng(random_state)
-    if isinstance(given, str | Path):
-        path, named = split_key(given, key)
-        if path.is_dir():
-            return _checked(_folder(path, size, most, fewest, rng, progress or no_progress), fewest, channels)
-        if not path.exists():
-            raise MissingFileError(f"{path} does not exist")
-        stored = guarded(path, lambda: _stored(path, named))
-        return _checked(_array(stored, path.name, size, most, rng), fewest, channels)
-    return _checked(_array(given, "images", size, most, rng), fewest, channels)
+    path, named = split_key(given, key) if isinstance(given, str | Path) else (None, None)
+    if path is not None and path.is_dir():
+        pictures = _folder(path, size, most, fewest, rng, progress or no_progress)
+    elif path is not None:
+        pictures = _array(guarded(path, lambda: _stored(path, named)), path.name, size, most, rng)
+    else:
+        pictures = _array(given, "images", size, most, rng)
+    return _checked(pictures, fewest, channels)
 
 
 def _stored(path: Path, key: str | None) -> Array:
     """The array of a file; nothing is unpickled."""
+    if not path.exists():
+        raise MissingFileError(f"{path} does not exist")
     if path.suffix == ".npy":
-        if key is not None:
-            raise InputError(f"an npy file holds one array without names, so {key!r} cannot be found in it")
-        with path.open("rb") as file:
-            header = npy.read_header(file)
-        return npy.map_array(path, header, 0, path.stat().st_size)
+        return np.asanyarray(npy.load(path, key, None).values)
     if path.suffix == ".npz":
         return npz.array(path, key or "images")
     raise InputError(f"{path.name} is no folder of images, and no .npy or .npz file")
@@ -111,17 +105,13 @@ def _array(given: Any, name: str, size: int, most: int | None, rng: np.random.Ge
     if values.dtype.kind not in "uif":
         raise InputError(f"{name} holds {values.dtype} where bytes or numbers in [0, 1] are needed")
     if values.ndim == 3 and values.shape[-1] in (3, 4):
-        raise InputError(
-            f"{name} has the shape {values.shape}, as a single image has: give (n, height, width, channels), also "
-            "where n is 1"
-        )
+        single = f"{name} has the shape {values.shape}, as a single image has"
+        raise InputError(f"{single}: give (n, height, width, channels), also where n is 1")
     if values.ndim == 3:
         values = values[..., None]
     if values.ndim != 4 or values.shape[-1] not in (1, 3, 4) or min(values.shape) < 1:
-        raise InputError(
-            f"{name} has the shape {np.shape(given)} where (n, height, width) or (n, height, width, channels) with 1, "
-            "3 or 4 channels is needed"
-        )
+        wanted = "(n, height, width) or (n, height, width, channels) with 1, 3 or 4 channels"
+        raise InputError(f"{name} has the shape {np.shape(given)} where {wanted} is needed")
     rows = _chosen(len(values), most, rng)
     notes = []
     if values.shape[-1] == 4:
@@ -137,53 +127,43 @@ def _array(given: Any, name: str, size: int, most: int | None, rng: np.random.Ge
 
 
 def _folder(path: Path, size: int, most: int | None, fewest: int, rng: np.random.Generator, tell: Progress) -> Pictures:
-    image = _pillow()
-    found = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
-    found = [file for file in found if not any(part.startswith(".") for part in file.relative_to(path).parts)]
-    if not found:
-        raise InputError(f"{path} holds no images ({', '.join(SUFFIXES)})")
-    chosen = [found[place] for place in _chosen(len(found), most, rng)]
+    pillow()
+    files = sorted(file for file in path.rglob("*") if file.suffix.lower() in IMAGES and file.is_file())
+    files = [file for file in files if not any(part.startswith(".") for part in file.relative_to(path).parts)]
+    if not files:
+        raise InputError(f"{path} holds no images ({', '.join(IMAGES)})")
+    chosen = [files[index] for index in _chosen(len(files), most, rng)]
     _require_enough(len(chosen), fewest, str(path))
     values = np.empty((len(chosen), size, size, 3), np.uint8)
     seen: Counter[str] = Counter()
-    for place, file in enumerate(chosen):
-        values[place], kinds = _read(image, file, size)
+    for index, file in enumerate(chosen):
+        values[index], kinds = _read(file, size)
         seen.update(kinds)
-        if place % 100 == 0:
-            tell("reading images", place, len(chosen))
+        if index % 100 == 0:
+            tell("reading images", index, len(chosen))
     tell("reading images", len(chosen), len(chosen))
     names = tuple(str(file.relative_to(path)) for file in chosen)
     notes = tuple(words.format(seen[kind]) for kind, words in _SAID.items() if seen[kind])
     return Pictures(values, path.name or str(path), names, notes)
 
 
-def _read(image: Any, file: Path, size: int) -> tuple[Array, set[str]]:
-    """One upright square of a file, and what there is to say about it; its size is known before it is unpacked."""
+def _read(file: Path, size: int) -> tuple[Array, set[str]]:
+    """One upright square of a file, and what there is to say about it."""
     from PIL import ImageOps
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of metadata that are not used
-            with image.open(file, formats=_FORMATS) as picture:
-                width, height = picture.size
-                if width * height > _MOST_PIXELS or min(width, height) < 1:
-                    raise InputError(f"{file} is {width} x {height} pixels, too large to be read")
-                kinds = {"frames"} if getattr(picture, "n_frames", 1) > 1 else set()
-                wide = picture.mode[:1] in "IF"
-                if picture.mode.startswith("I"):
-                    kinds.add("deep")
-                if not wide and _has_clear(picture):
-                    kinds.add("clear")
-                grey = _as_bytes(image, picture, file) if wide else picture
-                upright = ImageOps.exif_transpose(grey.convert("RGB"))  # as cameras say, and as viewers show it
-                side = min(width, height)
-                left, top = (upright.width - side) // 2, (upright.height - side) // 2
-                square = upright.crop((left, top, left + side, top + side))
-                return np.asarray(square.resize((size, size), image.Resampling.BICUBIC, reducing_gap=3.0)), kinds
-    except InputError:
-        raise
-    except (OSError, ValueError, SyntaxError, image.DecompressionBombError) as error:
-        raise InputError(f"{file} cannot be read as an image: {error}") from None
+    with open_image(file) as picture:
+        kinds = {"frames"} if getattr(picture, "n_frames", 1) > 1 else set()
+        wide = picture.mode[:1] in "IF"
+        if picture.mode.startswith("I"):
+            kinds.add("deep")
+        if not wide and _has_clear(picture):
+            kinds.add("clear")
+        grey = _as_bytes(picture, file) if wide else picture
+        upright = ImageOps.exif_transpose(grey.convert("RGB"))  # as cameras say, and as viewers show it
+        side = min(upright.size)
+        left, top = (upright.width - side) // 2, (upright.height - side) // 2
+        square = upright.crop((left, top, left + side, top + side))
+        return np.asarray(square.resize((size, size), pillow().Resampling.BICUBIC, reducing_gap=3.0)), kinds
 
 
 def _has_clear(picture: Any) -> bool:
@@ -193,13 +173,13 @@ def _has_clear(picture: Any) -> bool:
     return bool(picture.convert("RGBA").getchannel("A").getextrema()[0] < 255)
 
 
-def _as_bytes(image: Any, picture: Any, file: Path) -> Any:
+def _as_bytes(picture: Any, file: Path) -> Any:
     """Grey numbers of 16 bits, or in [0, 1], as bytes: converted as they are, all above 255 would be white."""
     values = np.asarray(picture, dtype=np.float64)
     top = 1.0 if picture.mode == "F" else 65535.0
     if not (np.isfinite(values).all() and values.min() >= 0 and values.max() <= top):
         raise InputError(f"{file} holds grey numbers outside 0 to {top:g}: scale them, or give bytes")
-    return image.fromarray(np.rint(values * (255 / top)).astype(np.uint8))
+    return pillow().fromarray(np.rint(values * (255 / top)).astype(np.uint8))
 
 
 def _resized(values: Array, size: int, name: str) -> Array:
@@ -217,12 +197,12 @@ def _resized(values: Array, size: int, name: str) -> Array:
     values = values[:, top : top + side, left : left + side]
     if side == size:
         return values
-    image = _pillow()
+    image = pillow()
     made = np.empty((len(values), size, size, values.shape[-1]), np.uint8)
-    for place, each in enumerate(values):
+    for index, each in enumerate(values):
         squeezed = each[..., 0] if each.shape[-1] == 1 else each
         small = image.fromarray(squeezed).resize((size, size), image.Resampling.BICUBIC, reducing_gap=3.0)
-        made[place] = np.asarray(small).reshape(size, size, -1)
+        made[index] = np.asarray(small).reshape(size, size, -1)
     return made
 
 
@@ -248,16 +228,6 @@ def _require_enough(count: int, fewest: int, name: str) -> None:
 
 
 def _chosen(count: int, most: int | None, rng: np.random.Generator) -> Array:
-    if most is not None and most < 1:
-        raise InputError(f"most is {most}: it must be at least 1")
     if most is None or count <= most:
         return np.arange(count)
     return np.sort(rng.choice(count, most, replace=False))
-
-
-def _pillow() -> Any:
-    try:
-        from PIL import Image
-    except ModuleNotFoundError:
-        raise missing_extra("pillow", "images", "reading and resizing images") from None
-    return Image

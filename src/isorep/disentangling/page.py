@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from functools import partial
 
 from ..report.charts import rung_name
@@ -55,18 +54,17 @@ def _tiles(result: Disentanglement, back: int) -> tuple[tuple[str, str, str], ..
 
 def _traversals(result: Disentanglement) -> Section | None:
     try:
-        picture = Picture(base64.b64encode(result.sheet.png).decode("ascii"), "Traversals")
+        picture = Picture(result.sheet.to_dict()["png"], "Traversals")
     except ValueError:  # many large images make a sheet that no page has room for
         return None
-    named = ", ".join(f"c{row}" for row in result.rows)
-    caption = (
-        f"Each row moves one component from its 5 % to its 95 % quantile, the others at rest; from the top: {named}."
-    )
+    rows = f"the others at rest; from the top: {', '.join(f'c{row}' for row in result.rows)}"
+    caption = f"Each row moves one component from its 5 % to its 95 % quantile, {rows}."
     figure = Figure("traversals-figure", "Traversals", caption, "", picture)
     return Section("traversals", "What components do", (figure,))
 
 
 def _components(result: Disentanglement) -> Section:
+    short = partial(fixed, digits=3)
     rows, drawn = [], []
     for each in result.components:
         shared = each.correlations
@@ -74,9 +72,9 @@ def _components(result: Disentanglement) -> Section:
         back = {True: "yes", False: "no", None: MISSING}[each.comes_back]
         rows.append((each.name, back, mean, least, "near-Gaussian" if each.gaussian else ""))
         if mean is not None:
-            text, span = fixed(mean, 3), (min(shared), max(shared))
-            said = f"{text}, {fixed(span[0], 3)} to {fixed(span[1], 3)}"
-            drawn.append(IntervalRow(each.name, "s2", mean, span, labels=(said, "", ""), printed=text))
+            span = (min(shared), max(shared))
+            said = f"{short(mean)}, {short(span[0])} to {short(span[1])}"
+            drawn.append(IntervalRow(each.name, "s2", mean, span, labels=(said, "", ""), printed=short(mean)))
     figure = Figure(
         "recurrence-figure",
         "Which components come back",
@@ -85,7 +83,6 @@ def _components(result: Disentanglement) -> Section:
         Intervals(tuple(drawn[:MOST_DRAWN]), "absolute correlation"),
         legend=(Key("dot", "s2", "mean"), Key("whisker", "s2", "range over trainings")),
     )
-    short = partial(fixed, digits=3)
     columns: Forms = {"component": str, "comes back": str, "mean": short, "least": short, "": str}
     table = Table.of("components", "Correlation with the partner in other trainings", columns, rows)
     return Section("components", "Components", (Prose((MATCHED,)), *((figure,) if drawn else ()), table))

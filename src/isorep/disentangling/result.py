@@ -14,8 +14,9 @@ import numpy as np
 from ..comparison import Ensemble
 from ..errors import InputError
 from ..files import replacing, require_writable
+from ..models.load import weights_of
 from ..representation import Array
-from ..results import Written, aligned, plain
+from ..results import Written, aligned
 from ..storage.model_files import Facts, ModelFile, Shapes, require_model_path, save_arrays
 from .images import as_pictures
 from .traversals import Sheet, decoded, encoded
@@ -116,6 +117,7 @@ class Disentanglement(Disentangler, Written):
     schema: ClassVar[str] = "isorep.disentangle/1"
     page_by: ClassVar[str] = "disentangling.page:page"
     unwritten: ClassVar[frozenset[str]] = frozenset({"module", "unmixing", "size", "ensemble"})
+    derived: ClassVar[tuple[str, ...]] = ("verdict", "agreement")
     trainings: tuple[Training, ...]
     components: tuple[Component, ...]
     sheet: Sheet = field(repr=False)
@@ -143,7 +145,18 @@ class Disentanglement(Disentangler, Written):
 
     def save(self, path: str | Path) -> None:
         """Write autoencoder and unmixing to a ``.safetensors`` file: arrays and JSON, nothing to unpickle."""
-        save(self, path)
+        target, unmixing = require_model_path(path), self.unmixing
+        arrays = {f"network.{name}": np.ascontiguousarray(value) for name, value in weights_of(self.module).items()}
+        for name in ("mean", "matrix", "back"):
+            arrays[f"unmixing.{name}"] = np.ascontiguousarray(getattr(unmixing, name), dtype=np.float64)
+        facts = dict(zip(("channels", "height", "width"), self.module.shape, strict=True)) | {
+            "format": FORMAT,
+            "latents": self.module.latents,
+            "components": unmixing.components,
+            "network": self.settings["network"],
+            "kind": unmixing.kind,
+        }
+        save_arrays(target, arrays, facts)
 
     def save_sheet(self, path: str | Path) -> None:
         """Write the traversals as a PNG file."""
@@ -172,57 +185,26 @@ class Disentanglement(Disentangler, Written):
         }
         return {"sentence": self.ensemble.verdict.sentence, "rungs": rungs}
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the network, as plain data with a versioned schema."""
-        return super().to_dict() | {"verdict": self.verdict, "agreement": plain(self.agreement)}
-
     def __str__(self) -> str:
         first = self.trainings[0]
-        lines = [self.table(), "", f"verdict: {self.verdict}"]
+        responds = f"responds to {first.directions} of {len(first.activity)} directions"
         loss = "" if np.isnan(first.lost) else f"; reconstructions lose {first.lost:.1%} of the variance"
-        lines.append(
-            f"decoder: responds to {first.directions} of {len(first.activity)} directions, constant "
-            f"{first.constant:.3g} up to scale among these{loss}"
-        )
+        lines = [self.table(), "", f"verdict: {self.verdict}"]
+        lines.append(f"decoder: {responds}, constant {first.constant:.3g} up to scale among these{loss}")
         if self.ensemble is not None:
             lines.append(f"latents of all trainings: {self.ensemble.verdict.sentence}")
-        lines += [f"note: {caveat}" for caveat in self.caveats]
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"note: {caveat}" for caveat in self.caveats)])
 
 
 FORMAT = "isorep disentangled autoencoder 1"
 _MOST_LATENTS, _MOST_SIDE = 4096, 256
 
 
-def save(result: Disentanglement, path: str | Path) -> None:
-    """Write weights, unmixing and facts, completely or not at all."""
-    target = require_model_path(path)
-    arrays = {
-        f"network.{name}": np.ascontiguousarray(value.detach().cpu().numpy())
-        for name, value in result.module.state_dict().items()
-    }
-    unmixing = result.unmixing
-    for name in ("mean", "matrix", "back"):
-        arrays[f"unmixing.{name}"] = np.ascontiguousarray(getattr(unmixing, name), dtype=np.float64)
-    channels, height, width = result.module.shape
-    facts = {
-        "format": FORMAT,
-        "channels": channels,
-        "height": height,
-        "width": width,
-        "latents": result.module.latents,
-        "components": unmixing.components,
-        "network": result.settings["network"],
-        "kind": unmixing.kind,
-    }
-    save_arrays(target, arrays, facts)
-
-
 def load(path: str | Path) -> Disentangler:
     """The autoencoder and unmixing that a file holds; a file that is damaged or something else is refused."""
     file = ModelFile(path, FORMAT)
     facts, arrays = file.read(lambda facts: _check(file, facts), _shapes)
-    from ..models.torch_tools import torch
+    from ..models.evaluation import torch
 
     module = _network(facts)
     weights = {name.removeprefix("network."): value for name, value in arrays.items() if name.startswith("network.")}
@@ -261,7 +243,7 @@ def _shapes(facts: Facts) -> Shapes:
 def _network(facts: Facts, empty: bool = False) -> Any:
     """The network that the facts tell of; ``empty`` ones take no memory."""
     from ..models import PlainAutoencoder
-    from ..models.torch_tools import torch
+    from ..models.evaluation import torch
 
     shape = (facts["channels"], facts["height"], facts["width"])
     with torch.device("meta" if empty else "cpu"):

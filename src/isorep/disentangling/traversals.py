@@ -16,6 +16,7 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from ..rows import blocks
+from ..settings import check_counts
 from .unmixing import Unmixing
 
 STEPS = 7
@@ -39,39 +40,32 @@ def traversal(
     low, high = np.quantile(components, [0.05, 0.95], axis=0)
     count = components.shape[1]
     walked = np.repeat(base[None, None], steps, axis=1).repeat(count, axis=0)
-    places = np.arange(count)
-    walked[places, :, places] = np.linspace(low, high, steps).T
+    each = np.arange(count)
+    walked[each, :, each] = np.linspace(low, high, steps).T
     images = decoded(module, unmixing.inverse_transform(walked.reshape(count * steps, count)))
     images = images.reshape(count, steps, *images.shape[1:])
     moved = images.std(1).reshape(count, -1).mean(1)
     order = np.argsort(-moved, kind="stable")[:most]
-    return contact_sheet(images[order], enlarge=enlarge), tuple(int(place) for place in order)
+    return contact_sheet(images[order], enlarge=enlarge), tuple(order.tolist())
 
 
 def decoded(module: Any, latents: Array) -> Array:
-    """Images of latents, in [0, 1]; a few rows at a time."""
-    from ..models.torch_tools import torch
-
-    first = next(module.parameters())
-    found = []
-    with torch.no_grad():
-        for rows in blocks(len(latents), _ROWS):
-            given = torch.from_numpy(np.ascontiguousarray(latents[rows])).to(first)
-            found.append(np.asarray(module.decode(given).cpu().numpy()))
-    return np.concatenate(found)
+    """Images of latents, in [0, 1]."""
+    return _passed(module.decode, np.ascontiguousarray(latents), next(module.parameters()))
 
 
 def encoded(module: Any, images: Array) -> Array:
-    """Latents of images, in double precision; a few rows at a time."""
-    from ..models.torch_tools import torch
+    """Latents of images, in double precision."""
+    return _passed(module.encode, images, next(module.parameters()).device).astype(np.float64)
 
-    device = next(module.parameters()).device
-    found = []
+
+def _passed(function: Any, values: Array, to: Any) -> Array:
+    """What a network makes of values where and as it takes them, a few rows at a time."""
+    from ..models.evaluation import torch
+
     with torch.no_grad():
-        for rows in blocks(len(images), _ROWS):
-            part = torch.as_tensor(images[rows]).to(device)
-            found.append(np.asarray(module.encode(part).cpu().numpy(), dtype=np.float64))
-    return np.concatenate(found)
+        parts = [function(torch.as_tensor(values[rows]).to(to)).cpu().numpy() for rows in blocks(len(values), _ROWS)]
+    return np.concatenate(parts)
 
 
 def lost(module: Any, images: Array, latents: Array) -> float:
@@ -116,8 +110,7 @@ def contact_sheet(images: Any, *, enlarge: int = 1) -> Sheet:
     values = np.asarray(images)
     if values.ndim != 5 or values.shape[2] not in (1, 3) or min(values.shape) < 1:
         raise InputError(f"a sheet has rows, columns, 1 or 3 channels, height and width, not the shape {values.shape}")
-    if enlarge < 1:
-        raise InputError(f"enlarge is {enlarge}: it must be at least 1")
+    check_counts(enlarge=(enlarge, 1))
     pixels = np.clip(np.rint(np.nan_to_num(values.astype(np.float64)) * 255), 0, 255).astype(np.uint8)
     pixels = pixels.repeat(enlarge, axis=3).repeat(enlarge, axis=4)
     rows, columns, _, height, width = pixels.shape

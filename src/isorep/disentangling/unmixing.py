@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..ica import ICA
 from ..representation import Array
 from ..rows import refuse_non_finite
+from ..settings import check_choice
 
 KINDS = ("pruned", "scaled", "published", "whitened")
 SCALE = 3.0
@@ -105,8 +106,7 @@ def unmix(latents: Any, kind: str = "pruned", *, response: Array | None = None, 
         raise InputError(f"latents are numbers in rows and columns, not {values.dtype} of the shape {values.shape}")
     values = values.astype(np.float64)
     refuse_non_finite(values, "latents")
-    if kind not in KINDS:
-        raise InputError(f"there is no way {kind!r} to unmix; there are {', '.join(KINDS)}")
+    check_choice("kind", kind, KINDS)
     mean = values.mean(0)
     scale = float(np.sqrt(np.mean((values - mean) ** 2)))
     if scale == 0:
@@ -174,7 +174,7 @@ def decoder_constants(module: Any, pruned: Unmixing, sample: Array) -> dict[str,
     ``all`` is over every latent. ``active`` is over the directions that a pruned unmixing keeps, in orthonormal
     coordinates of these, so that lengths are those of the latents.
     """
-    from ..models.torch_tools import nn, torch
+    from ..models.evaluation import nn, torch
 
     first = next(module.parameters())
     basis = np.linalg.qr(pruned.back)[0]
@@ -188,19 +188,17 @@ def decoder_constants(module: Any, pruned: Unmixing, sample: Array) -> dict[str,
         def forward(self, coordinates: Any) -> Any:
             return self.whole.decode(coordinates @ onto.T + mean)
 
-    whole = bilipschitz(module.decode, sample.astype(np.float32), n_directions=0)
-    active = bilipschitz(Restricted(), ((sample - pruned.mean) @ basis).astype(np.float32), n_directions=0)
     activity = pruned.activity if pruned.activity is not None else np.ones(1)
     return {
         "directions": pruned.components,
         "activity": (activity / activity[0]).tolist(),
-        "all": _constants(whole),
-        "active": _constants(active),
+        "all": _constants(module.decode, sample),
+        "active": _constants(Restricted(), (sample - pruned.mean) @ basis),
     }
 
 
-def _constants(found: Any) -> dict[str, float]:
-    constants = found.constants
+def _constants(decoder: Any, sample: Array) -> dict[str, float]:
+    constants = bilipschitz(decoder, sample.astype(np.float32), n_directions=0).constants
     return {
         "constant": constants.constant,
         "similarity": constants.similarity_constant,

@@ -6,13 +6,6 @@ from .extract import extract, list_layers
 from .passes import Captured, LayerShape, capture
 from .result import ExtractedData, ExtractedLayer, Extraction
 
-__all__ = [
-    "Captured",
-    "ExtractedData",
-    "ExtractedLayer",
-    "Extraction",
-    "LayerShape",
-    "capture",
-    "extract",
-    "list_layers",
-]
+__all__ = ["extract", "list_layers"]
+__all__ += ["Captured", "LayerShape", "capture"]
+__all__ += ["ExtractedData", "ExtractedLayer", "Extraction"]

@@ -9,6 +9,7 @@ import hashlib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from ..errors import InputError, MissingFileError, import_extra
 from ..representation import Array, Matrix, notes_on
+from ..rows import blocks
 from ..settings import check_choice, check_counts
 from ..storage import suffixes
 from ..storage.lazy import release
@@ -24,9 +26,9 @@ from ..storage.npz import load as load_npz
 from ..storage.registry import guarded, reader, split_key
 from .documents import Document, Documents, JsonLines, ParquetTexts, TextFile, TextFolder, Texts, holds_text
 
-INPUTS = ("auto", "values", "tokens", "images", "text")
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 _PIECES, _PIECE = 64, 2**14
+Fields = tuple[str, str | None, str | None]  # of text, ids and groups
 
 
 def open_data(
@@ -40,7 +42,7 @@ def open_data(
     pixels: dict[str, Any] | None = None,
 ) -> Rows | Documents:
     """The examples of a file, a folder, an array or a list of texts, with ids and groups where there are any."""
-    check_choice("input", kind, INPUTS)
+    check_choice("input", kind, ("auto", "values", "tokens", "images", "text"))
     if limit is not None:
         check_counts(limit=(limit, 1))
     if isinstance(data, list | tuple) and data and all(isinstance(item, str) for item in data):
@@ -51,13 +53,13 @@ def open_data(
     if not path.exists():
         raise MissingFileError(f"{path} does not exist")
     fields = (text_field if key is None else key, id_field, group_field)
-    opened = _folder(path, key, kind, pixels or {}) if path.is_dir() else _file(path, key, kind, fields, pixels or {})
+    opened = (_folder if path.is_dir() else _file)(path, key, kind, fields, pixels or {})
     if group_field is not None and not opened.has_groups:
         raise InputError(f"{path.name} has no fields, so there is no group {group_field!r} in it")
     return _limited(opened, limit)
 
 
-def _folder(path: Path, key: str | None, kind: str, pixels: dict[str, Any]) -> Rows | Documents:
+def _folder(path: Path, key: str | None, kind: str, fields: Fields, pixels: dict[str, Any]) -> Rows | Documents:
     if path.name.lower().endswith(".zarr"):
         return stored_rows(path, key, kind, pixels)
     files = sorted(file for file in path.rglob("*") if file.is_file() and not file.name.startswith("."))
@@ -74,9 +76,7 @@ def _folder(path: Path, key: str | None, kind: str, pixels: dict[str, Any]) -> R
     raise InputError(f"{path} holds no .txt files and no images ({', '.join(IMAGES)})")
 
 
-def _file(
-    path: Path, key: str | None, kind: str, fields: tuple[str, str | None, str | None], pixels: dict[str, Any]
-) -> Rows | Documents:
+def _file(path: Path, key: str | None, kind: str, fields: Fields, pixels: dict[str, Any]) -> Rows | Documents:
     if path.stat().st_size == 0:
         raise InputError(f"{path.name} is empty (0 bytes)")
     suffix = path.suffix.lower()
@@ -104,7 +104,7 @@ def _as_array(data: Any) -> Array:
         data = data.detach().cpu()
         data = (data.float() if str(data.dtype) == "torch.bfloat16" else data).numpy()  # numpy knows no bfloat16
     try:
-        return np.asarray(data) if not isinstance(data, np.ndarray) else data
+        return np.asanyarray(data)
     except ValueError as error:
         raise InputError(f"the data are not a rectangular array: {error}") from None
 
@@ -119,9 +119,9 @@ class TokenRows(Documents):
         self.name, self.count, self.paths, self.told = rows.name, rows.count, rows.paths, rows.told
 
     def _all(self) -> Iterator[Document]:
-        for start in range(0, self.rows.count, 256):
-            stop = min(start + 256, self.rows.count)
-            for label, tokens in zip(self.rows.ids(start, stop), self.rows.read(start, stop), strict=True):
+        for block in blocks(self.rows.count, 256):
+            span = block.start, block.stop
+            for label, tokens in zip(self.rows.ids(*span), self.rows.read(*span), strict=True):
                 real = np.flatnonzero(tokens != self._pad) if self._pad is not None else np.arange(len(tokens))
                 yield Document(label, tokens[real[0] : real[-1] + 1] if len(real) else tokens[:0])
 
@@ -129,30 +129,26 @@ class TokenRows(Documents):
 def file_fingerprint(path: Path) -> str:
     """A hash of a file's size and of pieces of it, evenly spaced: all of a small one."""
     size = path.stat().st_size
-    found = hashlib.sha256(str(size).encode())
+    digest = hashlib.sha256(str(size).encode())
     step = max(_PIECE, size // _PIECES)
     with path.open("rb") as file:
-        for start in range(0, size, step):
+        for start in (*range(0, size, step), max(0, size - _PIECE)):
             file.seek(start)
-            found.update(file.read(_PIECE))
-        file.seek(max(0, size - _PIECE))
-        found.update(file.read(_PIECE))
-    return found.hexdigest()
+            digest.update(file.read(_PIECE))
+    return digest.hexdigest()
 
 
 def data_fingerprint(opened: Rows | Documents) -> str:
     """A hash that tells other data: of the files they come from, or of evenly spaced rows of an array or store."""
-    found = hashlib.sha256(opened.told.encode())
+    digest = hashlib.sha256(opened.told.encode())
     for path in opened.paths:
-        if path.is_file() and len(opened.paths) == 1:
-            found.update(file_fingerprint(path).encode())
-        else:
-            found.update(f"{path.name} {path.stat().st_size};".encode())
+        whole = path.is_file() and len(opened.paths) == 1
+        digest.update((file_fingerprint(path) if whole else f"{path.name} {path.stat().st_size};").encode())
     rows = opened.rows if isinstance(opened, TokenRows) else opened
     if isinstance(rows, Rows) and not any(path.is_file() for path in rows.paths):
         for row in np.linspace(0, rows.count - 1, _PIECES).astype(int):
-            found.update(np.ascontiguousarray(rows.read(row, row + 1)).tobytes())
-    return found.hexdigest()
+            digest.update(np.ascontiguousarray(rows.read(row, row + 1)).tobytes())
+    return digest.hexdigest()
 
 
 _MOST_PIXELS = 2**26  # of one image file
@@ -206,17 +202,34 @@ class ArrayRows(Rows):
         """Some consecutive examples."""
         block = np.array(self._values[start:stop])
         release(self._values)
-        if self.kind == "tokens":
-            return block.astype(np.int64)
         if self.kind == "images":
             return normalised(_channels_first(block), self._pixels)
-        return block
+        return block.astype(np.int64) if self.kind == "tokens" else block
 
     def ids(self, start: int, stop: int) -> list[int | str]:
         """Ids of the file, else row numbers."""
-        if self._ids is None:
-            return list(range(start, stop))
-        return list(self._ids[start:stop].tolist())
+        return list(range(start, stop)) if self._ids is None else list(self._ids[start:stop].tolist())
+
+
+@contextmanager
+def open_image(path: Path) -> Iterator[Any]:
+    """An image file, whose size is known before it is unpacked; whatever is wrong with it is one sentence."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of metadata that are not used
+            with pillow().open(path, formats=_FORMATS) as image:
+                if image.width * image.height > _MOST_PIXELS:
+                    raise InputError(f"{path} has {image.width} x {image.height} pixels, more than {_MOST_PIXELS}")
+                yield image
+    except InputError:
+        raise
+    except Exception as error:  # whatever a damaged file makes a decoder raise
+        raise InputError(f"{path} cannot be read as an image: {error}") from error
+
+
+def pillow() -> Any:
+    """Pillow's module of images, or the error that names the extra."""
+    return import_extra("PIL.Image", "images", "reading and resizing images", "pillow")
 
 
 class ImageFiles(Rows):
@@ -225,7 +238,7 @@ class ImageFiles(Rows):
     kind = "images"
 
     def __init__(self, folder: Path, files: list[Path], pixels: dict[str, Any]) -> None:
-        self._pillow()
+        pillow()
         self.name, self.count, self.paths = folder.name, len(files), tuple(files)
         self._folder, self._pixels = folder, pixels
         self.told = f"{folder.name} {sorted(pixels.items())}"
@@ -233,40 +246,23 @@ class ImageFiles(Rows):
 
     def read(self, start: int, stop: int) -> Array:
         """Some consecutive images, channels first."""
-        found = [self._read_one(path) for path in self.paths[start:stop]]
-        return normalised(np.stack(found).transpose(0, 3, 1, 2), self._pixels)
+        images = [self._read_one(path) for path in self.paths[start:stop]]
+        return normalised(np.stack(images).transpose(0, 3, 1, 2), self._pixels)
 
     def ids(self, start: int, stop: int) -> list[int | str]:
         """Paths in the folder."""
         return [path.relative_to(self._folder).as_posix() for path in self.paths[start:stop]]
 
     def _read_one(self, path: Path) -> Array:
-        image = self._pillow()
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")  # pillow's word on images that would fill the memory
-                with image.open(path, formats=_FORMATS) as opened:
-                    if opened.width * opened.height > _MOST_PIXELS:
-                        raise InputError(
-                            f"{path} has {opened.width} x {opened.height} pixels, more than {_MOST_PIXELS}"
-                        )
-                    picture = opened.convert("L" if self._pixels.get("grey") else "RGB")
-        except InputError:
-            raise
-        except Exception as error:  # whatever a damaged file makes a decoder raise
-            raise InputError(f"{path} cannot be read as an image: {error}") from error
+        with open_image(path) as image:
+            picture = image.convert("L" if self._pixels.get("grey") else "RGB")
         side = min(picture.size)
         left, top = (picture.width - side) // 2, (picture.height - side) // 2
         self._size = self._size or side
         if picture.size != (self._size, self._size):
             box = (left, top, left + side, top + side)
-            picture = picture.resize((self._size, self._size), image.Resampling.BICUBIC, box=box)
-        values = np.asarray(picture)
-        return values[..., None] if values.ndim == 2 else values
-
-    @staticmethod
-    def _pillow() -> Any:
-        return import_extra("PIL.Image", "images", "a folder of images", "pillow")
+            picture = picture.resize((self._size, self._size), pillow().Resampling.BICUBIC, box=box)
+        return np.atleast_3d(np.asarray(picture))
 
 
 def stored_rows(path: Path, key: str | None, kind: str, pixels: dict[str, Any]) -> Rows:
@@ -274,10 +270,10 @@ def stored_rows(path: Path, key: str | None, kind: str, pixels: dict[str, Any]) 
     module = reader(path)
     load = {".npy": load_npy, ".npz": load_npz}.get(path.suffix.lower(), module.load)
     contents = guarded(path, lambda: load(path, key, None))
-    found = ArrayRows(contents.values, path.name, kind=kind, ids=contents.ids, pixels=pixels)
-    found.paths = (path,)
-    found.notes = tuple(notes_on(path.name, contents.left_out, contents.converted))
-    return found
+    rows = ArrayRows(contents.values, path.name, kind=kind, ids=contents.ids, pixels=pixels)
+    rows.paths = (path,)
+    rows.notes = tuple(notes_on(path.name, contents.left_out, contents.converted))
+    return rows
 
 
 def normalised(images: Array, pixels: dict[str, Any]) -> Array:
@@ -285,20 +281,17 @@ def normalised(images: Array, pixels: dict[str, Any]) -> Array:
     values = images.astype(np.float32)
     if images.dtype.kind in "iu":
         values /= 255
-    for name, sign in (("mean", -1), ("spread", 1)):
-        given = pixels.get(name)
-        if given is None:
-            continue
-        each = np.asarray(given, dtype=np.float32).reshape(-1)
-        if len(each) not in (1, values.shape[1]) or (sign > 0 and not (each > 0).all()):
+    for name, default in (("mean", 0.0), ("spread", 1.0)):
+        given = default if pixels.get(name) is None else pixels[name]
+        each = np.asarray(given, dtype=np.float32).reshape(-1, 1, 1)
+        if len(each) not in (1, values.shape[1]) or (name == "spread" and not (each > 0).all()):
             raise InputError(f"{name} is {given} for images of {values.shape[1]} channels")
-        values = values - each[:, None, None] if sign < 0 else values / each[:, None, None]
+        values = values - each if name == "mean" else values / each
     return np.ascontiguousarray(values)
 
 
 def _channels_first(images: Array) -> Array:
     if images.ndim == 3:
         return images[:, None]
-    if images.shape[-1] in _CHANNELS and images.shape[1] not in _CHANNELS:
-        return images.transpose(0, 3, 1, 2)
-    return images
+    channels_last = images.shape[-1] in _CHANNELS and images.shape[1] not in _CHANNELS
+    return images.transpose(0, 3, 1, 2) if channels_last else images

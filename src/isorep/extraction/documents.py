@@ -14,14 +14,15 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError, import_extra
-from ..models.evaluation import said
+from ..models.evaluation import import_torch, said
 from ..representation import Array
 from ..storage.registry import guarded
 from .passes import Batch
@@ -47,6 +48,7 @@ class Documents(ABC):
     count: int | None = None
     paths: tuple[Path, ...] = ()
     told: str = ""
+    notes: tuple[str, ...] = ()
     has_groups = False
 
     @abstractmethod
@@ -67,7 +69,10 @@ class Texts(Documents):
 
     def __init__(self, texts: list[str]) -> None:
         self.name, self.count, self._texts = "texts", len(texts), texts
-        self.told = str(hash_of(texts))
+        digest = hashlib.sha256()
+        for text in texts:
+            digest.update(f"{len(text)} ".encode() + text.encode("utf-8", "surrogatepass"))
+        self.told = digest.hexdigest()
 
     def _all(self) -> Iterator[Document]:
         return (Document(number, text) for number, text in enumerate(self._texts))
@@ -97,63 +102,68 @@ class TextFolder(Documents):
             yield Document(path.relative_to(self._folder).as_posix(), _decoded(path.read_bytes(), path.name))
 
 
-class JsonLines(Documents):
-    """One JSON object a line: a field of text, and fields of ids and groups where they are named."""
+class Records(Documents):
+    """Records with a field of text, and fields of ids and groups where they are named."""
+
+    has_groups = True
 
     def __init__(self, path: Path, text: str, ids: str | None, group: str | None) -> None:
-        self.name, self.paths, self.has_groups = path.name, (path,), True
-        self.count = sum(1 for line in _lines(path) if line.strip())
+        self.name, self.paths = path.name, (path,)
         self.told = f"{text} {ids} {group}"
         self._text, self._ids, self._group = text, ids, group
 
+    @abstractmethod
+    def _records(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Where each record stands, and its fields."""
+
     def _all(self) -> Iterator[Document]:
-        number = 0
         ids = self._ids
-        for place, line in enumerate(_lines(self.paths[0])):
-            if not line.strip():
-                continue
-            where = f"{self.name}: line {place + 1}"
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                raise InputError(f"{where} is not JSON") from None
-            if not isinstance(record, dict) or not isinstance(record.get(self._text), str):
+        for number, (where, record) in enumerate(self._records()):
+            if not isinstance(record.get(self._text), str):
                 raise InputError(f"{where} has no text {self._text!r}")
             if number == 0 and ids is None:
                 ids = next((name for name in _IDS if name in record), None)
             label = number if ids is None else _label(record.get(ids), where, ids)
             group = None if self._group is None else _label(record.get(self._group), where, self._group)
             yield Document(label, record[self._text], group)
-            number += 1
 
 
-class ParquetTexts(Documents):
-    """A column of text of a parquet file, with the columns of ids and groups."""
+class JsonLines(Records):
+    """One JSON object a line."""
 
     def __init__(self, path: Path, text: str, ids: str | None, group: str | None) -> None:
-        self.name, self.paths, self.has_groups = path.name, (path,), True
+        super().__init__(path, text, ids, group)
+        self.count = sum(1 for line in _lines(path) if line.strip())
+
+    def _records(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        for number, line in enumerate(_lines(self.paths[0]), start=1):
+            if line.strip():
+                where = f"{self.name}: line {number}"
+                try:
+                    record = json.loads(line)
+                except (ValueError, RecursionError):
+                    raise InputError(f"{where} is not JSON") from None
+                yield where, record if isinstance(record, dict) else {}
+
+
+class ParquetTexts(Records):
+    """A column of text of a parquet file, with the columns of ids and groups; a text that is missing is empty."""
+
+    def __init__(self, path: Path, text: str, ids: str | None, group: str | None) -> None:
         file = _parquet(path)
         names = file.schema_arrow.names
+        super().__init__(path, text, ids or next((name for name in _IDS if name in names), None), group)
         self.count = file.metadata.num_rows
-        self._text = text
-        self._ids = ids if ids is not None else next((name for name in _IDS if name in names), None)
-        self._group = group
-        self.told = f"{text} {self._ids} {group}"
         for name in (self._ids, group):
             if name is not None and name not in names:
                 raise InputError(f"{path.name} has no column {name!r}; there are {', '.join(names[:12])}")
 
-    def _all(self) -> Iterator[Document]:
-        wanted = [name for name in (self._text, self._ids, self._group) if name is not None]
-        number = 0
-        for batch in _parquet(self.paths[0]).iter_batches(batch_size=1024, columns=list(dict.fromkeys(wanted))):
-            for record in batch.to_pylist():
-                where = f"{self.name}: row {number}"
-                text = record[self._text]
-                label = number if self._ids is None else _label(record[self._ids], where, self._ids)
-                group = None if self._group is None else _label(record[self._group], where, self._group)
-                yield Document(label, "" if text is None else text, group)
-                number += 1
+    def _records(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        wanted = dict.fromkeys(name for name in (self._text, self._ids, self._group) if name is not None)
+        batches = _parquet(self.paths[0]).iter_batches(batch_size=1024, columns=list(wanted))
+        for number, record in enumerate(chain.from_iterable(batch.to_pylist() for batch in batches)):
+            text = record[self._text]
+            yield f"{self.name}: row {number}", {**record, self._text: "" if text is None else text}
 
 
 def holds_text(path: Path, name: str) -> bool:
@@ -161,26 +171,14 @@ def holds_text(path: Path, name: str) -> bool:
     from pyarrow import types
 
     schema = _parquet(path).schema_arrow
-    if name not in schema.names:
-        return False
-    kind = schema.field(name).type
-    kind = kind.value_type if types.is_dictionary(kind) else kind
-    return bool(types.is_string(kind) or types.is_large_string(kind))
-
-
-def hash_of(texts: list[str]) -> str:
-    """A hash of texts in memory."""
-    found = hashlib.sha256()
-    for text in texts:
-        found.update(f"{len(text)} ".encode() + text.encode("utf-8", "surrogatepass"))
-    return found.hexdigest()
+    kind = schema.field(name).type if name in schema.names else None
+    kind = kind.value_type if kind is not None and types.is_dictionary(kind) else kind
+    return kind is not None and bool(types.is_string(kind) or types.is_large_string(kind))
 
 
 def _lines(path: Path) -> Iterator[str]:
     with path.open("rb") as file:
-        number = 0
-        while line := file.readline(_LONGEST):
-            number += 1
+        for number, line in enumerate(iter(lambda: file.readline(_LONGEST), b""), start=1):
             if len(line) == _LONGEST and not line.endswith(b"\n"):
                 raise InputError(f"{path.name}: line {number} takes more than {_LONGEST} bytes")
             yield _decoded(line, f"{path.name}: line {number}").rstrip("\r\n")
@@ -228,36 +226,32 @@ class Cutter:
 
     def __init__(self, tokenizer: Any, context: int | None, *, special: bool = True, truncate: bool = False) -> None:
         self._tokenizer, self._context, self._special, self._truncate = tokenizer, context, special, truncate
-        self._around: Around | None = None
 
     def windows(self, place: int, content: Any) -> list[Window]:
         """The windows of a document; none of an empty one."""
         tokens = self._tokens(content)
-        if len(tokens) == 0:
+        if not tokens:
             return []
-        around = self._special_tokens() if isinstance(content, str) else Around([], [])
-        room = len(tokens) if self._context is None else self._context - len(around.before) - len(around.after)
+        around = self._around if isinstance(content, str) else Around([], [])
+        room = self._context - len(around.before) - len(around.after) if self._context else len(tokens)
         starts = range(0, len(tokens), room)[: 1 if self._truncate else None]
         return [self._window(place, tokens[start : start + room], around) for start in starts]
 
     def _tokens(self, content: Any) -> list[int]:
-        if not isinstance(content, str):
-            return list(content)
-        if not content.strip():
-            return []
+        if not isinstance(content, str) or not content.strip():
+            return [] if isinstance(content, str) else list(content)
         try:
-            found: list[int] = self._tokenizer(content, add_special_tokens=False, verbose=False)["input_ids"]
+            return list(self._tokenizer(content, add_special_tokens=False, verbose=False)["input_ids"])
         except Exception as error:  # whatever a stranger's tokenizer raises
             raise InputError(f"the tokenizer fails on {content[:40]!r}: {said(error)}") from error
-        return found
 
-    def _special_tokens(self) -> Around:
-        if self._around is None:
-            self._around = _special_tokens(self._tokenizer)
-            count = len(self._around.before) + len(self._around.after)
-            if self._context is not None and self._context <= count:
-                raise InputError(f"a context of {self._context} tokens has no room beside {count} special tokens")
-        return self._around
+    @cached_property
+    def _around(self) -> Around:
+        around = _special_tokens(self._tokenizer)
+        count = len(around.before) + len(around.after)
+        if self._context is not None and self._context <= count:
+            raise InputError(f"a context of {self._context} tokens has no room beside {count} special tokens")
+        return around
 
     def _window(self, place: int, tokens: Sequence[int], around: Around) -> Window:
         whole = np.array([*around.before, *tokens, *around.after], dtype=np.int64)
@@ -288,17 +282,16 @@ def batches(windows: Sequence[Window], size: int | None, tokens: int, *, equal: 
 
 def padded(windows: Sequence[Window], pad: int) -> Batch:
     """Token ids with padding after them, the mask of what is attended to, and that of what is kept."""
-    longest = max(len(window.tokens) for window in windows)
-    tokens = np.full((len(windows), longest), pad, dtype=np.int64)
-    real, kept = np.zeros((len(windows), longest), dtype=bool), np.zeros((len(windows), longest), dtype=bool)
-    types = None if windows[0].types is None else np.zeros((len(windows), longest), dtype=np.int64)
-    for place, window in enumerate(windows):
-        length = len(window.tokens)
-        tokens[place, :length] = window.tokens
-        real[place, :length] = True
-        kept[place, :length] = window.kept
-        if types is not None and window.types is not None:
-            types[place, :length] = window.types
+    torch = import_torch("extraction")
+
+    def filled(rows: Iterator[Any], filling: int = 0) -> Array:
+        parts = [torch.from_numpy(row) for row in rows]
+        return np.asarray(torch.nn.utils.rnn.pad_sequence(parts, batch_first=True, padding_value=filling))
+
+    tokens = filled((window.tokens for window in windows), pad)
+    real = filled(np.ones(len(window.tokens), dtype=bool) for window in windows)
+    kept = filled(window.kept for window in windows)
+    types = None if windows[0].types is None else filled(window.types for window in windows)
     return Batch(tokens, "tokens", real, kept, types)
 
 

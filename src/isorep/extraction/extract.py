@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
+import inspect
 import shutil
 import tempfile
 import time
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
-from ..models.evaluation import device_named, evaluating, import_torch
+from ..models.evaluation import device_named, evaluating, hooked, import_torch
 from ..rows import Progress, no_progress
-from ..settings import check_choice, check_counts
-from .data import data_fingerprint, open_data
+from ..settings import check_counts
+from .data import Rows, data_fingerprint, open_data
 from .documents import Cutter, Documents
-from .journal import Journal
-from .model import OUTPUT, TRANSFORMER, Source, fingerprint, open_model, unmasked
-from .passes import Batch, LayerShape, Passes
-from .pooling import ambiguous, channels_first, pooled, require_pool
+from .model import TRANSFORMER, Source, fingerprint, open_model
+from .passes import OUTPUT, Batch, LayerShape, Passes
 from .result import ExtractedData, ExtractedLayer, Extraction
-from .run import Loop
-from .trials import as_taken, first_batch, padding_id, try_document, try_rows
-from .write import describe, require_apart, row_labels, save, targets, working_folder
+from .run import Loop, Settings, Trial, ambiguous, as_taken, first_batch, layer_rows, padding_id, try_document, try_rows
+from .write import Journal, describe, require_apart, row_labels, save, targets, working_folder
 
-DTYPES = ("float16", "float32", "float64")
+_COUNTED = ("examples", "empty", "cut", "tokens")
 
 
 def extract(
@@ -143,91 +142,48 @@ def extract(
     Representation('1', 5 rows x 3 columns, float32, with ids)
     """
     began = time.monotonic()
-    require_pool(pool, channels)
-    _require_numbers(dtype, batch, context)
-    source = open_model(
-        model,
-        weights=weights,
-        tokenizer=tokenizer,
-        allow_torch_weights=allow_torch_weights,
-        compute=compute,
-        seed=seed,
-    )
-    examples = open_data(
-        data,
-        kind=input,
-        text_field=text_field,
-        id_field=id_field,
-        group_field=group_field,
-        limit=limit,
-        pixels={**source.pixels, **(pixels or {})},
-    )
-    cutter = Cutter(source.tokenizer, _context(source, context), special=special, truncate=truncate)
+    settings = Settings(pool, channels, key, pad, context, truncate, special, limit, dtype, compute)
+    if batch is not None:
+        check_counts(batch=(batch, 1))
+    opening = {"weights": weights, "tokenizer": tokenizer, "allow_torch_weights": allow_torch_weights}
+    source = open_model(model, compute=compute, seed=seed, **opening)
+    fields: dict[str, Any] = {"text_field": text_field, "id_field": id_field, "group_field": group_field}
+    examples = open_data(data, kind=input, limit=limit, pixels={**source.pixels, **(pixels or {})}, **fields)
+    settings = replace(settings, context=_context(source, context))
+    cutter = Cutter(source.tokenizer, settings.context, special=special, truncate=truncate)
     examples = as_taken(examples, source, pad)
     if isinstance(examples, Documents) and pool == "flatten":
         raise InputError("documents differ in length, so they cannot be flattened: choose another pool")
-    where = device_named(device)
+    where, scratch = device_named(device), Scratch() if output is None else None
+    home, kind = (output, format) if scratch is None else (f"{scratch.name}/{{layer}}.npy", None)
+    tell = progress or no_progress
     with _running(source, where) as unmasking:
         passes = Passes(source, where, key)
         first = first_batch(examples, cutter, pad)
         passes.choose((-1 if source.kind == TRANSFORMER else OUTPUT) if layers is None else layers, first)
-        shapes, widths = _widths(passes, first, pool, channels)
-        trial = (
-            try_document(passes, first, _context(source, context), padding_id(source, pad) or 0)
-            if isinstance(examples, Documents)
-            else try_rows(passes, examples, pad, batch)
-        )
-        unsure = [] if pool == "flatten" else _unsure(passes, source, shapes, channels)
-        scratch = Scratch() if output is None else None
-        home = f"{scratch.name}/{{layer}}.npy" if output is None and scratch is not None else output or ""
-        files = targets(home, format if scratch is None else None, list(widths))
+        shapes, widths = _widths(passes, first, settings)
+        trial = _tried(passes, examples, first, settings, batch)
+        files = targets(home or "", kind, list(widths))
         require_apart(list(files.values()), [*examples.paths, *([] if weights is None else [Path(weights)])])
-        asked = {
-            "model": source.name,
-            "layers": list(widths),
-            "data": examples.name,
-            "pool": pool,
-            "channels": channels,
-            "key": key,
-            "pad": pad,
-            "context": _context(source, context),
-            "truncate": truncate,
-            "special_tokens": special,
-            "limit": limit,
-            "dtype": dtype,
-            "compute": compute,
-        }
+        asked = {"model": source.name, "layers": list(widths), "data": examples.name, **vars(settings)}
         belongs = {**asked, "weights": fingerprint(source), "contents": data_fingerprint(examples)}
-        journal = Journal(working_folder(home, list(files.values())), belongs)
-        try:
-            journal.open(restart=restart)
-            kind = np.dtype(dtype)
-            journal.start(widths, {name: width * kind.itemsize for name, width in widths.items()})
-            report = progress or no_progress
-            filling = padding_id(source, pad)
-            loop = Loop(passes, journal, pool, channels, kind, batch, report, filling, trial.equal_lengths)
-            loop.run_documents(examples, cutter) if isinstance(examples, Documents) else loop.run_rows(examples)
-            layers_found, grouped = _finish(journal, files, shapes, kind, pool == "token", report)
-        finally:
-            journal.close()
+        with closing(Journal(working_folder(home or "", list(files.values())), belongs)) as journal:
+            journal.open(widths, np.dtype(dtype).itemsize, restart=restart)
+            loop = Loop(passes, journal, settings, batch, tell, padding_id(source, pad), trial.equal_lengths)
+            loop.run(examples, cutter)
+            written, grouped = _finish(journal, files, shapes, settings, tell)
     journal.remove()
-    done = journal.done
+    notes = [*examples.notes, *unmasking, *_caveats(source, journal.done, written, settings), *trial.notes]
     return Extraction(
-        layers_found,
-        ExtractedData(examples.name, examples.kind, done["examples"], done["empty"], done["cut"], done["tokens"]),
-        source.name,
-        {**asked, "device": str(where), "batch": batch, "seed": seed},
-        time.monotonic() - began,
-        journal.resumed,
-        (
-            *(() if isinstance(examples, Documents) else examples.notes),
-            *unmasking,
-            *_caveats(source, done, layers_found, _context(source, context), truncate),
-            *trial.notes,
-            *unsure,
-        ),
-        grouped,
-        scratch,
+        layers=written,
+        data=ExtractedData(examples.name, examples.kind, *(journal.done[name] for name in _COUNTED)),
+        model=source.name,
+        settings={**asked, "device": str(where), "batch": batch, "seed": seed},
+        seconds=time.monotonic() - began,
+        resumed=journal.resumed,
+        caveats=(*notes, *_unsure(passes, source, shapes, settings)),
+        grouped=grouped,
+        scratch=scratch,
     )
 
 
@@ -264,105 +220,101 @@ class Scratch:
         weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
 
 
-def _widths(
-    passes: Passes, first: Batch, pool: str, channels: str
-) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
+def _widths(passes: Passes, first: Batch, settings: Settings) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
     """What each layer gives for one example, and how many columns its rows have."""
-    import torch
-
-    with passes.outputs() as outputs:
-        found = outputs(first)
     shapes, widths = {}, {}
-    for layer, output in zip(passes.layers, found, strict=True):
-        mask = None if first.kept is None else torch.from_numpy(first.kept).to(output.device)
-        along = channels_first(passes.module_of(layer), output.dim(), channels)
-        shapes[layer.label] = tuple(output.shape[1:])
-        widths[layer.label] = int(pooled(output, pool, along, mask, layer.label).rows.shape[1])
+    with passes.outputs() as outputs:
+        for layer, output in zip(passes.layers, outputs(first), strict=True):
+            shapes[layer.label] = tuple(output.shape[1:])
+            widths[layer.label] = int(layer_rows(passes, layer, output, first, settings)[0].shape[1])
     return shapes, widths
 
 
-def _unsure(passes: Passes, source: Source, shapes: dict[str, tuple[int, ...]], channels: str) -> list[str]:
+def _tried(passes: Passes, examples: Rows | Documents, first: Batch, settings: Settings, batch: int | None) -> Trial:
+    if isinstance(examples, Documents):
+        return try_document(passes, first, settings.context, padding_id(passes.source, settings.pad) or 0)
+    return try_rows(passes, examples, settings.pad, batch)
+
+
+def _unsure(passes: Passes, source: Source, shapes: dict[str, tuple[int, ...]], settings: Settings) -> list[str]:
     """Notes on layers of convolutional models that may have their channels first."""
+    if settings.pool == "flatten" or source.kind == TRANSFORMER:
+        return []
     return [
         f"layer {layer.label} was taken as {shapes[layer.label][0]} positions of {shapes[layer.label][1]} channels; "
         "--channels first says otherwise"
         for layer in passes.layers
-        if ambiguous(source.module, passes.module_of(layer), len(shapes[layer.label]) + 1, channels)
-        and source.kind != TRANSFORMER
+        if ambiguous(source.module, passes.module_of(layer), len(shapes[layer.label]) + 1, settings.channels)
     ]
 
 
 def _finish(
-    journal: Journal,
-    files: dict[str, Path],
-    shapes: dict[str, tuple[int, ...]],
-    dtype: np.dtype[Any],
-    tokens: bool,
-    progress: Progress,
+    journal: Journal, files: dict[str, Path], shapes: dict[str, tuple[int, ...]], settings: Settings, tell: Progress
 ) -> tuple[dict[str, ExtractedLayer], bool]:
     """Files from the rows that were gathered, with what they are like."""
-    rows = journal.done["rows"]
-    ids, groups = row_labels(journal.labels(), tokens=tokens)
-    found = {}
-    for place, (name, width) in enumerate(journal.layers.items()):
-        values = np.memmap(journal.values(place), dtype, "r", shape=(rows, width))
+    rows, dtype = journal.done["rows"], settings.dtype
+    ids, groups = row_labels(journal.labels(), tokens=settings.pool == "token")
+    written = {}
+    for index, (name, width) in enumerate(journal.layers.items()):
+        values = np.memmap(journal.values(index), dtype, "r", shape=(rows, width))
         figures = describe(values)
         save(files[name], values, ids, groups)
-        found[name] = ExtractedLayer(name, str(files[name]), rows, width, dtype.name, shapes[name], **vars(figures))
-        progress("writing", place + 1, len(files))
-    return found, groups is not None
+        written[name] = ExtractedLayer(name, str(files[name]), rows, width, dtype, shapes[name], **figures)
+        tell("writing", index + 1, len(files))
+    return written, groups is not None
 
 
-def _caveats(
-    source: Source, done: dict[str, int], layers: dict[str, ExtractedLayer], context: int | None, truncate: bool
-) -> tuple[str, ...]:
+def _caveats(source: Source, done: dict[str, int], layers: dict[str, ExtractedLayer], settings: Settings) -> list[str]:
     said = list(source.notes)
-    if done["empty"]:
-        said.append(f"{_counted(done['empty'], 'example')} empty, without a row")
-    if done["cut"]:
-        said.append(f"{_counted(done['cut'], 'document')} longer than {context} tokens, cut into windows of so many")
-    if truncate:
+    longer = f"longer than {settings.context} tokens, cut into windows of so many"
+    for name, noun, words in (("empty", "example", "empty, without a row"), ("cut", "document", longer)):
+        if done[name]:
+            said.append(f"{done[name]} {noun}{' is' if done[name] == 1 else 's are'} {words}")
+    if settings.truncate:
         said.append("of each document the first window was taken only")
-    for layer in layers.values():
-        if layer.constant == layer.columns:
-            said.append(f"layer {layer.name} is the same in all rows")
-    return tuple(said)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun} is" if number == 1 else f"{number} {noun}s are"
+    constant = [layer.name for layer in layers.values() if layer.constant == layer.columns]
+    return said + [f"layer {name} is the same in all rows" for name in constant]
 
 
 @contextmanager
-def _running(source: Source, device: Any) -> Iterator[tuple[str, ...]]:
-    """The model ready for passes that change nothing about it; notes on what was left out of them."""
+def _running(source: Source, device: Any) -> Iterator[list[str]]:
+    """The model ready for passes that change nothing about it; notes on what was left out of them.
+
+    Language models keep no keys and values, which only generating text needs. ViTMAE of the transformers library keeps
+    the patches with the least of some random numbers, in the order of these, three quarters of them masked: other ones
+    each time. Its features are those of the whole image, so nothing is masked, and numbers that grow take the place of
+    random ones.
+    """
     torch, module = import_torch("extraction"), source.module
-    with evaluating(module, device=device), _uncached(module), unmasked(source) as notes, torch.inference_mode():
-        yield notes
-
-
-@contextmanager
-def _uncached(module: Any) -> Iterator[None]:
-    """Without the keys and values that a language model keeps for generating text."""
-    config = getattr(module, "config", None)
-    before = getattr(config, "use_cache", None)
-    if before is not True:
-        yield
-        return
-    config.use_cache = False  # type: ignore[union-attr]
+    config: Any = getattr(module, "config", None)
+    changed: dict[str, Any] = {"use_cache": False} if getattr(config, "use_cache", None) is True else {}
+    hooks, notes = [], []
+    masked = getattr(config, "mask_ratio", None)
+    if source.kind == TRANSFORMER and masked is not None and "noise" in inspect.signature(module.forward).parameters:
+        changed["mask_ratio"] = 0.0
+        hooks.append(module.register_forward_pre_hook(_in_order, with_kwargs=True))
+        notes = [f"{source.name} masks patches at random ({masked:.0%}): it was shown whole images"]
+    before = {name: getattr(config, name) for name in changed}
     try:
-        yield
+        for name, value in changed.items():
+            setattr(config, name, value)
+        with hooked(hooks), evaluating(module, device=device), torch.inference_mode():
+            yield notes
     finally:
-        config.use_cache = before  # type: ignore[union-attr]
+        for name, value in before.items():
+            setattr(config, name, value)
+
+
+def _in_order(module: Any, inputs: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    torch = import_torch("extraction")
+    images = given["pixel_values"]
+    size = module.config.patch_size
+    patches = (images.shape[-2] // size) * (images.shape[-1] // size)
+    order = torch.arange(patches, device=images.device, dtype=torch.float32)
+    return inputs, {**given, "noise": order.expand(len(images), patches)}
 
 
 def _context(source: Source, wanted: int | None) -> int | None:
     if wanted is not None and source.context is not None and wanted > source.context:
         raise InputError(f"context is {wanted} and {source.name} takes {source.context} tokens at once")
     return source.context if wanted is None else wanted
-
-
-def _require_numbers(dtype: str, batch: int | None, context: int | None) -> None:
-    check_choice("dtype", dtype, DTYPES)
-    counts = {"batch": batch, "context": context}
-    check_counts(**{name: (value, 1) for name, value in counts.items() if value is not None})

@@ -1,33 +1,32 @@
 """Models to extract from: a torch module, code that makes one, or a folder of the transformers library.
 
-Which layers are meant: by dotted name, or by number.
-
-Masked autoencoders that draw their masks in the pass: shown whole images, with patches in their order.
-
-The library's ViTMAE keeps the patches with the least of some random numbers, in the order of these, three quarters of
-them masked: other ones each time. Its features are those of the whole image, so nothing is masked, and numbers that
-grow take the place of random ones.
+A folder of the transformers library is looked at before anything is loaded, and never downloaded. It may come from
+anyone: it is refused if it asks for code of its own (``auto_map``, kernels from a hub), if its weights are pickles and
+the user has not allowed them, if a link leads out of it, or if weights are missing, which the library would replace by
+random ones.
 """
 
 from __future__ import annotations
 
-import difflib
 import hashlib
-import inspect
+import json
+import logging
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, MissingFileError
-from ..models.evaluation import import_torch
+from ..errors import InputError, MissingFileError, import_extra
+from ..models.evaluation import import_torch, said
 from ..models.load import imported, made, names_code, with_weights
 from ..settings import check_choice
 
 MODULE, TRANSFORMER = "module", "transformers"
-COMPUTE = ("float32", "stored")
 TWO_SIDES = (
     "takes texts and images together: save the side that is meant as a model of its own, with "
     "model.vision_model.save_pretrained(FOLDER) or text_model, and name that folder, or give that module"
@@ -57,12 +56,10 @@ class Source:
     @property
     def vocabulary(self) -> int | None:
         """How many tokens a model knows; None where that cannot be told."""
-        find = getattr(self.module, "get_input_embeddings", None)
         try:
-            found = None if find is None else find()
+            return getattr(self.module.get_input_embeddings(), "num_embeddings", None)
         except (NotImplementedError, AttributeError):
-            found = None
-        return getattr(found, "num_embeddings", None)
+            return None
 
 
 def open_model(
@@ -75,7 +72,7 @@ def open_model(
     seed: int = 0,
 ) -> Source:
     """A model from a module, from ``package.module:name`` with weights, or from a local folder."""
-    check_choice("compute", compute, COMPUTE)
+    check_choice("compute", compute, ("float32", "stored"))
     torch = import_torch("extraction")
     if isinstance(model, torch.nn.Module):
         if weights is not None:
@@ -90,22 +87,19 @@ def open_model(
         if not isinstance(module, torch.nn.Module):
             raise InputError(f"{text} is not a torch module, nor does it make one")
         module = _inside(module)
-        if weights is not None:
-            with_weights(module, text, Path(weights), torch_files=True)
-            return Source(_readable(module, text), f"{text} with {Path(weights).name}", MODULE)
-        _readable(module, text)
-        return Source(module, text, MODULE, notes=(f"{text} came without --weights, so it is as its code makes it",))
+        if weights is None:
+            note = f"{text} came without --weights, so it is as its code makes it"
+            return Source(_readable(module, text), text, MODULE, notes=(note,))
+        with_weights(module, text, Path(weights), torch_files=True)
+        return Source(_readable(module, text), f"{text} with {Path(weights).name}", MODULE)
     if weights is not None:
         raise InputError(f"--weights is for models that come from code, as package.module:factory, not for {text}")
     path = Path(model)
     if not path.exists():
-        raise MissingFileError(
-            f"{path} does not exist: name a local folder, or code as package.module:factory; nothing is downloaded"
-        )
+        advice = "name a local folder, or code as package.module:factory; nothing is downloaded"
+        raise MissingFileError(f"{path} does not exist: {advice}")
     if not path.is_dir():
         raise InputError(_refusal(path))
-    from .transformers_folder import load_folder
-
     return load_folder(path, allow_torch_weights, single=compute == "float32")
 
 
@@ -125,10 +119,8 @@ def failure_of(source: Source, inputs: Any) -> str | None:
     if source.takes == "input_ids" and inputs.dtype.kind in "iu" and known is not None:
         strange = inputs[(inputs < 0) | (inputs >= known)]
         if len(strange):
-            return (
-                f"knows the tokens 0 to {known - 1}, and there is a token {strange[0]}: the tokenizer is not that of "
-                "the model, or it is padding (--pad)"
-            )
+            why = "the tokenizer is not that of the model, or it is padding (--pad)"
+            return f"knows the tokens 0 to {known - 1}, and there is a token {strange[0]}: {why}"
     if has_two_sides(source):
         return TWO_SIDES
     if getattr(config, "is_encoder_decoder", False) and source.module.get_encoder() is not source.module:
@@ -144,16 +136,16 @@ def has_two_sides(source: Source) -> bool:
 
 def fingerprint(source: Source) -> str:
     """A hash of names, shapes and evenly spaced values of all weights but random ones: tells others, and is quick."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     random = tuple(f"{name}." for name in source.made_up)
     for name, value in source.module.state_dict().items():
         if not hasattr(value, "detach") or name.startswith(random):
             continue
-        found.update(f"{name} {tuple(value.shape)} {value.dtype};".encode())
+        digest.update(f"{name} {tuple(value.shape)} {value.dtype};".encode())
         flat = value.detach().reshape(-1)
         step = max(1, -(-len(flat) // _SAMPLED))
-        found.update(repr(flat[::step].cpu().double().tolist()).encode())
-    return found.hexdigest()
+        digest.update(repr(flat[::step].cpu().double().tolist()).encode())
+    return digest.hexdigest()
 
 
 def _from_module(module: Any, tokenizer: Any) -> Source:
@@ -163,8 +155,6 @@ def _from_module(module: Any, tokenizer: Any) -> Source:
         if tokenizer is not None:
             raise InputError("a tokenizer is for models of the transformers library: give token ids to others")
         return Source(_readable(module, name), name, MODULE)
-    from .transformers_folder import context_length
-
     return Source(module, name, TRANSFORMER, tokenizer, context_length(module, tokenizer))
 
 
@@ -197,101 +187,227 @@ def _refusal(path: Path) -> str:
     return f"{path} is no model: {_ADVICE}, or a folder of the transformers library"
 
 
-OUTPUT = "output"
-HIDDEN = "hidden_"
+_MOST_JSON = 2**26
+_TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model")
+_LOCAL = {"local_files_only": True, "trust_remote_code": False}
+_NO_LIMIT = 10**6  # tokenizers say 1e30 where they know no length
+_LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length")
 
 
-def module_named(model: Any, layer: str) -> Any:
-    """A module by its dotted name; ``output`` is the model itself, unless a module is called so."""
-    if not isinstance(layer, str):
-        raise InputError(f"layers are named by dotted names, not by {layer!r}")
-    modules = dict(model.named_modules())
-    if layer and layer in modules:
-        return modules[layer]
-    if layer == OUTPUT:
-        return model
-    names = [name for name in modules if name]
-    near = difflib.get_close_matches(layer, names, n=3, cutoff=0.4)
-    near += [name for name in names if name.endswith(f".{layer}") and name not in near][:2]
-    listed = f"near are {', '.join(near)}" if near else f"there are {', '.join(names[:8]) or 'none'}"
-    raise InputError(f"there is no layer {layer!r}; {listed} (--list-layers shows all)")
+def load_folder(path: Path, allow_torch_weights: bool, *, single: bool = True) -> Source:
+    """Model and tokenizer of a folder that has passed all checks.
 
-
-def parse_layers(given: Any, model: Any) -> list[str | int]:
-    """Names and numbers from one name, one number, a list of them, or text with commas.
-
-    Text that looks like a number is one, unless the model has a module of that name.
+    Weights of half precision hold three digits, and so would everything that is computed in it: with ``single`` they
+    are made float32, which changes none of them.
     """
-    items = [given] if isinstance(given, str | int) else list(given)
-    modules = {name for name, _ in model.named_modules()}
-    found: list[str | int] = []
-    for item in items:
-        if isinstance(item, bool) or not isinstance(item, str | int):
-            raise InputError(f"layers are named by dotted names or numbers, not by {item!r}")
-        parts = [item] if isinstance(item, int) else [part.strip() for part in item.split(",")]
-        found += [_number(part) if isinstance(part, str) and part not in modules else part for part in parts]
-    if not found or "" in found:
-        raise InputError("layers is empty: name one, such as encoder.3, or number one, such as -1")
+    config = _checked_config(path)
+    safe = _check_weights(path, allow_torch_weights)
+    transformers = import_extra("transformers", "hf", "a model folder")
+    with _quietly(transformers):
+        module, missing = _load_model(transformers, path, safe)
+        tokenizer = _load_tokenizer(transformers, path)
+    notes = []
+    if _uses_encoder(config) and hasattr(module, "get_encoder"):
+        whole, module = module, module.get_encoder()
+        missing = _used(missing, whole, module)
+        notes.append("of an encoder-decoder model the encoder is used")
+    made_up = _require_complete(missing, path)
+    notes += [f"the weights have no {name}, which stays as it was made" for name in made_up]
+    notes += _made_single(module) if single else []
+    context = context_length(module, tokenizer)
+    name = path.resolve().name
+    return Source(module, name, TRANSFORMER, tokenizer, context, _pixels(path), tuple(notes), made_up)
+
+
+def context_length(module: Any, tokenizer: Any) -> int | None:
+    """How many tokens a model takes at once: the least that its configuration, positions and tokenizer say.
+
+    Models after RoBERTa number positions from the padding id on: of 514 that they have, 512 are left.
+    """
+    config = getattr(module.config, "text_config", None) or module.config
+    said_so = [getattr(config, name, None) for name in _LENGTHS]
+    said_so.append(getattr(tokenizer, "model_max_length", None))
+    for name, each in module.named_modules():
+        if name.endswith("position_embeddings") and isinstance(getattr(each, "padding_idx", None), int):
+            said_so.append(each.num_embeddings - each.padding_idx - 1)
+    found = [int(value) for value in said_so if isinstance(value, int | float) and 0 < value < _NO_LIMIT]
+    return min(found, default=None)
+
+
+def _checked_config(path: Path) -> dict[str, Any]:
+    for file in sorted(path.iterdir()):
+        _require_inside(file, path)
+    if (path / "adapter_config.json").exists():
+        raise InputError(f"{path} holds an adapter, not a model: merge it into its model and save that")
+    if not (path / "config.json").is_file():
+        raise InputError(f"{path} is not a model folder: it has no config.json")
+    for name in ("config.json", "tokenizer_config.json", "preprocessor_config.json", "processor_config.json"):
+        if (path / name).is_file():
+            _refuse_code(_read_json(path / name), path / name)
+    return _read_json(path / "config.json")
+
+
+def _require_inside(file: Path, folder: Path) -> None:
+    """Refuse links out of the folder; those of the library's cache lead to ``blobs`` beside its ``snapshots``."""
+    if not file.is_symlink():
+        return
+    home, target = folder.resolve(), file.resolve()
+    allowed = [home, *([home.parent.parent / "blobs"] if home.parent.name == "snapshots" else [])]
+    if not any(place in target.parents for place in allowed):
+        raise InputError(f"{file} is a link out of the model's folder, which is not followed")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    if path.stat().st_size > _MOST_JSON:
+        raise InputError(f"{path} takes more than {_MOST_JSON} bytes")
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON: {said(error)}") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path} holds no JSON object")
     return found
 
 
-def hidden_label(index: int) -> str:
-    """What a hidden state is called: its number from 0, the embeddings."""
-    return f"{HIDDEN}{index}"
+def _refuse_code(value: Any, path: Path) -> None:
+    """Refuse what would make the library import code that is not its own."""
+    if isinstance(value, list):
+        for item in value:
+            _refuse_code(item, path)
+    if not isinstance(value, dict):
+        return
+    for key, item in value.items():
+        if key in ("auto_map", "custom_pipelines") and item:
+            raise InputError(f"{path} asks to run code of its own ({key}), and no code of a model folder is run")
+        if "implementation" in str(key) and isinstance(item, str) and ("/" in item or ":" in item):
+            raise InputError(f"{path} asks for a kernel from elsewhere ({key}: {item[:60]!r}), and none is fetched")
+        _refuse_code(item, path)
 
 
-def number_of_hidden(name: str, model: Any) -> str | int:
-    """The number of a hidden state that is called as :func:`hidden_label` does; any other name as it is."""
-    digits = name.removeprefix(HIDDEN)
-    is_state = name.startswith(HIDDEN) and digits.isascii() and digits.isdigit()
-    return int(digits) if is_state and name not in dict(model.named_modules()) else name
+def _check_weights(path: Path, allow_torch_weights: bool) -> bool:
+    """Whether the weights are safetensors; otherwise torch files that the user has allowed."""
+    if (path / "model.safetensors").is_file():
+        return True
+    if (path / "model.safetensors.index.json").is_file():
+        return bool(_check_shards(path, "model.safetensors.index.json", ".safetensors"))
+    single, index = path / "pytorch_model.bin", path / "pytorch_model.bin.index.json"
+    if not single.is_file() and not index.is_file():
+        raise InputError(f"{path} holds no weights: there is no model.safetensors in it")
+    if not allow_torch_weights:
+        advice = "save it with safe_serialization=True, or allow tensors to be read from it (--allow-torch-weights)"
+        name = (single if single.is_file() else index).name
+        raise InputError(f"{path} holds its weights as a pickle ({name}): {advice}")
+    from ..storage.torch_files import check_archive
+
+    files = [single] if single.is_file() else _check_shards(path, index.name, ".bin")
+    for file in files:
+        try:
+            check_archive(file)
+        except InputError as error:
+            raise InputError(f"{file}: {error}") from error
+    return False
 
 
-def numbered(index: int, names: Sequence[str], what: str) -> str:
-    """One of the names by its number, also from the end."""
-    if not names:
-        raise InputError(f"there is no layer {index}: the model calls no modules inside of it; name {OUTPUT!r}")
-    if not -len(names) <= index < len(names):
-        raise InputError(
-            f"there is no layer {index}: {what} are numbered 0 to {len(names) - 1}, or -{len(names)} to -1"
+def _check_shards(path: Path, index: str, suffix: str) -> list[Path]:
+    """The files that an index names: all there, in this folder, of this kind."""
+    names = _read_json(path / index).get("weight_map")
+    if not isinstance(names, dict) or not names:
+        raise InputError(f"{path / index} has no weight_map")
+    files = []
+    for name in sorted({str(name) for name in names.values()}):
+        if Path(name).name != name or not name.endswith(suffix):
+            raise InputError(f"{path / index} names {name[:80]!r}, which is no {suffix} file of this folder")
+        if not (path / name).is_file():
+            raise InputError(f"{path / name} is missing, and {index} names it")
+        files.append(path / name)
+    return files
+
+
+def _load_model(transformers: Any, path: Path, safe: bool) -> tuple[Any, list[str]]:
+    """The model, and the names of the weights that the folder does not have."""
+    try:
+        module, info = transformers.AutoModel.from_pretrained(
+            str(path), use_safetensors=safe, output_loading_info=True, dtype="auto", **_LOCAL
         )
-    return names[index]
+    except Exception as error:  # whatever a folder makes the library raise
+        if "Unrecognized configuration class" in str(error):
+            kind = f"model_type {str(_read_json(path / 'config.json').get('model_type'))[:60]!r}"
+            advice = "load it in Python by its own class, and give the module, or the part of it that is meant"
+            raise InputError(f"{path} cannot be loaded: AutoModel knows no model for its {kind}; {advice}") from error
+        raise InputError(f"{path} cannot be loaded: {said(error)}") from error
+    return module, sorted(map(str, info["missing_keys"])) + sorted(str(key) for key in info["mismatched_keys"])
 
 
-def leaves_in_order(calls: Sequence[str], model: Any) -> list[str]:
-    """The modules without children, in the order in which one pass first calls them."""
-    modules = dict(model.named_modules())
-    seen = dict.fromkeys(name for name in calls if name and not list(modules[name].children()))
-    return list(seen)
+def _uses_encoder(config: dict[str, Any]) -> bool:
+    """Whether a folder holds a model with an encoder and a decoder, or the encoder of one alone."""
+    named = config.get("architectures")
+    alone = isinstance(named, list) and any(str(name).endswith("EncoderModel") for name in named)
+    return alone or config.get("is_encoder_decoder") is True
 
 
-def _number(text: str) -> str | int:
-    digits = text.removeprefix("-")
-    return int(text) if digits.isascii() and digits.isdigit() else text
+def _used(missing: list[str], whole: Any, part: Any) -> list[str]:
+    """Of the weights that are missing those that a part of the model uses; what cannot be found is kept."""
+    here = {id(value) for value in (*part.parameters(), *part.buffers())}
+    known = dict(chain(whole.named_parameters(remove_duplicate=False), whole.named_buffers(remove_duplicate=False)))
+    return [name for name in missing if name not in known or id(known[name]) in here]
+
+
+def _require_complete(missing: list[str], path: Path) -> tuple[str, ...]:
+    """Refuse a model with weights that the library made up, but for a pooler, which no hidden state needs: its name."""
+    lost = [name for name in missing if "pooler" not in name]
+    if lost:
+        model = "the model that its config.json describes"
+        raise InputError(f"the weights of {path} lack {len(lost)} parameters of {model}, such as {lost[0]}")
+    return tuple(sorted({re.sub(r"(pooler\w*)\..*", r"\1", name) for name in missing}))
+
+
+def _made_single(module: Any) -> list[str]:
+    kinds = {value.dtype for value in (*module.parameters(), *module.buffers()) if value.is_floating_point()}
+    half = sorted(str(kind).removeprefix("torch.") for kind in kinds if kind.itemsize < 4)
+    if not half:
+        return []
+    module.float()
+    return [f"weights are stored as {' and '.join(half)}; they were computed with in float32 (--compute)"]
+
+
+def _load_tokenizer(transformers: Any, path: Path) -> Any:
+    """The folder's own tokenizer; None where it has none."""
+    if not any((path / name).is_file() for name in _TOKENIZERS):
+        return None
+    try:
+        return transformers.AutoTokenizer.from_pretrained(str(path), **_LOCAL)
+    except Exception as error:  # as above
+        raise InputError(f"the tokenizer of {path} cannot be loaded: {said(error)}") from error
+
+
+def _pixels(path: Path) -> dict[str, Any]:
+    """Size, mean and spread of images, from the folder's own preprocessing; a processor holds that of images inside."""
+    given: Any = {}
+    if (path / "processor_config.json").is_file():
+        given = _read_json(path / "processor_config.json").get("image_processor")
+    if (path / "preprocessor_config.json").is_file():
+        given = _read_json(path / "preprocessor_config.json")
+    if not isinstance(given, dict):
+        return {}
+    size = given.get("crop_size") or given.get("size")
+    pixels = {"size": (size.get("height") or size.get("shortest_edge")) if isinstance(size, dict) else size}
+    if given.get("do_normalize") is not False:
+        pixels |= {"mean": given.get("image_mean"), "spread": given.get("image_std")}
+    return {key: value for key, value in pixels.items() if isinstance(value, int | list)}
 
 
 @contextmanager
-def unmasked(source: Source) -> Iterator[tuple[str, ...]]:
-    """Without masks, where a model draws them; what was done about it, as a note."""
-    config = getattr(source.module, "config", None)
-    before = getattr(config, "mask_ratio", None)
-    takes_noise = "noise" in inspect.signature(source.module.forward).parameters
-    if source.kind != TRANSFORMER or before is None or not takes_noise:
-        yield ()
-        return
-    handle = source.module.register_forward_pre_hook(_in_order, with_kwargs=True)
-    config.mask_ratio = 0.0  # type: ignore[union-attr]
+def _quietly(transformers: Any) -> Iterator[None]:
+    """Without the library's bars, notes and warnings: what matters is said as a note of the result."""
+    log = transformers.utils.logging
+    level, bars = log.get_verbosity(), log.is_progress_bar_enabled()
+    log.set_verbosity(logging.CRITICAL)
+    log.disable_progress_bar()
     try:
-        yield (f"{source.name} masks patches at random ({before:.0%}): it was shown whole images",)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
-        config.mask_ratio = before  # type: ignore[union-attr]
-        handle.remove()
-
-
-def _in_order(module: Any, inputs: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    torch = import_torch("extraction")
-    images = given["pixel_values"]
-    size = module.config.patch_size
-    patches = (images.shape[-2] // size) * (images.shape[-1] // size)
-    order = torch.arange(patches, device=images.device, dtype=torch.float32)
-    return inputs, {**given, "noise": order.expand(len(images), patches)}
+        log.set_verbosity(level)
+        if bars:
+            log.enable_progress_bar()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..report.document import Answer, Figure, Forms, Page, Prose, Section, Table
 from ..report.figures import IntervalRow, Intervals, Key
 from ..report.page import page_of
@@ -83,26 +85,21 @@ def _figures(result: Extraction) -> Table:
 
 def _ranks(result: Extraction) -> tuple[Figure, ...]:
     """The effective ranks, of layers that are narrow enough to have one."""
-    rows = tuple(
-        IntervalRow(
-            each.name, "s2", rank, labels=(f"{_rank(rank)} of {count(each.columns)}", "", ""), printed=_rank(rank)
-        )
-        for each in list(result.layers.values())[:MOST_DRAWN]
-        if (rank := each.effective_rank) is not None
+    rows = []
+    for layer in list(result.layers.values())[:MOST_DRAWN]:
+        if layer.effective_rank is not None:
+            rank = _rank(layer.effective_rank)
+            labels = (f"{rank} of {count(layer.columns)}", "", "")
+            rows.append(IntervalRow(layer.name, "s2", layer.effective_rank, labels=labels, printed=rank))
+    figure = Figure(
+        "rank-figure",
+        "Effective rank of each layer",
+        "Dimensions that share the variance of its rows.",
+        "; ".join(f"{row.name}: {row.printed}" for row in rows),
+        Intervals(tuple(rows), "effective rank"),
+        legend=(Key("dot", "s2", "participation ratio"),),
     )
-    if not rows:
-        return ()
-    return (
-        Figure(
-            "rank-figure",
-            "Effective rank of each layer",
-            "Dimensions that share the variance of its rows.",
-            "; ".join(f"{row.name}: {row.printed}" for row in rows),
-            Intervals(rows, "effective rank"),
-            legend=(Key("dot", "s2", "participation ratio"),),
-        ),
-    )
+    return (figure,) if rows else ()
 
 
-def _rank(value: float | None) -> str:
-    return fixed(value, 1)
+_rank = partial(fixed, digits=1)

@@ -1,10 +1,13 @@
 """One batch through a model: what each layer that was asked for gives, and what all layers give.
 
-Hooks around a forward pass: the outputs of named modules, kept as they come.
+Hooks around a forward pass: the outputs of named modules, kept as they come. Which layers are meant: by dotted name, or
+by number.
 """
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,25 +18,15 @@ import numpy as np
 from ..errors import InputError
 from ..models.evaluation import hooked, import_torch, said
 from ..representation import Array, Representation
-from .model import (
-    OUTPUT,
-    TRANSFORMER,
-    Source,
-    failure_of,
-    floating_dtype,
-    hidden_label,
-    leaves_in_order,
-    module_named,
-    number_of_hidden,
-    numbered,
-    parse_layers,
-)
+from .model import TRANSFORMER, Source, failure_of, floating_dtype
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
 _WIDE_KINDS = ("values", "images")
+OUTPUT = "output"
+HIDDEN = "hidden_"  # and the number of a hidden state from 0, the embeddings
 
 
 @dataclass(frozen=True)
@@ -69,7 +62,7 @@ class Passes:
     """Runs batches on a device; made inside of :func:`isorep.models.evaluation.evaluating`."""
 
     def __init__(self, source: Source, device: Any, key: str | None) -> None:
-        self._source, self._device, self._key = source, device, key
+        self.source, self._device, self._key = source, device, key
         self._dtype = floating_dtype(source.module)
         self.layers: tuple[Layer, ...] = ()
         # A processor is fastest where what passes between the layers stays in its cache.
@@ -77,32 +70,33 @@ class Passes:
 
     def choose(self, given: Any, first: Batch) -> None:
         """Find the layers that were asked for; one pass tells the order in which modules are called."""
-        found = []
-        for item in parse_layers(given, self._source.module):
-            if isinstance(item, str) and self._source.kind == TRANSFORMER:
-                item = number_of_hidden(item, self._source.module)
+        layers = []
+        for item in parse_layers(given, self.source.module, hidden=self.source.kind == TRANSFORMER):
             if isinstance(item, str):
-                module_named(self._source.module, item)
+                module_named(self.source.module, item)
                 self._require_stored(item)
-                found.append(Layer(item))
-            elif self._source.kind == TRANSFORMER:
-                states = self._hidden_count(first)
-                label = numbered(item, [hidden_label(place) for place in range(states)], "hidden states")
-                found.append(Layer(label, item % states))
+                layers.append(Layer(item))
+            elif self.source.kind == TRANSFORMER:
+                states = len(self._hidden_states(first))
+                if not states:
+                    advice = failure_of(self.source, first.inputs) or "gives no hidden states: name its layers"
+                    raise InputError(f"{self.source.name} {advice}")
+                label = numbered(item, [f"{HIDDEN}{index}" for index in range(states)], "hidden states")
+                layers.append(Layer(label, item % states))
             else:
-                names = leaves_in_order([name for name, _, _ in self._calls(first)], self._source.module)
-                found.append(Layer(numbered(item, names, "modules without children, in the order of their calls,")))
-        repeated = [layer.label for place, layer in enumerate(found) if layer in found[:place]]
+                names = leaves_in_order([name for name, _, _ in self._calls(first)], self.source.module)
+                layers.append(Layer(numbered(item, names, "modules without children, in the order of their calls,")))
+        repeated = [layer.label for index, layer in enumerate(layers) if layer in layers[:index]]
         if repeated:
             raise InputError(f"layer {repeated[0]!r} is named twice")
-        self.layers = tuple(found)
+        self.layers = tuple(layers)
 
     @contextmanager
     def outputs(self) -> Iterator[Any]:
         """A function from a batch to the outputs of the layers; hooks are removed at the end."""
         hooked = [layer.label for layer in self.layers if layer.hidden is None]
         wants_hidden = len(hooked) < len(self.layers)
-        with capture(self._source.module, hooked, key=self._key, to_cpu=False) as seen:
+        with capture(self.source.module, hooked, key=self._key, to_cpu=False) as seen:
 
             def run(batch: Batch) -> list[torch.Tensor]:
                 output = self._forward(batch, hidden=wants_hidden)
@@ -116,49 +110,33 @@ class Passes:
 
     def module_of(self, layer: Layer) -> Any:
         """The module that gives a layer; None for a hidden state."""
-        return None if layer.hidden is not None else module_named(self._source.module, layer.label)
+        return None if layer.hidden is not None else module_named(self.source.module, layer.label)
 
     def shapes(self, batch: Batch) -> list[LayerShape]:
         """Every module that a pass calls, in order, with what it gives for one example."""
-        rows = len(batch.inputs)
-        calls = self._calls(batch)
-        numbers = {
-            name: place for place, name in enumerate(leaves_in_order([c[0] for c in calls], self._source.module))
-        }
-        if self._source.kind == TRANSFORMER:
-            numbers = {}
-        found = [
-            LayerShape(name or "output", kind, None if shape is None else _example(shape, rows), numbers.get(name))
-            for name, kind, shape in calls
+        rows, calls = len(batch.inputs), self._calls(batch)
+        leaves = leaves_in_order([name for name, _, _ in calls], self.source.module)
+        numbers = {} if self.source.kind == TRANSFORMER else {name: index for index, name in enumerate(leaves)}
+        shapes = [
+            LayerShape(name or OUTPUT, kind, _example(shape, rows), numbers.get(name)) for name, kind, shape in calls
         ]
-        if self._source.kind == TRANSFORMER:
-            states = getattr(self._forward(batch, hidden=True), "hidden_states", None) or ()
-            found += [
-                LayerShape(hidden_label(place), "hidden state", _example(tuple(state.shape), rows), place)
-                for place, state in enumerate(states)
-            ]
-        return found
+        for index, state in enumerate(self._hidden_states(batch) if self.source.kind == TRANSFORMER else ()):
+            shapes.append(LayerShape(f"{HIDDEN}{index}", "hidden state", _example(state.shape, rows), index))
+        return shapes
 
     @property
     def changes_attention(self) -> bool:
         """Whether the model turns to another attention for short inputs, and keeps to it (BigBird)."""
-        module = self._source.module
+        module = self.source.module
         return hasattr(module, "set_attention_type") and module.config.attention_type == "block_sparse"
-
-    def _reset_attention(self) -> None:
-        module = self._source.module
-        if self.changes_attention and module.attention_type != module.config.attention_type:
-            module.set_attention_type(module.config.attention_type)
 
     def _require_stored(self, layer: str) -> None:
         """Refuse what comes from weights that the folder does not have."""
         key = self._key if layer == OUTPUT else None
-        for name in self._source.made_up:
+        for name in self.source.made_up:
             if f"{layer}.".startswith(f"{name}.") or key == f"{name.rpartition('.')[2]}_output":
-                raise InputError(
-                    f"the weights of {self._source.name} have no {name}, so that what {key or layer} gives is random: "
-                    "name another layer"
-                )
+                random = f"so that what {key or layer} gives is random"
+                raise InputError(f"the weights of {self.source.name} have no {name}, {random}: name another layer")
 
     def _calls(self, batch: Batch) -> list[tuple[str, str, tuple[int, ...] | None]]:
         calls: dict[str, tuple[str, tuple[int, ...] | None]] = {}
@@ -179,47 +157,39 @@ class Passes:
 
         handles = (
             handle
-            for name, module in self._source.module.named_modules()
-            for handle in (
-                module.register_forward_pre_hook(before(name)),
-                module.register_forward_hook(after(name)),
-            )
+            for name, module in self.source.module.named_modules()
+            for handle in (module.register_forward_pre_hook(before(name)), module.register_forward_hook(after(name)))
         )
         with hooked(handles):
             self._forward(batch, hidden=False)
         return [(name, *calls[name]) for name in dict.fromkeys(begun) if name in calls]
 
-    def _hidden_count(self, batch: Batch) -> int:
-        states = getattr(self._forward(batch, hidden=True), "hidden_states", None)
-        if not states:
-            advice = failure_of(self._source, batch.inputs) or "gives no hidden states: name its layers"
-            raise InputError(f"{self._source.name} {advice}")
-        return len(states)
+    def _hidden_states(self, batch: Batch) -> Sequence[torch.Tensor]:
+        return getattr(self._forward(batch, hidden=True), "hidden_states", None) or ()
 
     def _forward(self, batch: Batch, *, hidden: bool) -> Any:
-        torch = import_torch("extraction")
+        torch, module = import_torch("extraction"), self.source.module
         inputs = torch.from_numpy(np.ascontiguousarray(batch.inputs))
         if batch.kind in _WIDE_KINDS:
             inputs = inputs.to(self._dtype)  # before it is moved: not every device knows float64
         inputs = inputs.to(self._device)
         try:
-            if self._source.kind != TRANSFORMER:
-                return self._source.module(inputs)
-            self._reset_attention()
+            if self.source.kind != TRANSFORMER:
+                return module(inputs)
+            if self.changes_attention and module.attention_type != module.config.attention_type:
+                module.set_attention_type(module.config.attention_type)
             given: dict[str, Any] = {"output_hidden_states": True} if hidden else {}
             if batch.attended is not None:
                 given["attention_mask"] = torch.from_numpy(batch.attended.astype(np.int64)).to(self._device)
             if batch.types is not None:
                 given["token_type_ids"] = torch.from_numpy(batch.types).to(self._device)
-            return self._source.module(**{self._source.takes: inputs}, **given)
+            return module(**{self.source.takes: inputs}, **given)
         except InputError:
             raise
         except Exception as error:  # the user's model
             what = f"fails on a batch of shape {tuple(inputs.shape)} {inputs.dtype}: {said(error)}"
-            advice = failure_of(self._source, batch.inputs)
-            raise InputError(
-                f"{self._source.name} {what if advice is None else f'{advice} ({said(error)})'}"
-            ) from error
+            advice = failure_of(self.source, batch.inputs)
+            raise InputError(f"{self.source.name} {what if advice is None else f'{advice} ({said(error)})'}") from error
 
 
 def not_examples(layer: Layer, output: torch.Tensor, examples: int) -> str:
@@ -230,18 +200,16 @@ def not_examples(layer: Layer, output: torch.Tensor, examples: int) -> str:
 
 def _once(label: str, taken: dict[str, list[torch.Tensor]]) -> torch.Tensor:
     """The output of a layer that a pass calls exactly once."""
-    found = taken[label]
-    if not found:
-        raise InputError(f"layer {label!r} is not called in a pass: name another")
-    if len(found) > 1:
-        raise InputError(
-            f"layer {label!r} is called {len(found)} times in one pass, so its output is not one: name another"
-        )
-    return found[0]
+    outputs = taken[label]
+    if len(outputs) != 1:
+        times = f"{len(outputs)} times in one pass, so its output is not one" if outputs else "not called in a pass"
+        raise InputError(f"layer {label!r} is {'called ' if outputs else ''}{times}: name another")
+    return outputs[0]
 
 
-def _example(shape: Sequence[int], rows: int) -> tuple[int, ...]:
-    return tuple(shape[1:]) if shape and shape[0] == rows else tuple(shape)
+def _example(shape: Sequence[int] | None, rows: int) -> tuple[int, ...] | None:
+    """The shape of what one example gives."""
+    return None if shape is None else tuple(shape[1:]) if shape and shape[0] == rows else tuple(shape)
 
 
 class Captured:
@@ -334,18 +302,14 @@ def capture(
 def first_tensor(output: Any, layer: str, key: str | None = None) -> Tensor:
     """The tensor of a module's output: itself, the entry named, or the first one of a tuple, list or dict."""
     torch = import_torch("capturing a layer")
-    if key is not None:
-        entry: Tensor | None = _entry(output, key)
-        if entry is not None and isinstance(entry, torch.Tensor):
-            return entry
-        raise InputError(f"the output of {_called(layer)} has no tensor {key!r}; it has {_entries(output)}")
-    items = [output] if isinstance(output, torch.Tensor) else _items(output)
-    found: Tensor | None = next((item for item in items if isinstance(item, torch.Tensor)), None)
-    if found is not None:
-        return found
-    raise InputError(
-        f"{_called(layer)} returns {type(output).__name__}, with no tensor in it: name another layer, or the entry"
-    )
+    called, kind = "the model" if layer == OUTPUT else f"layer {layer!r}", type(output).__name__
+    entries = {"": output} if isinstance(output, torch.Tensor) else _entries(output)
+    tensors: dict[str, Tensor] = {name: each for name, each in entries.items() if isinstance(each, torch.Tensor)}
+    if key is not None and (key == "" or key not in tensors):
+        raise InputError(f"the output of {called} has no tensor {key!r}; it has {', '.join(entries) or f'type {kind}'}")
+    if not tensors:
+        raise InputError(f"{called} returns {kind}, with no tensor in it: name another layer, or the entry")
+    return tensors[key] if key is not None else next(iter(tensors.values()))
 
 
 def _hook(captured: Captured, layer: str, key: str | None, to_cpu: bool) -> Any:
@@ -357,25 +321,64 @@ def _hook(captured: Captured, layer: str, key: str | None, to_cpu: bool) -> Any:
     return keep
 
 
-def _items(output: Any) -> list[Any]:
-    if hasattr(output, "values"):
-        return list(output.values())
-    return list(output) if isinstance(output, tuple | list) else []
-
-
-def _entry(output: Any, key: str) -> Any:
+def _entries(output: Any) -> dict[str, Any]:
+    """What a module returned, by name or number, also from the end."""
     if hasattr(output, "keys"):
-        return dict(output).get(key)
-    if isinstance(output, tuple | list) and key.lstrip("-").isdigit():
-        return output[int(key)] if -len(output) <= int(key) < len(output) else None
-    return getattr(output, key, None) if hasattr(output, "_fields") else None
+        return {str(name): output[name] for name in output.keys()}  # noqa: SIM118
+    if not isinstance(output, tuple | list):
+        return {}
+    numbered = {str(index): output[index] for index in range(-len(output), len(output))}
+    return numbered | {name: getattr(output, name) for name in getattr(output, "_fields", ())}
 
 
-def _entries(output: Any) -> str:
-    if hasattr(output, "keys"):
-        return ", ".join(map(str, output.keys()))
-    return f"{len(output)} entries" if isinstance(output, tuple | list) else f"type {type(output).__name__}"
+def module_named(model: Any, layer: str) -> Any:
+    """A module by its dotted name; ``output`` is the model itself, unless a module is called so."""
+    if not isinstance(layer, str):
+        raise InputError(f"layers are named by dotted names, not by {layer!r}")
+    modules = dict(model.named_modules())
+    if layer and layer in modules:
+        return modules[layer]
+    if layer == OUTPUT:
+        return model
+    names = [name for name in modules if name]
+    near = difflib.get_close_matches(layer, names, n=3, cutoff=0.4)
+    near += [name for name in names if name.endswith(f".{layer}") and name not in near][:2]
+    listed = f"near are {', '.join(near)}" if near else f"there are {', '.join(names[:8]) or 'none'}"
+    raise InputError(f"there is no layer {layer!r}; {listed} (--list-layers shows all)")
 
 
-def _called(layer: str) -> str:
-    return "the model" if layer == OUTPUT else f"layer {layer!r}"
+def parse_layers(given: Any, model: Any, *, hidden: bool) -> list[str | int]:
+    """Names and numbers from one name, one number, a list of them, or text with commas.
+
+    Text that looks like a number is one, unless the model has a module of that name; so does ``hidden_3`` where layers
+    are numbered as hidden states.
+    """
+    items = [given] if isinstance(given, str | int) else list(given)
+    modules = {name for name, _ in model.named_modules()}
+    number = re.compile(rf"-?[0-9]+|{HIDDEN}[0-9]+" if hidden else "-?[0-9]+")
+    layers: list[str | int] = []
+    for item in items:
+        if isinstance(item, bool) or not isinstance(item, str | int):
+            raise InputError(f"layers are named by dotted names or numbers, not by {item!r}")
+        for part in map(str.strip, str(item).split(",")):
+            named = isinstance(item, str) and (part in modules or not number.fullmatch(part))
+            layers.append(part if named else int(part.removeprefix(HIDDEN)))
+    if not layers or "" in layers:
+        raise InputError("layers is empty: name one, such as encoder.3, or number one, such as -1")
+    return layers
+
+
+def numbered(index: int, names: Sequence[str], what: str) -> str:
+    """One of the names by its number, also from the end."""
+    if not names:
+        raise InputError(f"there is no layer {index}: the model calls no modules inside of it; name {OUTPUT!r}")
+    if not -len(names) <= index < len(names):
+        n = len(names)
+        raise InputError(f"there is no layer {index}: {what} are numbered 0 to {n - 1}, or -{n} to -1")
+    return names[index]
+
+
+def leaves_in_order(calls: Sequence[str], model: Any) -> list[str]:
+    """The modules without children, in the order in which one pass first calls them."""
+    modules = dict(model.named_modules())
+    return list(dict.fromkeys(name for name in calls if name and not list(modules[name].children())))

@@ -1,22 +1,29 @@
-r"""From rows that lie in a working folder to files: names, ids and groups, written completely or not at all.
+r"""From rows as they come to files: the working folder with its journal, then names, ids and groups.
 
-What a layer's rows are like, from one pass over them in blocks.
+Rows are appended to one plain file a layer. After each stretch of work the files are synchronised and the journal is
+replaced; what a killed run has written beyond it is cut off when the run goes on, so no row is there twice. Files are
+written completely or not at all.
 
-The effective rank is the participation ratio :math:`(\operatorname{tr} C)^2 / \operatorname{tr} C^2` of the covariance
-:math:`C`: the number of dimensions over which variance would be spread evenly to look the same.
+What a layer's rows are like comes from one pass over them in blocks. The effective rank is the participation ratio
+:math:`(\operatorname{tr} C)^2 / \operatorname{tr} C^2` of the covariance :math:`C`: the number of dimensions over which
+variance would be spread evenly to look the same.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import numpy as np
 
 from ..errors import InputError
-from ..files import replacing
+from ..files import replacing, write_text
 from ..moments import Moments
 from ..representation import Array
 from ..settings import check_choice
@@ -24,6 +31,153 @@ from ..storage.lazy import release
 from ..storage.npy import write_array
 from ..storage.registry import RowStream
 from ..storage.write import require_plain_ids, require_target, write_rows
+
+_FORMAT = "isorep.extraction/1"
+_JOURNAL, _LOCK, _DOCUMENTS, _OWNERS, _POSITIONS = "journal.json", "lock", "documents.jsonl", "places", "positions"
+
+
+class Journal:
+    """The state of one extraction: which rows of which layers are certain."""
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        self.folder = folder
+        self._settings = json.loads(json.dumps(settings))
+        self.done = {"examples": 0, "rows": 0, "documents": 0, "empty": 0, "cut": 0, "tokens": 0}
+        self.layers: dict[str, int] = {}  # widths
+        self.resumed = False
+        self._files: dict[str, IO[bytes]] = {}
+        self._lock: IO[bytes] | None = None
+
+    def open(self, layers: dict[str, int], itemsize: int, *, restart: bool = False) -> None:
+        """Make the folder, or go on with what is in it, cut back to what is certain; that of others is refused.
+
+        ``layers`` are widths, and ``itemsize`` are bytes of a number.
+        """
+        if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
+            raise InputError(f"{self.folder} is where rows are kept until they are complete: it must be a folder")
+        self.folder.mkdir(exist_ok=True)
+        self._take_lock()
+        path = self.folder / _JOURNAL
+        if path.is_file() and not restart:
+            self._read(path)
+        else:
+            for file in self.folder.iterdir():
+                if file.name != _LOCK:
+                    file.unlink()
+        if self.resumed and self.layers != layers:
+            raise InputError(f"{self.folder} belongs to an extraction of other layers or widths: say --restart")
+        self.layers = layers
+        sizes = {f"values-{index}": width * itemsize for index, width in enumerate(layers.values())}
+        sizes |= {_OWNERS: 8, _POSITIONS: 8}
+        self._files = {name: self._opened(name, self.done["rows"] * size) for name, size in sizes.items()}
+        self._files[_DOCUMENTS] = self._opened(_DOCUMENTS, self._document_bytes())
+
+    def append(self, blocks: Sequence[Array], owners: Array, positions: Array) -> None:
+        """Add rows of all layers, with the number of their document and their position in it."""
+        for index, (name, block) in enumerate(zip(self.layers, blocks, strict=True)):
+            if len(block) != len(owners):
+                raise InputError(f"layer {name!r} gives {len(block)} rows and not {len(owners)}")
+            self._files[f"values-{index}"].write(np.ascontiguousarray(block).data)
+        self._files[_OWNERS].write(np.ascontiguousarray(owners, dtype="<i8").data)
+        self._files[_POSITIONS].write(np.ascontiguousarray(positions, dtype="<i8").data)
+        self.done["rows"] += len(owners)
+
+    def append_documents(self, labels: Sequence[tuple[int | str, int | str | None]]) -> None:
+        """Add ids and groups of documents that have rows."""
+        text = "".join(json.dumps(label, ensure_ascii=True) + "\n" for label in labels)
+        self._files[_DOCUMENTS].write(text.encode("ascii"))
+        self.done["documents"] += len(labels)
+
+    def commit(self) -> None:
+        """Make certain what was added."""
+        for file in self._files.values():
+            file.flush()
+            os.fsync(file.fileno())
+        state = {"format": _FORMAT, "settings": self._settings, "layers": self.layers, "done": self.done}
+        write_text(self.folder / _JOURNAL, json.dumps(state, indent=1) + "\n")
+
+    def values(self, index: int) -> Path:
+        """The rows of a layer."""
+        return self.folder / f"values-{index}"
+
+    def labels(self) -> tuple[Array, Array, list[tuple[int | str, int | str | None]]]:
+        """For each row the number of its document and its position in it; ids and groups of documents."""
+        rows = self.done["rows"]
+        owners, positions = (np.memmap(self.folder / name, "<i8", "r", shape=(rows,)) for name in (_OWNERS, _POSITIONS))
+        with (self.folder / _DOCUMENTS).open("rb") as file:
+            documents = [(label, group) for label, group in map(json.loads, file)]
+        return owners, positions, documents
+
+    def close(self) -> None:
+        """Close all files; the folder stays for the next run to go on with, unless nothing in it is certain."""
+        for file in self._files.values():
+            file.close()
+        self._files = {}
+        if self._lock is not None:
+            if not (self.folder / _JOURNAL).exists():
+                shutil.rmtree(self.folder, ignore_errors=True)
+            self._lock.close()
+            self._lock = None
+
+    def remove(self) -> None:
+        """The work is done: remove the folder."""
+        self.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _read(self, path: Path) -> None:
+        try:
+            state = json.loads(path.read_text("utf-8"))
+            settings = dict(state["settings"])
+            known = state["format"] == _FORMAT and set(state["done"]) == set(self.done)
+            self.done = {name: int(state["done"][name]) for name in self.done}
+            self.layers = {str(name): int(width) for name, width in state["layers"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            known = False
+        if not known:
+            raise InputError(f"{path} is not the journal of an extraction, or it is damaged: remove {self.folder}")
+        for name, mine in self._settings.items():
+            if settings.get(name) != mine:
+                other = f"other {name.replace('_', ' ')} ({_short(settings.get(name))} and not {_short(mine)})"
+                advice = "say --restart to throw it away, or name another output"
+                raise InputError(f"{self.folder} holds an extraction that was stopped, with {other}: {advice}")
+        self.resumed = True
+
+    def _opened(self, name: str, size: int) -> IO[bytes]:
+        path = self.folder / name
+        there = path.stat().st_size if path.exists() else 0
+        if there < size:
+            raise InputError(f"{path} holds {there} bytes and its journal says {size}: say --restart")
+        file = path.open("r+b" if path.exists() else "w+b")
+        file.truncate(size)
+        file.seek(size)
+        return file
+
+    def _document_bytes(self) -> int:
+        """How many bytes the lines of documents that are certain take."""
+        path = self.folder / _DOCUMENTS
+        if not path.exists():
+            return self.done["documents"]  # more than the nothing that is there, where there should be something
+        with path.open("rb") as file:
+            return sum(map(len, islice(file, self.done["documents"])))
+
+    def _take_lock(self) -> None:
+        """Keep a second run of the same extraction out, where the system can."""
+        self._lock = (self.folder / _LOCK).open("wb")
+        with suppress(ModuleNotFoundError):
+            import fcntl
+
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                self._lock.close()
+                self._lock = None
+                raise InputError(f"another run is at work in {self.folder}") from None
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else text[:20] + "..."
+
 
 FORMATS = ("parquet", "zarr", "npy")
 GROUP = "group"
@@ -34,33 +188,30 @@ _STEP = 2**16
 class RowLabels:
     """Ids or groups of rows, made slice by slice from those of documents."""
 
-    def __init__(self, labels: Array, places: Array, positions: Array | None = None) -> None:
-        self._labels, self._places, self._positions = labels, places, positions
-        self.dtype = labels.dtype if positions is None else np.dtype(f"<U{self._width()}")
+    def __init__(self, labels: Array, owners: Array, positions: Array | None = None) -> None:
+        self._labels, self._owners, self._positions = labels, owners, positions
+        longest = labels.dtype.itemsize // 4 if labels.dtype.kind == "U" else 20
+        self.dtype = labels.dtype if positions is None else np.dtype(f"<U{longest + 21}")
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._owners)
 
     def __getitem__(self, rows: slice) -> Array:
-        found: Array = self._labels[np.asarray(self._places[rows])]
+        labels: Array = self._labels[np.asarray(self._owners[rows])]
         if self._positions is None:
-            return found
-        named = zip(found.tolist(), np.asarray(self._positions[rows]).tolist(), strict=True)
+            return labels
+        named = zip(labels.tolist(), np.asarray(self._positions[rows]).tolist(), strict=True)
         return np.array([f"{label}:{position}" for label, position in named], dtype=self.dtype)
-
-    def _width(self) -> int:
-        longest = self._labels.dtype.itemsize // 4 if self._labels.dtype.kind == "U" else 20
-        return longest + 21
 
 
 def row_labels(journal_labels: tuple[Array, Array, list[Any]], *, tokens: bool) -> tuple[RowLabels, RowLabels | None]:
     """Ids of rows, and their groups: the document of a token, or the groups that the data name."""
-    places, positions, documents = journal_labels
+    owners, positions, documents = journal_labels
     names = _column([label for label, _ in documents])
     given = [group for _, group in documents]
     grouped = any(group is not None for group in given)
-    groups = RowLabels(_column(given) if grouped else names, places) if grouped or tokens else None
-    return RowLabels(names, places, positions if tokens else None), groups
+    groups = RowLabels(_column(given) if grouped else names, owners) if grouped or tokens else None
+    return RowLabels(names, owners, positions if tokens else None), groups
 
 
 def targets(output: str | Path, format: str | None, layers: Sequence[str]) -> dict[str, Path]:
@@ -105,12 +256,12 @@ def require_apart(files: Sequence[Path], inputs: Sequence[Path]) -> None:
 
 def save(target: Path, values: Array, ids: RowLabels, groups: RowLabels | None) -> None:
     """Write one layer; npy holds values alone, so its ids and groups lie beside it."""
-    if ids.dtype.kind == "U" and target.name.lower().endswith(".npy"):
-        _require_narrow(ids)
-    extra = {} if groups is None else {GROUP: groups}
     if not target.name.lower().endswith(".npy"):
+        extra = {} if groups is None else {GROUP: groups}
         write_rows(RowStream(values, cast(Array, ids), values.dtype, extra), target)
         return
+    if ids.dtype.kind == "U" and ids.dtype.itemsize > 4 * 1024:
+        raise InputError("ids of more than 1000 characters do not go beside an npy file: write parquet")
     for path, labels in ((beside(target, "ids"), ids), (beside(target, GROUP), groups)):
         if labels is not None:
             with replacing(path) as temporary, temporary.open("wb") as file:
@@ -128,14 +279,9 @@ def _column(labels: Sequence[int | str]) -> Array:
     """Whole numbers where all are, otherwise text."""
     if all(isinstance(label, int) and abs(label) < 2**63 for label in labels):
         return np.array(labels, dtype=np.int64)
-    found = np.array([str(label) for label in labels], dtype=str)
-    require_plain_ids(found)
-    return found
-
-
-def _require_narrow(ids: RowLabels) -> None:
-    if ids.dtype.itemsize > 4 * 1024:
-        raise InputError("ids of more than 1000 characters do not go beside an npy file: write parquet")
+    texts = np.array([str(label) for label in labels], dtype=str)
+    require_plain_ids(texts)
+    return texts
 
 
 _SAMPLE = 20_000
@@ -143,19 +289,11 @@ _WIDEST = 4096
 _CELLS = 2**20
 
 
-@dataclass(frozen=True)
-class LayerStatistics:
-    """Basic figures of a layer; ``constant`` units never change, and of these ``dead`` ones are always 0."""
+def describe(values: Array) -> dict[str, Any]:
+    """Basic figures of a layer: one pass over all rows, and moments of at most 20,000 of them, evenly spaced.
 
-    mean_norm: float
-    largest: float
-    constant: int
-    dead: int
-    effective_rank: float | None
-
-
-def describe(values: Array) -> LayerStatistics:
-    """One pass over all rows, and moments of at most 20,000 of them, evenly spaced."""
+    ``constant`` units never change, and of these ``dead`` ones are always 0.
+    """
     rows, columns = values.shape
     step = max(1, _CELLS // columns)
     least, most = np.full(columns, np.inf), np.full(columns, -np.inf)
@@ -167,13 +305,13 @@ def describe(values: Array) -> LayerStatistics:
         np.minimum(least, block.min(axis=0), out=least)
         np.maximum(most, block.max(axis=0), out=most)
     still = least == most
-    return LayerStatistics(
-        mean_norm=norms / rows,
-        largest=float(max(most.max(), -least.min())),
-        constant=int(still.sum()),
-        dead=int((still & (most == 0)).sum()),
-        effective_rank=_effective_rank(values, step),
-    )
+    return {
+        "mean_norm": norms / rows,
+        "largest": float(max(most.max(), -least.min())),
+        "constant": int(still.sum()),
+        "dead": int((still & (most == 0)).sum()),
+        "effective_rank": _effective_rank(values, step),
+    }
 
 
 def _effective_rank(values: Array, step: int) -> float | None:

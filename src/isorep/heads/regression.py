@@ -248,5 +248,8 @@ def _plane(ladder: Ladder, inside: AffineMap, fitted: AffineMap) -> Plane:
     if axes.shape[1] == 1:
         axes = np.column_stack([axes, np.zeros(len(axes))])
     labels = tuple(str(row if pair.ids is None else pair.ids[row]) for row in chosen)
-    shown = ((rows - total.target_mean) @ axes / ladder.moments.rms_radii[1] for rows in (y, inside.apply(x), fitted.apply(x)))
+    shown = (
+        (rows - total.target_mean) @ axes / ladder.moments.rms_radii[1]
+        for rows in (y, inside.apply(x), fitted.apply(x))
+    )
     return Plane(labels, *(tuple(map(tuple, points.tolist())) for points in shown))

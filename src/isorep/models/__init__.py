@@ -12,99 +12,44 @@ from .digits import Autoencoder, load_digit_images, train_autoencoder
 
 if TYPE_CHECKING:
     from ..extraction import Captured, Extraction, capture, extract, list_layers
-    from .autoencoders import OrthogonalAutoencoder, reconstruction_loss
-    from .classifiers import EmbeddingClassifier, ResidualClassifier, label_loss
-    from .contrastive import ContrastivePair, contrastive_loss
-    from .disentangling import benchmark_recipe
-    from .gpt import GPT, next_token_loss
-    from .history import History
+    from .autoencoders import BioAE, PlainAutoencoder
+    from .classifiers import ContrastivePair, EmbeddingClassifier, ResidualClassifier, contrastive_loss, label_loss
+    from .corpus import BytePairs
+    from .disentangling import QLAE, VQVAE, BetaTCVAE, BetaVAE, benchmark_recipe
+    from .gpt import GPT, MaskedAutoencoder, next_token_loss
     from .language import LogBilinear, noise_contrastive_loss, noise_words, softmax_loss
-    from .masked import MaskedAutoencoder
-    from .orthogonal import OrthogonalAdam
-    from .plain_autoencoder import BioAE, PlainAutoencoder
-    from .quantised import QLAE, VQVAE
+    from .loop import History
+    from .orthogonal import OrthogonalAdam, OrthogonalAutoencoder, reconstruction_loss
     from .recipe import EarlyStopping, Group, Recipe, Schedule
     from .slots import AdditiveDecoder, SlotAutoencoder, regroup_slots
     from .spliceai import SpliceAI, encode_dna, find_spliceai, load_spliceai
-    from .tokens import BytePairs
     from .training import Trained, train, train_many
-    from .vae import BetaTCVAE, BetaVAE
 
-_HOMES = {
-    ".extraction": ("Captured", "Extraction", "capture", "extract", "list_layers"),
-    "autoencoders": ("OrthogonalAutoencoder", "reconstruction_loss"),
-    "classifiers": ("EmbeddingClassifier", "ResidualClassifier", "label_loss"),
-    "contrastive": ("ContrastivePair", "contrastive_loss"),
-    "disentangling": ("benchmark_recipe",),
-    "gpt": ("GPT", "next_token_loss"),
-    "history": ("History",),
-    "language": ("LogBilinear", "noise_contrastive_loss", "noise_words", "softmax_loss"),
-    "masked": ("MaskedAutoencoder",),
-    "orthogonal": ("OrthogonalAdam",),
-    "plain_autoencoder": ("BioAE", "PlainAutoencoder"),
-    "quantised": ("QLAE", "VQVAE"),
-    "recipe": ("EarlyStopping", "Group", "Recipe", "Schedule"),
-    "slots": ("AdditiveDecoder", "SlotAutoencoder", "regroup_slots"),
-    "spliceai": ("SpliceAI", "encode_dna", "find_spliceai", "load_spliceai"),
-    "tokens": ("BytePairs",),
-    "training": ("Trained", "train", "train_many"),
-    "vae": ("BetaTCVAE", "BetaVAE"),
-}
+_HOMES = (
+    "..extraction .autoencoders .classifiers .corpus .disentangling .gpt .language .loop "
+    ".orthogonal .recipe .slots .spliceai .training"
+)
 
-__all__ = [
-    "GPT",
-    "QLAE",
-    "VQVAE",
-    "AdditiveDecoder",
-    "Autoencoder",
-    "BetaTCVAE",
-    "BetaVAE",
-    "BioAE",
-    "BytePairs",
-    "Captured",
-    "ContrastivePair",
-    "EarlyStopping",
-    "EmbeddingClassifier",
-    "Extraction",
-    "Group",
-    "History",
-    "LogBilinear",
-    "MaskedAutoencoder",
-    "OrthogonalAdam",
-    "OrthogonalAutoencoder",
-    "PlainAutoencoder",
-    "Recipe",
-    "ResidualClassifier",
-    "Schedule",
-    "SlotAutoencoder",
-    "SpliceAI",
-    "Trained",
-    "benchmark_recipe",
-    "capture",
-    "contrastive_loss",
-    "encode_dna",
-    "extract",
-    "find_spliceai",
-    "label_loss",
-    "list_layers",
-    "load_digit_images",
-    "load_spliceai",
-    "next_token_loss",
-    "noise_contrastive_loss",
-    "noise_words",
-    "reconstruction_loss",
-    "regroup_slots",
-    "softmax_loss",
-    "train",
-    "train_autoencoder",
-    "train_many",
-]
+__all__ = ["Autoencoder", "load_digit_images", "train_autoencoder"]
+__all__ += ["Captured", "Extraction", "capture", "extract", "list_layers"]
+__all__ += ["BioAE", "PlainAutoencoder"]
+__all__ += ["ContrastivePair", "EmbeddingClassifier", "ResidualClassifier", "contrastive_loss", "label_loss"]
+__all__ += ["BytePairs"]
+__all__ += ["QLAE", "VQVAE", "BetaTCVAE", "BetaVAE", "benchmark_recipe"]
+__all__ += ["GPT", "MaskedAutoencoder", "next_token_loss"]
+__all__ += ["LogBilinear", "noise_contrastive_loss", "noise_words", "softmax_loss"]
+__all__ += ["History"]
+__all__ += ["OrthogonalAdam", "OrthogonalAutoencoder", "reconstruction_loss"]
+__all__ += ["EarlyStopping", "Group", "Recipe", "Schedule"]
+__all__ += ["AdditiveDecoder", "SlotAutoencoder", "regroup_slots"]
+__all__ += ["SpliceAI", "encode_dna", "find_spliceai", "load_spliceai"]
+__all__ += ["Trained", "train", "train_many"]
 
 
 def __getattr__(name: str) -> Any:
-    home = next((home for home, names in _HOMES.items() if name in names), None)
-    if home is None:
-        raise AttributeError(f"module 'isorep.models' has no attribute {name!r}")
-    value = getattr(import_module(f".{home}", __name__), name)
-    globals()[name] = value
-    return value
+    for home in _HOMES.split() if name in __all__ else ():
+        module = import_module(home, __name__)
+        if hasattr(module, name):
+            globals()[name] = getattr(module, name)
+            return globals()[name]
+    raise AttributeError(f"module 'isorep.models' has no attribute {name!r}")

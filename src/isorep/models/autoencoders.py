@@ -1,95 +1,269 @@
-"""Fully connected autoencoders with orthogonal layers: decoders whose bi-Lipschitz constant the leak controls."""
+"""Autoencoders of images: the published convolutions with a style decoder, small dense ones, and their loss.
+
+BioAE: latents that are asked to be nonnegative and of low energy.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, ClassVar
 
 from ..errors import InputError
-from .orthogonal import defect, orthogonal
-from .sampling import INITIAL, generator
-from .torch_tools import nn, torch
+from ..settings import check_choice, check_counts
+from .evaluation import nn, torch
+
+Shape = tuple[int, int, int]
+"""Channels, height and width."""
+
+Prepare = Callable[[Any, Any], Any]
+
+KINDS = ("published", "light", "dense")
+SHRINKS = 16  # how much smaller the published convolutions make an image, in each direction
+_KERNELS, _STRIDES = (3, 3, 4), (1, 1, 2)
+_STAGES = (1, 2, 4, 8)  # channels of each stage, in widths
+_LIGHT = 8
+_DENSE = (256, 256)
 
 
-class OrthogonalAutoencoder(nn.Module):
-    r"""An autoencoder of orthogonal layers without biases, LeakyReLU between them, the decoder the encoder's mirror.
+class PlainAutoencoder(nn.Module):
+    r"""An autoencoder without anything else: the mean sigmoid cross-entropy of pixels is its loss.
 
-    With K layers of non-decreasing width and leak :math:`\alpha`, the Jacobian of the decoder has singular values from
-    :math:`\alpha^{K-1}` to 1 wherever it exists, so that its local bi-Lipschitz constant is at most
-    :math:`\alpha^{-(K-1)}`: an isometry for :math:`\alpha=1`.
+    Its weight decay, which is a setting of the training, is what keeps its decoder well conditioned. Other models of
+    the benchmark are subclasses that add to the loss or change what lies between encoder and decoder.
 
     Parameters
     ----------
-    widths : sequence of int
-        From the input to the latents, such as ``(784, 64, 32, 5)``. They must not grow: a decoder layer that narrows
-        has a kernel, and the bound above fails.
-    leak : float
-        The slope :math:`\alpha` of LeakyReLU below zero, above 0 and at most 1; 1 makes the network linear.
-    seed : int
-        Of the weights, which are uniform among orthogonal matrices.
+    shape : tuple of int
+        Channels, height and width of the images.
+    latents : int
+        How many latents are scored; the benchmark takes twice the number of factors.
+    network : {"dense", "light", "published"}
+        As in :func:`isorep.models.autoencoders.make_networks`.
 
     Examples
     --------
-    >>> from isorep.models import OrthogonalAutoencoder
-    >>> network = OrthogonalAutoencoder((16, 8, 4, 2), leak=0.5)
-    >>> network.bound
-    4.0
+    >>> import torch
+    >>> from isorep.models import PlainAutoencoder
+    >>> model = PlainAutoencoder((3, 8, 8), latents=4)
+    >>> images = torch.rand(5, 3, 8, 8)
+    >>> model.encode(images).shape, model.decode(model.encode(images)).shape
+    (torch.Size([5, 4]), torch.Size([5, 3, 8, 8]))
     """
 
-    def __init__(self, widths: Sequence[int], leak: float, *, seed: int = 0, dtype: Any = None) -> None:
-        super().__init__()
-        self.widths = tuple(int(width) for width in widths)
-        if len(self.widths) < 2 or min(self.widths) < 1:
-            raise InputError("an autoencoder has at least two widths, of at least 1: input and latents")
-        for wide, narrow in zip(self.widths, self.widths[1:], strict=False):
-            if narrow > wide:
-                raise InputError(
-                    f"the widths grow from {wide} to {narrow}: then a layer of the decoder narrows, has a kernel, "
-                    "and no bi-Lipschitz bound holds; give widths that do not grow"
-                )
-        if not 0 < leak <= 1:
-            raise InputError(f"the leak is {leak}: it must be above 0 and at most 1")
-        self.leak = float(leak)
-        pairs = list(zip(self.widths, self.widths[1:], strict=False))
-        draw = generator(seed, INITIAL)
-        self.encoder = _Orthogonal([(narrow, wide) for wide, narrow in pairs], self.leak, draw, dtype)
-        self.decoder = _Orthogonal([(wide, narrow) for wide, narrow in reversed(pairs)], self.leak, draw, dtype)
+    outputs: ClassVar[int] = 1
+    """Numbers of the encoder for each latent."""
+    inputs: ClassVar[int] = 1
+    """Numbers of the decoder for each latent."""
+    discrete: ClassVar[bool] = False
+    """Whether what is scored takes few values."""
+    has_axes: ClassVar[bool] = True
+    """Whether latents are numbers that can be mixed, as ICA does; codes of a codebook cannot."""
 
-    def forward(self, inputs: Any) -> Any:
-        """Inputs, encoded and decoded."""
-        return self.decoder(self.encoder(inputs))
+    def __init__(self, shape: Shape, latents: int, *, network: str = "dense") -> None:
+        super().__init__()
+        check_counts(latents=(latents, 1))
+        self.shape, self.latents = tuple(shape), int(latents)
+        self.encoder, self.decoder = make_networks(
+            network, shape, outputs=self.outputs * latents, latents=self.inputs * latents
+        )
+
+    def encode(self, images: Any) -> Any:
+        """What is scored, one row an image."""
+        return self.encoder(as_unit(images))
+
+    def decode(self, latents: Any) -> Any:
+        """Images in [0, 1] for latents as ``encode`` gives them."""
+        return torch.sigmoid(self.decoder(latents))
+
+    def losses(self, batch: Any) -> dict[str, Any]:
+        """The loss of a batch and its parts; the trainer's ``loss`` is this function of the class."""
+        images = as_unit(batch)
+        return {"loss": cross_entropy(self.decoder(self.encoder(images)), images)}
+
+    @classmethod
+    def prepare(cls, latents: int) -> Prepare | None:
+        """What the trainer draws for a batch of a model with so many latents; None where nothing is random."""
+        return None
 
     @property
-    def layers(self) -> int:
-        """K: layers of the decoder."""
-        return len(self.widths) - 1
-
-    @property
-    def bound(self) -> float:
-        r"""What the local bi-Lipschitz constant of the decoder can be at most, :math:`\alpha^{-(K-1)}`."""
-        return float(self.leak ** -(self.layers - 1))
-
-    def defect(self) -> float:
-        """How far the layers are from orthogonal: the largest entry of any Gram matrix less the identity."""
-        return max(defect(weight) for weight in self.parameters())
+    def pixels(self) -> int:
+        """Numbers of an image, the paper's D."""
+        channels, height, width = self.shape
+        return int(channels * height * width)
 
 
-def reconstruction_loss(module: Any, batch: Any) -> Any:
-    """Squared error of a reconstruction, mean over entries."""
-    return torch.nn.functional.mse_loss(module(batch), batch)
+def cross_entropy(logits: Any, images: Any) -> Any:
+    """Sigmoid cross-entropy of pixels in [0, 1], mean over pixels and images."""
+    return nn.functional.binary_cross_entropy_with_logits(logits, images)
 
 
-class _Orthogonal(nn.Module):
-    """Orthogonal layers with LeakyReLU between them."""
+def as_unit(images: Any) -> Any:
+    """Pixels as floating-point numbers in [0, 1]; whole numbers are bytes."""
+    return images if images.is_floating_point() else images.to(torch.get_default_dtype()) / 255
 
-    def __init__(self, shapes: list[tuple[int, int]], leak: float, draw: Any, dtype: Any) -> None:
+
+class BioAE(PlainAutoencoder):
+    r"""An autoencoder with biological constraints: nonnegative activity and little of it.
+
+    .. math:: \mathrm{BCE}+\lambda_+\,\overline{\max(-z,0)}+\lambda_a\,\overline{z^2}
+
+    with means over images and latents; the energy of weights is the weight decay of the training.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        latents: int,
+        *,
+        network: str = "dense",
+        nonnegativity: float = 1.0,
+        activity: float = 1e-2,
+    ) -> None:
+        super().__init__(shape, latents, network=network)
+        if not (nonnegativity >= 0 and activity >= 0):
+            raise InputError("the weights of nonnegativity and activity must be at least 0")
+        self.nonnegativity, self.activity = float(nonnegativity), float(activity)
+
+    def losses(self, batch: Any) -> dict[str, Any]:
+        """Loss, reconstruction and both constraints."""
+        images = as_unit(batch)
+        latents = self.encoder(images)
+        reconstruction = cross_entropy(self.decoder(latents), images)
+        negative, energy = torch.relu(-latents).mean(), (latents**2).mean()
+        return {
+            "loss": reconstruction + self.nonnegativity * negative + self.activity * energy,
+            "reconstruction": reconstruction,
+            "negative": negative,
+            "energy": energy,
+        }
+
+
+def make_networks(kind: str, shape: Shape, *, outputs: int, latents: int) -> tuple[Any, Any]:
+    """An encoder from images to ``outputs`` numbers, and a decoder from ``latents`` numbers to logits of pixels.
+
+    Parameters
+    ----------
+    kind : {"published", "light", "dense"}
+        Twelve blocks of convolutions with 32 to 256 channels and a style decoder; the same with a quarter of the
+        channels; or fully connected layers with two hidden ones of 256, which suit images of 32 x 32 on a laptop.
+    shape : tuple of int
+        Channels, height and width.
+    outputs, latents : int
+        Numbers that the encoder gives, and that the decoder takes.
+    """
+    if len(shape) != 3 or min(shape) < 1:
+        raise InputError(f"images have channels, height and width, not the shape {tuple(shape)}")
+    check_choice("network", kind, KINDS)
+    if kind == "dense":
+        return DenseEncoder(shape, outputs), DenseDecoder(latents, shape)
+    width = 32 if kind == "published" else _LIGHT
+    return ConvEncoder(shape, outputs, width), StyleDecoder(latents, shape, width)
+
+
+class ConvEncoder(nn.Module):
+    """Twelve blocks (convolution, affine instance norm, LeakyReLU 0.2), then two hidden layers and a linear head."""
+
+    def __init__(self, shape: Shape, outputs: int, width: int = 32) -> None:
         super().__init__()
-        self.leak = leak
-        self.weights = nn.ParameterList([nn.Parameter(orthogonal(*shape, draw, dtype)) for shape in shapes])
+        channels, height, low = _start_of(shape)
+        blocks: list[Any] = []
+        for stage in _STAGES:
+            for kernel, stride in zip(_KERNELS, _STRIDES, strict=True):
+                blocks += [
+                    nn.Conv2d(channels, stage * width, kernel, stride, padding=1, bias=False),
+                    nn.InstanceNorm2d(stage * width, eps=1e-6, affine=True),
+                    nn.LeakyReLU(0.2),
+                ]
+                channels = stage * width
+        self.blocks = nn.Sequential(*blocks)
+        self.head = dense((channels * height * low, 8 * width, 8 * width, outputs))
 
-    def forward(self, values: Any) -> Any:
-        for place, weight in enumerate(self.weights):
-            if place:
-                values = torch.nn.functional.leaky_relu(values, self.leak)
-            values = values @ weight.T
-        return values
+    def forward(self, images: Any) -> Any:
+        """Images to numbers."""
+        return self.head(self.blocks(images).flatten(1))
+
+
+class StyleDecoder(nn.Module):
+    """A learnt constant that twelve blocks enlarge; the latents say how to scale and shift every channel of a block.
+
+    A block is a transposed convolution, LeakyReLU 0.2, an instance norm and x * scale(w) + shift(w), where w are two
+    hidden layers of the latents, and scale and shift are rectified linear functions of w.
+    """
+
+    def __init__(self, latents: int, shape: Shape, width: int = 32) -> None:
+        super().__init__()
+        _, height, low = _start_of(shape)
+        channels = _STAGES[-1] * width
+        self.mapping = nn.Sequential(dense((latents, 8 * width, 8 * width)), nn.ReLU())
+        self.constant = nn.Parameter(torch.full((channels, height, low), 0.1))
+        blocks = []
+        for stage in reversed(_STAGES):
+            for kernel, stride in zip(_KERNELS, _STRIDES, strict=True):
+                blocks.append(_StyleBlock(channels, stage * width, kernel, stride, 8 * width))
+                channels = stage * width
+        self.blocks = nn.ModuleList(blocks)
+        self.last = nn.Conv2d(channels, shape[0], 3, padding=1, bias=False)
+
+    def forward(self, latents: Any) -> Any:
+        """Latents to logits of pixels."""
+        style = self.mapping(latents)
+        drawn = self.constant.expand(len(latents), *self.constant.shape)
+        for block in self.blocks:
+            drawn = block(drawn, style)
+        return self.last(drawn)
+
+
+class DenseEncoder(nn.Module):
+    """Fully connected layers with ReLU between them."""
+
+    def __init__(self, shape: Shape, outputs: int, hidden: Sequence[int] = _DENSE) -> None:
+        super().__init__()
+        self.layers = dense((shape[0] * shape[1] * shape[2], *hidden, outputs))
+
+    def forward(self, images: Any) -> Any:
+        """Images to numbers."""
+        return self.layers(images.flatten(1))
+
+
+class DenseDecoder(nn.Module):
+    """Fully connected layers with ReLU between them, to the logits of an image."""
+
+    def __init__(self, latents: int, shape: Shape, hidden: Sequence[int] = _DENSE) -> None:
+        super().__init__()
+        self.shape = tuple(shape)
+        self.layers = dense((latents, *reversed(hidden), shape[0] * shape[1] * shape[2]))
+
+    def forward(self, latents: Any) -> Any:
+        """Latents to logits of pixels."""
+        return self.layers(latents).reshape(-1, *self.shape)
+
+
+def dense(widths: Sequence[int]) -> Any:
+    """Linear layers with ReLU between them."""
+    layers: list[Any] = []
+    for wide, narrow in pairwise(widths):
+        layers += [nn.Linear(wide, narrow), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+class _StyleBlock(nn.Module):
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, style: int) -> None:
+        super().__init__()
+        self.convolution = nn.ConvTranspose2d(inputs, outputs, kernel, stride, padding=1, bias=False)
+        self.norm = nn.InstanceNorm2d(outputs, eps=1e-6)
+        self.style = nn.Linear(style, 2 * outputs)
+
+    def forward(self, drawn: Any, style: Any) -> Any:
+        drawn = self.norm(nn.functional.leaky_relu(self.convolution(drawn), 0.2))
+        scale, shift = torch.relu(self.style(style))[..., None, None].chunk(2, dim=1)
+        return drawn * scale + shift
+
+
+def _start_of(shape: Shape) -> tuple[int, int, int]:
+    """Channels, and the height and width that are left after the convolutions."""
+    channels, height, width = shape
+    if height % SHRINKS or width % SHRINKS or min(height, width) < 2 * SHRINKS:
+        sides = f"images whose sides are multiples of {SHRINKS} from {2 * SHRINKS} on, not {height} x {width}"
+        raise InputError(f"the published convolutions need {sides}: resize them, or take the dense network")
+    return channels, height // SHRINKS, width // SHRINKS

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ..errors import InputError
+from .evaluation import nn, torch
 from .recipe import Group, Recipe
 from .sampling import Rows, mixed
-from .torch_tools import nn, torch
 
 Losses = tuple[Any, dict[str, Any]]
 """The loss of each model, and the other entries of a loss that returns a dict."""
@@ -25,14 +27,13 @@ class Alone:
     together = False
 
     def __init__(self, module: Any, loss: Callable[..., Any]) -> None:
-        self.module, self._loss = module, loss
+        self.module, self.loss = module, loss
         self.random = takes_generator(loss)
         self.parameters = {name: each for name, each in module.named_parameters() if each.requires_grad}
 
     def losses(self, batch: Any, generators: Sequence[Any], shared: bool = False) -> Losses:
         """Loss of the batch, as a vector of one."""
-        found = self._loss(self.module, batch, generators[0]) if self.random else self._loss(self.module, batch)
-        value, parts = _split(found)
+        value, parts = _split(self.loss(self.module, batch, *(generators[:1] if self.random else ())))
         return value.reshape(1), {name: part.reshape(1) for name, part in parts.items()}
 
     def training(self, on: bool) -> None:
@@ -43,13 +44,18 @@ class Alone:
         """The models as they are now."""
         return [self.module]
 
-    def weights(self) -> list[dict[str, Any]]:
-        """Copies of all parameters and buffers."""
-        return [{name: value.detach().clone() for name, value in self.module.state_dict().items()}]
+    def module_with(self, weights: dict[str, Any]) -> Any:
+        """The model, with these weights."""
+        self.load(weights)
+        return self.module
 
     def state(self) -> dict[str, Any]:
-        """Everything that is kept of the weights."""
+        """All parameters and buffers."""
         return dict(self.module.state_dict())
+
+    def one_of(self, state: dict[str, Any], index: int) -> dict[str, Any]:
+        """A copy of the weights of one model among those of all."""
+        return {name: value.detach().clone() for name, value in state.items()}
 
     def load(self, state: dict[str, Any]) -> None:
         """Weights that were kept."""
@@ -63,6 +69,7 @@ class Stacked:
     random = False
 
     def __init__(self, modules: Sequence[Any], loss: Callable[..., Any]) -> None:
+        self.loss = loss
         self._template = _Loss(copy.deepcopy(modules[0]), loss)
         parameters, buffers = torch.func.stack_module_state(list(modules))
         moved = {name for name, each in modules[0].named_parameters() if each.requires_grad}
@@ -81,7 +88,9 @@ class Stacked:
 
     def modules(self) -> list[Any]:
         """The models as they are now."""
-        return [self.module_with(weights) for weights in self.weights()]
+        state = self.state()
+        count = len(next(iter(state.values())))
+        return [self.module_with(self.one_of(state, index)) for index in range(count)]
 
     def module_with(self, weights: dict[str, Any]) -> Any:
         """A model of its own with these weights."""
@@ -89,15 +98,13 @@ class Stacked:
         module.load_state_dict(weights)
         return module
 
-    def weights(self) -> list[dict[str, Any]]:
-        """Copies of all parameters and buffers."""
-        state = self.state()
-        count = len(next(iter(state.values())))
-        return [{name: value[place].clone() for name, value in state.items()} for place in range(count)]
-
     def state(self) -> dict[str, Any]:
-        """Everything that is kept of the weights."""
+        """All parameters and buffers."""
         return {name: value.detach() for name, value in (self.parameters | self._fixed).items()}
+
+    def one_of(self, state: dict[str, Any], index: int) -> dict[str, Any]:
+        """A copy of the weights of one model among those of all."""
+        return {name: value[index].clone() for name, value in state.items()}
 
     def load(self, state: dict[str, Any]) -> None:
         """Weights that were kept."""
@@ -153,7 +160,7 @@ class Movers:
     def state(self) -> dict[str, Any]:
         """All tensors of the optimisers, by parameter and name."""
         return {
-            f"{name}|{key}": value if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=torch.float64)
+            f"{name}|{key}": _tensor(value)
             for _, parameters, optimiser in self._groups
             for name, parameter in parameters.items()
             for key, value in optimiser.state[parameter].items()
@@ -166,14 +173,12 @@ class Movers:
         for group, parameters, optimiser in self._groups:
             for name, parameter in parameters.items():
                 for key, value in _first_state(group, parameter).items():
-                    full = f"{name}|{key}"
-                    expected.add(full)
-                    kept = state.get(full)
-                    given = value if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=torch.float64)
-                    if kept is None or kept.shape != given.shape or kept.dtype != given.dtype:
+                    kept, like = state.get(f"{name}|{key}"), _tensor(value)
+                    if kept is None or kept.shape != like.shape or kept.dtype != like.dtype:
                         raise InputError(f"the state of the optimiser for {name!r} does not fit")
-                    number = not isinstance(value, torch.Tensor)
-                    optimiser.state[parameter][key] = type(value)(kept.item()) if number else kept.clone()
+                    expected.add(f"{name}|{key}")
+                    is_tensor = isinstance(value, torch.Tensor)
+                    optimiser.state[parameter][key] = kept.clone() if is_tensor else type(value)(kept.item())
         if expected != set(state):
             raise InputError("it holds the state of another optimiser")
 
@@ -213,22 +218,16 @@ def make_optimiser(group: Group, parameters: list[Any]) -> Any:
         from .orthogonal import OrthogonalAdam
 
         return OrthogonalAdam(parameters, **options)
-    fused = (
-        {"fused": True} if all(each.is_floating_point() and each.device.type != "mps" for each in parameters) else {}
-    )
-    kinds: dict[str, tuple[Any, dict[str, Any]]] = {
-        "adam": (torch.optim.Adam, fused),
-        "adamw": (torch.optim.AdamW, fused),
-        "sgd": (torch.optim.SGD, fused),
-        "rmsprop": (torch.optim.RMSprop, {}),
-    }
+    kinds = {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD", "rmsprop": "RMSprop"}
     if group.optimiser not in kinds:
-        raise InputError(
-            f"there is no optimiser {group.optimiser!r}; there are {', '.join((*kinds, 'orthogonal_adam'))}"
-        )
-    kind, more = kinds[group.optimiser]
+        known = ", ".join((*kinds, "orthogonal_adam"))
+        raise InputError(f"there is no optimiser {group.optimiser!r}; there are {known}")
+    kind = getattr(torch.optim, kinds[group.optimiser])
+    has_kernel = all(each.is_floating_point() and each.device.type != "mps" for each in parameters)
+    if has_kernel and group.optimiser != "rmsprop":
+        options = {"fused": True} | options
     try:
-        return kind(parameters, **more | options)
+        return kind(parameters, **options)
     except (TypeError, ValueError) as error:
         raise InputError(f"the optimiser {group.optimiser} cannot be set up: {error}") from None
 
@@ -236,11 +235,11 @@ def make_optimiser(group: Group, parameters: list[Any]) -> Any:
 def takes_generator(loss: Callable[..., Any]) -> bool:
     """Whether a loss has a third argument: it draws random numbers."""
     try:
-        names = inspect.signature(loss).parameters.values()
+        given = inspect.signature(loss).parameters.values()
     except (TypeError, ValueError):
         return False
-    places = [each for each in names if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
-    return len([each for each in places if each.default is each.empty]) >= 3
+    positional = [each for each in given if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    return sum(each.default is each.empty for each in positional) >= 3
 
 
 def why_not_together(module: Any, loss: Callable[..., Any], recipe: Recipe) -> str | None:
@@ -290,9 +289,48 @@ def _first_state(group: Group, parameter: Any) -> dict[str, Any]:
     return {key: value for key, value in optimiser.state[stand_in].items() if value is not None}
 
 
-def _split(found: Any) -> Losses:
-    if not isinstance(found, dict):
-        return found, {}
-    if "loss" not in found:
+def _tensor(value: Any) -> Any:
+    return value if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=torch.float64)
+
+
+def _split(losses: Any) -> Losses:
+    if not isinstance(losses, dict):
+        return losses, {}
+    if "loss" not in losses:
         raise InputError("a loss that returns a dict has an entry 'loss'")
-    return found["loss"], {name: part.detach() for name, part in found.items() if name != "loss"}
+    return losses["loss"], {name: part.detach() for name, part in losses.items() if name != "loss"}
+
+
+_TRIM, _MAP = -1, -3  # mallopt's names for: give the heap's end back; map blocks of their own, each beyond a size
+_LARGEST_MAP, _LARGEST_TRIM = 2**30, 2**31 - 1
+_USUAL_MAP, _USUAL_TRIM = 2**25, 2**26  # where the library's own rule ends once such blocks were freed
+
+
+@contextmanager
+def kept_memory() -> Iterator[None]:
+    """Keep freed blocks until the end, where the C library can be told to; then give all of them back.
+
+    It gives large blocks back to the system as soon as they are freed, and a step that asks for the same blocks again
+    pays for every page anew. Tensors of many models at once are that large: keeping the blocks made steps of ten MNIST
+    autoencoders 1.2 to 2 times as fast.
+    """
+    library = _glibc()
+    if library is None:
+        yield
+        return
+    library.mallopt(_MAP, _LARGEST_MAP)
+    library.mallopt(_TRIM, _LARGEST_TRIM)
+    try:
+        yield
+    finally:
+        library.mallopt(_MAP, _USUAL_MAP)
+        library.mallopt(_TRIM, _USUAL_TRIM)
+        library.malloc_trim(0)
+
+
+def _glibc() -> Any:
+    try:
+        library = ctypes.CDLL(None)
+        return library if library.gnu_get_libc_version and library.mallopt and library.malloc_trim else None
+    except (AttributeError, OSError, TypeError):
+        return None

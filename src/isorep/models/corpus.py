@@ -1,11 +1,13 @@
-"""Corpus of byte pairs: windows of tokens to train small GPTs on, and windows of documents that are held out."""
+"""Corpus of byte pairs: tokens learnt from the text itself, windows to train on, and windows of held-out documents."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +47,6 @@ def corpus_of(
     text: str, characters: int | None, vocabulary: int, context: int, held_out: int, windows: int, seed: int
 ) -> Corpus:
     """The tokens of a text: byte pairs learnt from the training documents, at most so many windows of each other."""
-    from .tokens import BytePairs
-
     documents = documents_of(text, characters)
     train, others = split(documents, held_out, 4 * (context + 1), seed)
     pairs = BytePairs.learnt((each.text for each in train), vocabulary)
@@ -67,17 +67,13 @@ def split(documents: Sequence[Document], held_out: int, least: int, seed: int) -
     """Documents to train on and others to measure on, drawn from those of some length that are not most of the text."""
     total = sum(len(each.text) for each in documents)
     most = max(_LARGEST * total, 2 * total / len(documents))
-    fit = [place for place, each in enumerate(documents) if least <= len(each.text) <= most]
+    fit = [index for index, each in enumerate(documents) if least <= len(each.text) <= most]
     if len(fit) <= held_out or held_out < 2:
-        raise InputError(
-            f"{held_out} documents cannot be held out: of {len(documents)}, {len(fit)} are long enough and not most of "
-            "the text, at least 2 are held out, and one more is needed"
-        )
+        why = f"of {len(documents)}, {len(fit)} are long enough and not most of the text"
+        raise InputError(f"{held_out} documents cannot be held out: {why}; hold out at least 2, and leave one more")
     chosen = set(np.random.default_rng([seed, 31]).choice(fit, held_out, replace=False).tolist())
-    return (
-        [each for place, each in enumerate(documents) if place not in chosen],
-        [each for place, each in enumerate(documents) if place in chosen],
-    )
+    train = [each for index, each in enumerate(documents) if index not in chosen]
+    return train, [documents[index] for index in sorted(chosen)]
 
 
 def windows_of(tokens: Array, size: int, most: int) -> Array:
@@ -108,3 +104,108 @@ def parsed(size: str) -> tuple[int, int]:
 
 def _too_short(size: int) -> InputError:
     return InputError(f"the text is too short for windows of {size} tokens: shorten the context or give more text")
+
+
+_BYTES = 256
+_PIECES = re.compile(r" ?\w+| ?[^\w\s]+|\s+")
+
+
+class BytePairs:
+    """Text as whole numbers: bytes first, then pairs of tokens that occur often side by side within a word.
+
+    Parameters
+    ----------
+    merges : sequence of pairs of int
+        The pair that each token from 256 on stands for.
+
+    Examples
+    --------
+    >>> from isorep.models import BytePairs
+    >>> tokens = BytePairs.learnt(["low lower lowest"], 258)
+    >>> tokens.merges
+    ((108, 111), (256, 119))
+    >>> tokens.decode(tokens.encode("lowest"))
+    'lowest'
+    """
+
+    def __init__(self, merges: Sequence[tuple[int, int]]) -> None:
+        self.merges = tuple((int(left), int(right)) for left, right in merges)
+        for place, pair in enumerate(self.merges):
+            if not all(0 <= part < _BYTES + place for part in pair):
+                raise InputError(f"the token {_BYTES + place} is made of {pair}, which do not come before it")
+        self._ranks = {pair: place for place, pair in enumerate(self.merges)}
+        self._known: dict[str, list[int]] = {}
+
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens there are."""
+        return _BYTES + len(self.merges)
+
+    @classmethod
+    def learnt(cls, texts: Iterable[str], vocabulary: int) -> BytePairs:
+        """The most frequent pair becomes a token, again and again; equal counts go to the smaller numbers."""
+        if vocabulary < _BYTES:
+            raise InputError(f"a vocabulary of {vocabulary} does not hold the {_BYTES} bytes")
+        counts = Counter(piece for text in texts for piece in _PIECES.findall(text))
+        words = [(list(_coded(piece)), count) for piece, count in counts.items()]
+        pairs: Counter[tuple[int, int]] = Counter()
+        homes: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
+        for place, (word, count) in enumerate(words):
+            for pair in pairwise(word):
+                pairs[pair] += count
+                homes[pair].add(place)
+        merges: list[tuple[int, int]] = []
+        while len(merges) < vocabulary - _BYTES and pairs:
+            best = min(pairs, key=lambda pair: (-pairs[pair], pair))
+            if pairs[best] < 2:
+                break
+            for place in homes.pop(best):
+                word, count = words[place]
+                for pair in pairwise(word):
+                    pairs[pair] -= count
+                word[:] = _merged(word, best, _BYTES + len(merges))
+                for pair in pairwise(word):
+                    pairs[pair] += count
+                    homes[pair].add(place)
+            del pairs[best]
+            merges.append(best)
+        return cls(merges)
+
+    def encode(self, text: str) -> Any:
+        """Tokens of a text."""
+        pieces = _PIECES.findall(text)
+        self._known |= {piece: self._piece(piece) for piece in set(pieces) - set(self._known)}
+        return np.array([token for piece in pieces for token in self._known[piece]], dtype=np.int64)
+
+    def decode(self, tokens: Iterable[int]) -> str:
+        """Text of tokens; bytes that are no text are replaced."""
+        spelt = [bytes([place]) for place in range(_BYTES)]
+        for left, right in self.merges:
+            spelt.append(spelt[left] + spelt[right])
+        return b"".join(spelt[token] for token in tokens).decode("utf-8", "replace")
+
+    def _piece(self, piece: str) -> list[int]:
+        """The earliest merge first, as it was learnt."""
+        word = list(_coded(piece))
+        while len(word) > 1:
+            rank, pair = min((self._ranks.get(pair, len(self._ranks)), pair) for pair in pairwise(word))
+            if rank == len(self._ranks):
+                break
+            word = _merged(word, pair, _BYTES + rank)
+        return word
+
+
+def _coded(piece: str) -> bytes:
+    return piece.encode("utf-8", "surrogatepass")
+
+
+def _merged(word: list[int], pair: tuple[int, int], token: int) -> list[int]:
+    merged: list[int] = []
+    last: int | None = None  # the token before, unless a merge has taken it
+    for part in word:
+        if (last, part) == pair:
+            merged[-1], last = token, None
+        else:
+            merged.append(part)
+            last = part
+    return merged

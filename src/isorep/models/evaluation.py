@@ -1,12 +1,26 @@
-"""Torch for models that others have made: the missing extra, devices, evaluation mode, hooks that come off again."""
+"""Torch: the missing extra, devices, evaluation mode, hooks that come off again.
+
+Modules that define networks take ``torch`` and ``nn`` from here, so that whoever lacks torch reads which extra has it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, import_extra
+
+if TYPE_CHECKING:
+    import torch as torch
+    from torch import nn as nn
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("torch", "nn"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    torch = import_torch("training a network")
+    return torch if name == "torch" else torch.nn
 
 
 def import_torch(purpose: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..settings import check_counts
-from .torch_tools import nn, torch
+from .evaluation import nn, torch
 
 START = 1e-3
 """Vectors are drawn from -START to START."""

@@ -1,16 +1,21 @@
-"""Models from code: ``package.module:name``, and weights for them that are read without unpickling."""
+"""Models from code (``package.module:name``), and weights as safetensors files, which are read without unpickling."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..errors import InputError, MissingFileError
+from ..files import replacing
+from ..representation import Array
 from .evaluation import first_line, import_torch, said
 
 _IMPORT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
@@ -54,9 +59,9 @@ def made(found: Any, text: str, noun: str) -> Any:
         return found
     if not callable(found):
         raise InputError(f"{text} is of type {type(found).__name__}, not a {noun} or a function that makes one")
-    if not inspect.isclass(found) and not _takes_nothing(found):
-        return found
     if not _takes_nothing(found):
+        if not inspect.isclass(found):
+            return found
         raise InputError(f"{text} cannot be called without arguments: name a function that makes the {noun}")
     try:
         result = found()
@@ -111,12 +116,8 @@ def _tied(module: Any, tensors: dict[str, Any]) -> dict[str, Any]:
     names: dict[int, list[str]] = {}
     for name, value in module.state_dict(keep_vars=True).items():
         names.setdefault(id(value), []).append(name)
-    found: dict[str, Any] = {}
-    for same in names.values():
-        stored = next((name for name in same if name in tensors), None)
-        if stored is not None:
-            found |= {name: tensors[stored] for name in same if name not in tensors}
-    return found
+    shared = [(same, [name for name in same if name in tensors]) for same in names.values()]
+    return {name: tensors[stored[0]] for same, stored in shared if stored for name in same if name not in tensors}
 
 
 def _prefixed(module: Any, tensors: dict[str, Any]) -> str | None:
@@ -125,10 +126,8 @@ def _prefixed(module: Any, tensors: dict[str, Any]) -> str | None:
     one = max(wanted, key=len, default="")
     for start in sorted((name.removesuffix(one) for name in tensors if name.endswith(f".{one}")), key=len):
         if {f"{start}{name}" for name in wanted} <= set(tensors):
-            return (
-                f"its names begin with {start!r}, as those of a module around it do, such as DataParallel: save the "
-                "state_dict() of the module inside"
-            )
+            around = f"its names begin with {start!r}, as those of a module around it do, such as DataParallel"
+            return f"{around}: save the state_dict() of the module inside"
     return None
 
 
@@ -140,3 +139,38 @@ def _takes_nothing(function: Callable[..., Any]) -> bool:
     except ValueError:  # a class without a signature, as some in C have
         return inspect.isclass(function)
     return True
+
+
+def weights_of(module: Any) -> dict[str, Array]:
+    """The state of a torch module as arrays."""
+    return {name: value.detach().cpu().numpy() for name, value in module.state_dict().items()}
+
+
+def write_arrays(
+    path: Path, arrays: Mapping[str, Array], belongs: str = "", facts: Mapping[str, Any] | None = None
+) -> None:
+    """Write the file, and the folder that it is in."""
+    from safetensors.numpy import save_file
+
+    path.parent.mkdir(exist_ok=True)
+    metadata = {"belongs": belongs, "facts": json.dumps(facts)} if belongs else None
+    with replacing(path) as temporary:
+        save_file({name: np.ascontiguousarray(each) for name, each in arrays.items()}, temporary, metadata=metadata)
+
+
+def read_arrays(path: Path, belongs: str, noun: str) -> tuple[dict[str, Array], dict[str, Any]] | None:
+    """Arrays and facts of a file that belongs to this very training; None for a missing or a damaged one."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, "np") as file:
+            known = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            facts = json.loads(known.get("facts", "null"))
+    except (SafetensorError, ValueError):
+        return None
+    if known.get("belongs") != belongs:
+        raise InputError(f"{path} holds {noun}: name another folder with --out")
+    return (arrays, facts) if isinstance(facts, dict) else None

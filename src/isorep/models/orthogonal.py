@@ -1,4 +1,4 @@
-r"""Adam on matrices with orthonormal rows or columns.
+r"""Adam on matrices with orthonormal rows or columns, and autoencoders made of them.
 
 A step is taken within the tangent space of the matrices with orthonormal columns, where the new matrix :math:`W+D` has
 :math:`(W+D)^\top(W+D)=I+D^\top D`. It is brought back to the nearest such matrix,
@@ -8,9 +8,13 @@ so that the tall one is touched twice, however large the step was.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
-from .torch_tools import torch
+from ..errors import InputError
+from .evaluation import nn, torch
+from .sampling import INITIAL, generator
 
 _SMALL = 1e-6  # a defect as large as single precision leaves one
 _LARGE = 0.9  # beyond this the series need not converge: singular vectors instead
@@ -144,3 +148,85 @@ def _correction(gap: Any) -> Any:
         step = (0.5 * left + 0.375 * (left @ left)) * wanted[..., None, None]
         correction = correction - step + step @ correction
     return correction
+
+
+class OrthogonalAutoencoder(nn.Module):
+    r"""An autoencoder of orthogonal layers without biases, LeakyReLU between them, the decoder the encoder's mirror.
+
+    With K layers of non-decreasing width and leak :math:`\alpha`, the Jacobian of the decoder has singular values from
+    :math:`\alpha^{K-1}` to 1 wherever it exists, so that its local bi-Lipschitz constant is at most
+    :math:`\alpha^{-(K-1)}`: an isometry for :math:`\alpha=1`.
+
+    Parameters
+    ----------
+    widths : sequence of int
+        From the input to the latents, such as ``(784, 64, 32, 5)``. They must not grow: a decoder layer that narrows
+        has a kernel, and the bound above fails.
+    leak : float
+        The slope :math:`\alpha` of LeakyReLU below zero, above 0 and at most 1; 1 makes the network linear.
+    seed : int
+        Of the weights, which are uniform among orthogonal matrices.
+
+    Examples
+    --------
+    >>> from isorep.models import OrthogonalAutoencoder
+    >>> network = OrthogonalAutoencoder((16, 8, 4, 2), leak=0.5)
+    >>> network.bound
+    4.0
+    """
+
+    def __init__(self, widths: Sequence[int], leak: float, *, seed: int = 0, dtype: Any = None) -> None:
+        super().__init__()
+        self.widths = tuple(int(width) for width in widths)
+        if len(self.widths) < 2 or min(self.widths) < 1:
+            raise InputError("an autoencoder has at least two widths, of at least 1: input and latents")
+        pairs = list(pairwise(self.widths))
+        for wide, narrow in pairs:
+            if narrow > wide:
+                kernel = "then a layer of the decoder narrows, has a kernel, and no bi-Lipschitz bound holds"
+                raise InputError(f"the widths grow from {wide} to {narrow}: {kernel}; give widths that do not grow")
+        if not 0 < leak <= 1:
+            raise InputError(f"the leak is {leak}: it must be above 0 and at most 1")
+        self.leak = float(leak)
+        draw = generator(seed, INITIAL)
+        self.encoder = _Orthogonal([(narrow, wide) for wide, narrow in pairs], self.leak, draw, dtype)
+        self.decoder = _Orthogonal([(wide, narrow) for wide, narrow in reversed(pairs)], self.leak, draw, dtype)
+
+    def forward(self, inputs: Any) -> Any:
+        """Inputs, encoded and decoded."""
+        return self.decoder(self.encoder(inputs))
+
+    @property
+    def layers(self) -> int:
+        """K: layers of the decoder."""
+        return len(self.widths) - 1
+
+    @property
+    def bound(self) -> float:
+        r"""What the local bi-Lipschitz constant of the decoder can be at most, :math:`\alpha^{-(K-1)}`."""
+        return float(self.leak ** -(self.layers - 1))
+
+    def defect(self) -> float:
+        """How far the layers are from orthogonal: the largest entry of any Gram matrix less the identity."""
+        return max(defect(weight) for weight in self.parameters())
+
+
+def reconstruction_loss(module: Any, batch: Any) -> Any:
+    """Squared error of a reconstruction, mean over entries."""
+    return torch.nn.functional.mse_loss(module(batch), batch)
+
+
+class _Orthogonal(nn.Module):
+    """Orthogonal layers with LeakyReLU between them."""
+
+    def __init__(self, shapes: list[tuple[int, int]], leak: float, draw: Any, dtype: Any) -> None:
+        super().__init__()
+        self.leak = leak
+        self.weights = nn.ParameterList([nn.Parameter(orthogonal(*shape, draw, dtype)) for shape in shapes])
+
+    def forward(self, values: Any) -> Any:
+        for index, weight in enumerate(self.weights):
+            if index:
+                values = torch.nn.functional.leaky_relu(values, self.leak)
+            values = values @ weight.T
+        return values

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,21 +16,23 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, MissingFileError
+from ..extraction.run import POOLS
 from ..representation import Array, Representation
-from ..rows import Progress, no_progress
+from ..rows import Progress, no_progress, read_rows
 from ..storage import labels, read
+from ..storage.model_files import is_count
 from ..storage.registry import split_key
 from .load import names_code
 
-POOLS = ("mean", "max", "first", "last", "token", "flatten")
 _FILES = ("source_weights", "target_weights", "data")
 _TEXTS = ("name", "source", "target", *_FILES, "pool", "group", "published", "input", "text_field")
 _WHOLE = ("limit", "context")
 _LAYERS = ("layer", "target_layer")
 _KEYS = (*_TEXTS, *_LAYERS, *_WHOLE)
 _FOR_MODELS = (*_FILES, "pool", "input", "text_field", *_LAYERS, *_WHOLE)
+
 _MOST_BYTES, _MOST_PAIRS, _MOST_LAYERS, _LONGEST = 2**20, 200, 20, 60
-_BLOCK = 2**14
+_LAYERS_ARE = f"a number or a name, or a list of up to {_MOST_LAYERS} different ones"
 
 Layer = tuple[str, Representation, Representation, Array | None]
 """Its name, the source's rows, the target's rows and the groups of both."""
@@ -83,12 +85,11 @@ def named_pairs(file: str, published: Sequence[str] = ()) -> list[NamedPair]:
     ``published`` are the names that the key of that name may have.
     """
     path = Path(file).expanduser()
-    found = [_Reader(table, place, path).pair(published) for place, table in enumerate(_tables(path), start=1)]
-    names = [each.name for each in found]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"{path.name}: two pairs have the name {twice!r}")
-    return found
+    pairs = [_Reader(table, number, path).pair(published) for number, table in enumerate(_tables(path), start=1)]
+    names = [pair.name for pair in pairs]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"{path.name}: two pairs have the name {twice[0]!r}")
+    return pairs
 
 
 def layers_of(
@@ -128,22 +129,10 @@ def _fewer_rows(
         return source, target, groups
     chosen = np.sort(np.random.default_rng([seed, 61]).permutation(count)[:most])
     one, other = (
-        Representation(_taken(each.values, chosen), None if each.ids is None else each.ids[chosen], each.name)
+        Representation(read_rows(each.values, chosen), None if each.ids is None else each.ids[chosen], each.name)
         for each in (source, target)
     )
     return one, other, groups if groups is None or len(groups) != count else np.asarray(groups)[chosen]
-
-
-def _taken(values: Any, chosen: Array) -> Array:
-    """Some rows of an array, or of what gives slices of one."""
-    if isinstance(values, np.ndarray):
-        return np.asarray(values[chosen])
-    parts = []
-    for start in range(0, int(chosen[-1]) + 1, _BLOCK):
-        inside = chosen[(chosen >= start) & (chosen < start + _BLOCK)]
-        if len(inside):
-            parts.append(np.asarray(values[start : start + _BLOCK])[inside - start])
-    return np.concatenate(parts)
 
 
 def _extracted(pair: NamedPair, side: str, seed: int, scratch: Path | None, progress: Progress, trained: bool) -> Any:
@@ -153,11 +142,10 @@ def _extracted(pair: NamedPair, side: str, seed: int, scratch: Path | None, prog
     model, weights = getattr(pair, side), getattr(pair, f"{side}_weights")
     layers = pair.layers if side == "source" else pair.target_layers
     own = int(np.random.SeedSequence([seed, 67, side == "target"]).generate_state(1)[0])
-    options: dict[str, Any] = {} if trained or names_code(model) else _untrained(model, own)
+    options: dict[str, Any] = {"model": model} if trained or names_code(model) else _untrained(model, own)
     when = "trained" if trained else "untrained"
     return extract(
-        options.pop("model", model),
-        pair.data,
+        data=pair.data,
         layers=list(layers) or None,
         output=None if scratch is None else scratch / f"{side}-{when}" / "{layer}.npy",
         pool=pair.pool,
@@ -203,18 +191,25 @@ def _tables(path: Path) -> list[Any]:
 class _Reader:
     """One table of the file, read key by key; an error says which pair and key it is about."""
 
-    def __init__(self, table: Any, place: int, path: Path) -> None:
-        self.table, self.folder, self.where = table, path.resolve().parent, f"{path.name}, pair {place}"
+    def __init__(self, table: Any, number: int, path: Path) -> None:
+        self.table, self.folder, self.where = table, path.resolve().parent, f"{path.name}, pair {number}"
         if not isinstance(table, dict):
             raise self.error(" is no table: write [[pair]] before its keys")
         if isinstance(table.get("name"), str):
             self.where += f" ({table['name'][:_LONGEST]!r})"
         if unknown := [key for key in table if key not in _KEYS]:
             raise self.error(f": there is no key {unknown[0]!r}; there are {', '.join(_KEYS)}")
-        self.texts = {key: self.text(key) for key in _TEXTS}
+        self.texts = {key: self.value(key, "text", _is_text) or "" for key in _TEXTS}
 
     def error(self, words: str, kind: type[InputError] = InputError) -> InputError:
         return kind(f"{self.where}{words}")
+
+    def value(self, key: str, noun: str, fits: Callable[[Any], bool]) -> Any:
+        """A value of the table that fits; None where there is none."""
+        value = self.table.get(key)
+        if value is not None and not fits(value):
+            raise self.error(f": {key} is {str(value)[:60]!r}: it must be {noun}")
+        return value
 
     def pair(self, published: Sequence[str]) -> NamedPair:
         texts = self.texts
@@ -227,8 +222,13 @@ class _Reader:
         if source != target:
             raise self.error(f": target is a {target} and source a {source}: both must be one")
         models = source == "model"
-        numbers = {key: self.whole(key) for key in _WHOLE}
-        layers = {key: self.layers(key) for key in _LAYERS}
+        numbers = {key: self.value(key, "a whole number from 1 on", is_count) for key in _WHOLE}
+        named = {key: self.value(key, _LAYERS_ARE, _are_layers) for key in _LAYERS}
+        layers = {
+            key: tuple(given if isinstance(given, list) else [given])
+            for key, given in named.items()
+            if given is not None
+        }
         if models:
             self.check_models(layers)
         elif misplaced := [key for key in _FOR_MODELS if key in self.table]:
@@ -243,8 +243,8 @@ class _Reader:
         return NamedPair(
             **(given | placed | {"group": self.group(models)}),
             models=models,
-            layers=layers["layer"],
-            target_layers=layers["target_layer"] or layers["layer"],
+            layers=layers.get("layer", ()),
+            target_layers=layers.get("target_layer", layers.get("layer", ())),
         )
 
     def check_models(self, layers: dict[str, tuple[str | int, ...]]) -> None:
@@ -256,7 +256,7 @@ class _Reader:
         for key in ("source", "target"):
             if texts[f"{key}_weights"] and not names_code(texts[key]):
                 raise self.error(f": {key}_weights is for a {key} that is code, as package.module:name")
-        counts = [len(layers[key]) for key in _LAYERS]
+        counts = [len(layers.get(key, ())) for key in _LAYERS]
         if counts[1] and counts[0] != counts[1]:
             raise self.error(f": target_layer has {counts[1]} and layer {counts[0]}")
 
@@ -266,35 +266,9 @@ class _Reader:
         if names_code(text) or (Path(self.placed(text)) / "config.json").is_file():
             return "model"
         if not self.exists(text):
-            words = f": {key} is {text[:200]!r}, which is neither there nor code as package.module:name; nothing is "
-            raise self.error(f"{words}downloaded", MissingFileError)
+            words = "which is neither there nor code as package.module:name; nothing is downloaded"
+            raise self.error(f": {key} is {text[:200]!r}, {words}", MissingFileError)
         return "representation"
-
-    def text(self, key: str) -> str:
-        value = self.table.get(key, "")
-        if not isinstance(value, str) or "\0" in value or (key in self.table and not value.strip()):
-            raise self.error(f": {key} is {str(value)[:60]!r}: it must be text")
-        return value
-
-    def whole(self, key: str) -> int | None:
-        value = self.table.get(key)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise self.error(f": {key} is {str(value)[:60]!r}: it must be a whole number from 1 on")
-        return value
-
-    def layers(self, key: str) -> tuple[str | int, ...]:
-        """One layer or a list of them: numbers or dotted names."""
-        if key not in self.table:
-            return ()
-        given = self.table[key]
-        found = given if isinstance(given, list) else [given]
-        known = all(isinstance(each, str | int) and not isinstance(each, bool) and each != "" for each in found)
-        if not known or not 1 <= len(found) <= _MOST_LAYERS or len(set(found)) < len(found):
-            raise self.error(
-                f": {key} is {str(given)[:60]!r}: it must be a number or a name, or a list of up to {_MOST_LAYERS} "
-                "different ones"
-            )
-        return tuple(found)
 
     def group(self, models: bool) -> str:
         """A file of labels where there is one, otherwise the name of a column or of a field."""
@@ -313,3 +287,13 @@ class _Reader:
             return split_key(self.placed(text), None)[0].exists()
         except (OSError, ValueError):
             return False
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and "\0" not in value and bool(value.strip())
+
+
+def _are_layers(value: Any) -> bool:
+    given = value if isinstance(value, list) else [value]
+    known = all(isinstance(each, str | int) and not isinstance(each, bool) and each != "" for each in given)
+    return known and 1 <= len(given) <= _MOST_LAYERS and len(set(given)) == len(given)

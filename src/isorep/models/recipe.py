@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..results import plain
-from ..settings import check_counts
+from ..settings import check_choice, check_counts
 
 KINDS = ("constant", "cosine", "linear", "step")
 
@@ -47,8 +47,7 @@ class Schedule:
     factor: float = 0.1
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise InputError(f"there is no schedule {self.kind!r}; there are {', '.join(KINDS)}")
+        check_choice("schedule", self.kind, KINDS)
         if self.warmup < 0 or not 0 <= self.start < 1 or not 0 <= self.floor <= 1:
             raise InputError("a schedule has warmup >= 0, start from 0 to below 1 and floor from 0 to 1")
 
@@ -120,8 +119,7 @@ class EarlyStopping:
     def __post_init__(self) -> None:
         if self.patience < 1 or not self.min_delta >= 0:
             raise InputError("early stopping has a patience of at least 1 and min_delta of at least 0")
-        if self.on not in ("training", "validation"):
-            raise InputError(f"early stopping is on 'training' or 'validation', not {self.on!r}")
+        check_choice("on", self.on, ("training", "validation"))
 
 
 @dataclass(frozen=True)

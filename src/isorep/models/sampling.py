@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from .torch_tools import torch
+from .evaluation import torch
 
 _MASK = 2**64 - 1
 INITIAL, ORDER, NOISE, MEASURE = range(4)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from itertools import combinations, pairwise
+from itertools import accumulate, combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from scipy.linalg import eigh
 
 from ..errors import InputError
 from ..representation import Array
-from .torch_tools import nn, torch
+from ..settings import check_choice
+from .evaluation import nn, torch
 
 HIDDEN = (80, 80)
 SLOPE = 0.2
@@ -136,8 +137,8 @@ class Layers(nn.Module):
 
     def forward(self, values: Any) -> Any:
         """Rows (n, first width) to rows (n, last width)."""
-        for place, layer in enumerate(self.linear):
-            values = layer(self._bent(values) if place else values)
+        for index, layer in enumerate(self.linear):
+            values = layer(self._bent(values) if index else values)
         return values
 
     def with_jacobian(self, values: Any) -> tuple[Any, Any]:
@@ -165,16 +166,14 @@ class Layers(nn.Module):
 
 
 def _blocks(dimensions: Sequence[int]) -> list[list[int]]:
-    ends = [sum(dimensions[: place + 1]) for place in range(len(dimensions))]
-    return [list(range(end - size, end)) for size, end in zip(dimensions, ends, strict=True)]
+    return [list(range(end - size, end)) for size, end in zip(dimensions, accumulate(dimensions), strict=True)]
 
 
 def _checked(outputs: int, dimensions: Sequence[int], hidden: Sequence[int], activation: str) -> list[int]:
     sizes = [int(size) for size in dimensions]
     if outputs < 1 or not sizes or min(sizes) < 1 or any(width < 1 for width in hidden):
         raise InputError(f"{outputs} outputs, slots of {sizes} latents and hidden widths {list(hidden)}: all from 1 on")
-    if activation not in ACTIVATIONS:
-        raise InputError(f"activation is {activation!r}; known are {', '.join(ACTIVATIONS)}")
+    check_choice("activation", activation, ACTIVATIONS)
     return sizes
 
 

@@ -1,12 +1,16 @@
 """SpliceAI (Jaganathan et al. 2019): splice sites from DNA, five trainings of one network, read without Keras.
 
 Which layer of a Keras file is which part of SpliceAI: found by how they are connected, not by their names.
+
+Networks that Keras has written as HDF5: the layers are read as JSON, the weights as numbers, and no code is run.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
@@ -17,8 +21,8 @@ import numpy as np
 
 from ..errors import InputError, MissingFileError
 from ..representation import Array
-from .keras_files import KerasFile, Layer, open_keras
-from .torch_tools import nn, torch
+from ..storage.hdf5 import h5py
+from .evaluation import nn, torch
 
 VARIABLE = "ISOREP_SPLICEAI"
 CLASSES = ("neither", "acceptor", "donor")
@@ -89,16 +93,12 @@ class SpliceAI(nn.Module):
     def depths(self, dna: Any) -> list[Any]:
         """The stem and the end of every stage, cropped as the output is."""
         if dna.ndim != 3 or dna.shape[1] != len(_LETTERS) or dna.shape[2] <= 2 * self.crop:
-            raise InputError(
-                f"DNA of shape {tuple(dna.shape)} was given where (n, 4, length) is expected, longer than the "
-                f"{2 * self.crop} positions that are cut off"
-            )
-        state = self.stem(dna)
-        found = [state]
+            wanted = f"(n, 4, length) is expected, longer than the {2 * self.crop} positions that are cut off"
+            raise InputError(f"DNA of shape {tuple(dna.shape)} was given where {wanted}")
+        states = [self.stem(dna)]
         for stage in self.stages:
-            state = stage(state)
-            found.append(state)
-        return [each[..., self.crop : each.shape[-1] - self.crop] for each in found]
+            states.append(stage(states[-1]))
+        return [each[..., self.crop : each.shape[-1] - self.crop] for each in states]
 
     def combine(self, depths: Sequence[Any]) -> Any:
         """The representation, from what :meth:`depths` gives."""
@@ -147,21 +147,19 @@ def load_spliceai(path: str | Path | None = None) -> list[SpliceAI]:
 
 def find_spliceai(path: str | Path | None = None) -> list[Path]:
     """The h5 files that :func:`load_spliceai` reads; where there are none, a FileNotFoundError says how to get them."""
-    given = path if path is not None else os.environ.get(VARIABLE) or None
-    if given is None:
+    folder = path if path is not None else os.environ.get(VARIABLE) or None
+    if folder is None:
         spec = find_spec("spliceai")  # looks for the package and does not import it: that would need Keras
-        places = [] if spec is None else list(spec.submodule_search_locations or ())
-        if not places:
+        homes = [] if spec is None else list(spec.submodule_search_locations or ())
+        if not homes:
             raise MissingFileError(f"the SpliceAI models are not here: {_HOW}")
-        folder = Path(places[0]) / "models"
-    else:
-        folder = Path(given)
-    if folder.is_file():
-        return [folder]
-    found = sorted(folder.glob("*.h5"), key=lambda each: (len(each.name), each.name))
-    if not found:
+        folder = Path(homes[0]) / "models"
+    if Path(folder).is_file():
+        return [Path(folder)]
+    files = sorted(Path(folder).glob("*.h5"), key=lambda each: (len(each.name), each.name))
+    if not files:
         raise MissingFileError(f"there are no h5 files in {folder}: {_HOW}")
-    return found
+    return files
 
 
 def encode_dna(sequences: str | Sequence[str]) -> Any:
@@ -170,9 +168,8 @@ def encode_dna(sequences: str | Sequence[str]) -> Any:
     if not listed or not all(isinstance(each, str) for each in listed) or len({len(each) for each in listed}) > 1:
         raise InputError("DNA is a string, or several of one length")
     codes = np.full(256, 255, dtype=np.uint8)
-    for place, letter in enumerate(_LETTERS):
-        codes[[letter, letter + 32]] = place
-    codes[list(b"Nn")] = len(_LETTERS)
+    for index, letter in enumerate(_LETTERS + b"N"):
+        codes[[letter, letter + 32]] = index  # also in lower case
     rows = []
     for number, text in enumerate(listed):
         read = codes[np.frombuffer(text.encode("ascii", "replace"), dtype=np.uint8)]
@@ -183,70 +180,43 @@ def encode_dna(sequences: str | Sequence[str]) -> Any:
 
 
 def _read(path: Path) -> SpliceAI:
+    weights: dict[str, Array] = {}
     with open_keras(path) as file:
-        plan = read_plan(file)
-        weights = {name: torch.from_numpy(values) for name, values in plan.weights(file).items()}
+        sizes, layers = read_plan(file)
+        for name, layer in layers.items():
+            weights |= _weights(file, name, layer, sizes)
     with torch.device("meta"):  # no weights are drawn, so that the caller's random numbers stay as they are
-        model = SpliceAI(**plan.sizes)
+        model = SpliceAI(**sizes)
     counts = {name: torch.tensor(0) for name in model.state_dict() if name.endswith("num_batches_tracked")}
-    model.load_state_dict(weights | counts, assign=True)
+    model.load_state_dict({name: torch.from_numpy(values) for name, values in weights.items()} | counts, assign=True)
     return model.eval().requires_grad_(False)
 
 
+_NORM = {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_variance"}
 _KINDS = ("Activation", "Add", "BatchNormalization", "Conv1D", "Cropping1D", "InputLayer")
-_CHANNELS = 4
+
+Block = tuple["Layer", "Layer", "Layer", "Layer"]
+"""The layers of a residual block that have weights: batch norm, convolution, batch norm, convolution."""
 
 
-@dataclass(frozen=True)
-class Block:
-    """The layers of a residual block."""
+def read_plan(file: KerasFile) -> tuple[dict[str, Any], dict[str, Layer]]:
+    """Arguments of SpliceAI, and layers by the names of its modules, from the output to the input.
 
-    norms: tuple[Layer, Layer]
-    convolutions: tuple[Layer, Layer]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The layers of a file by the parts they play, and the sizes that follow."""
-
-    stem: Layer
-    stages: tuple[tuple[Block, ...], ...]
-    skips: tuple[Layer, ...]
-    head: Layer
-    sizes: dict[str, Any]  # the arguments of SpliceAI
-
-    def weights(self, file: KerasFile) -> dict[str, Array]:
-        """All weights under the names that :class:`isorep.models.SpliceAI` has for them."""
-        wide, widths = self.sizes["channels"], self.sizes["widths"]
-        found = _convolved(file, "stem", self.stem, 1, _CHANNELS, wide)
-        for number, blocks in enumerate(self.stages):
-            for place, block in enumerate(blocks):
-                inner = f"stages.{number}.{place}.inner"
-                for half in (0, 1):
-                    found |= _normed(file, f"{inner}.{3 * half}", block.norms[half], wide)
-                    convolution = block.convolutions[half]
-                    found |= _convolved(file, f"{inner}.{3 * half + 2}", convolution, widths[number], wide, wide)
-        for number, skip in enumerate(self.skips):
-            found |= _convolved(file, f"skips.{number}", skip, 1, wide, wide)
-        return found | _convolved(file, "head", self.head, 1, wide, self.sizes["classes"])
-
-
-def read_plan(file: KerasFile) -> Plan:
-    """Go from the output to the input; what is not SpliceAI, in some size, is refused."""
+    What is not SpliceAI, in some size, is refused.
+    """
     walk = _Walk(file)
-    head = walk.convolution(file.output, padding="valid", activation="softmax", kernel_size=1)
+    head = walk.convolution(file.output, activation="softmax")
     crop = walk.take(walk.only(head), "Cropping1D")
     skips = _skips(walk, walk.only(crop))
     ends = [walk.only(skip) for skip in skips]
     stages = [_stage(walk, end, start) for start, end in pairwise(ends)]
-    stem = walk.convolution(ends[0], padding="valid", activation="linear", kernel_size=1)
-    walk.take(walk.only(stem), "InputLayer").require(batch_input_shape=[None, None, _CHANNELS])
+    stem = walk.convolution(ends[0])
+    walk.take(walk.only(stem), "InputLayer").require(batch_input_shape=[None, None, len(_LETTERS)])
     walk.finish()
-    sizes = [_size(blocks) for blocks in stages]
     if len({len(blocks) for blocks in stages}) != 1:
         raise InputError(f"stages have {', '.join(str(len(blocks)) for blocks in stages)} blocks, not one number")
-    widths, dilations = zip(*sizes, strict=True)
-    found = {
+    widths, dilations = zip(*map(_size, stages), strict=True)
+    sizes = {
         "channels": stem.whole("filters"),
         "widths": widths,
         "dilations": dilations,
@@ -255,7 +225,12 @@ def read_plan(file: KerasFile) -> Plan:
         "crop": _cropped(crop),
         "epsilon": _epsilon(stages),
     }
-    return Plan(stem, tuple(stages), tuple(skips), head, found)
+    layers = {"stem": stem, "head": head} | {f"skips.{number}": skip for number, skip in enumerate(skips)}
+    for number, blocks in enumerate(stages):
+        for index, block in enumerate(blocks):
+            places = (0, 2, 3, 5)  # a ReLU, without weights, follows each batch norm
+            layers |= {f"stages.{number}.{index}.inner.{at}": layer for at, layer in zip(places, block, strict=True)}
+    return sizes, layers
 
 
 class _Walk:
@@ -263,12 +238,9 @@ class _Walk:
 
     def __init__(self, file: KerasFile) -> None:
         self._layers, self._left = file.layers, set(file.layers)
-        for layer in self._layers.values():
+        for name, layer in self._layers.items():
             if layer.kind not in _KINDS:
-                raise InputError(
-                    f"layer {layer.name!r} is a {layer.kind}: known are {', '.join(_KINDS)}, and code in a file is "
-                    "not run"
-                )
+                raise InputError(f"layer {name!r} is a {layer.kind}: SpliceAI has none, and code in a file is not run")
 
     def kind(self, name: str) -> str:
         """The kind of a layer, which must exist."""
@@ -285,26 +257,25 @@ class _Walk:
         self._left.discard(name)
         return self._layers[name]
 
-    def convolution(self, name: str, **settings: object) -> Layer:
-        """A convolution that moves by one position and has a bias."""
+    def convolution(self, name: str, *, wide: bool = False, activation: str = "linear") -> Layer:
+        """A convolution that moves by one position and has a bias; if not ``wide``, it sees one position."""
         layer = self.take(name, "Conv1D")
-        layer.require(strides=1, use_bias=True, **settings)
+        size = {"padding": "same"} if wide else {"padding": "valid", "kernel_size": 1}
+        layer.require(strides=1, use_bias=True, activation=activation, **size)
         if layer.settings.get("data_format", "channels_last") != "channels_last":
             raise InputError(f"layer {name!r} does not have its channels last")
         return layer
 
-    def only(self, layer: Layer) -> str:
-        """The one input of a layer."""
-        if len(layer.inputs) != 1:
-            raise InputError(f"layer {layer.name!r} takes {len(layer.inputs)} inputs where SpliceAI's takes one")
+    def only(self, layer: Layer, count: int = 1, verb: str = "takes") -> str:
+        """The first input of a layer that has so many, by default one."""
+        if len(layer.inputs) != count:
+            raise InputError(f"layer {layer.name!r} {verb} {len(layer.inputs)} inputs where SpliceAI's {verb} {count}")
         return layer.inputs[0]
 
     def added(self, name: str) -> tuple[str, str]:
         """The two inputs of a sum."""
         layer = self.take(name, "Add")
-        if len(layer.inputs) != 2:
-            raise InputError(f"layer {name!r} adds {len(layer.inputs)} inputs where SpliceAI's adds two")
-        return layer.inputs[0], layer.inputs[1]
+        return self.only(layer, 2, "adds"), layer.inputs[1]
 
     def finish(self) -> None:
         """Refuse layers that have no part."""
@@ -320,8 +291,7 @@ def _skips(walk: _Walk, name: str) -> list[Layer]:
         found.append(skip)
     if not found:
         raise InputError(f"layer {name!r} is no sum: there is no stage")
-    names = [name, *reversed(found)]
-    return [walk.convolution(each, padding="valid", activation="linear", kernel_size=1) for each in names]
+    return [walk.convolution(each) for each in (name, *reversed(found))]
 
 
 def _stage(walk: _Walk, end: str, start: str) -> tuple[Block, ...]:
@@ -329,13 +299,13 @@ def _stage(walk: _Walk, end: str, start: str) -> tuple[Block, ...]:
     found: list[Block] = []
     while end != start:
         inner, before = walk.added(end)
-        second = walk.convolution(inner, padding="same", activation="linear")
+        second = walk.convolution(inner, wide=True)
         between, name = _opened(walk, walk.only(second))
-        first = walk.convolution(name, padding="same", activation="linear")
+        first = walk.convolution(name, wide=True)
         opening, origin = _opened(walk, walk.only(first))
         if origin != before:
             raise InputError(f"layer {end!r} does not add to what its block starts from")
-        found.append(Block((opening, between), (first, second)))
+        found.append((opening, first, between, second))
         end = before
     if not found:
         raise InputError(f"no block leads to layer {end!r}")
@@ -353,7 +323,7 @@ def _opened(walk: _Walk, name: str) -> tuple[Layer, str]:
 
 def _size(blocks: tuple[Block, ...]) -> tuple[int, int]:
     """Width and dilation of a stage."""
-    layers = [layer for block in blocks for layer in block.convolutions]
+    layers = [layer for block in blocks for layer in block[1::2]]
     sizes = {(layer.whole("kernel_size"), layer.whole("dilation_rate")) for layer in layers}
     if len(sizes) != 1 or next(iter(sizes))[0] % 2 == 0:
         raise InputError(f"the stage of layer {layers[0].name!r} has widths that are even, or more than one size")
@@ -370,24 +340,164 @@ def _cropped(layer: Layer) -> int:
 
 
 def _epsilon(stages: list[tuple[Block, ...]]) -> float:
-    value, *others = [norm.settings.get("epsilon") for blocks in stages for block in blocks for norm in block.norms]
+    value, *others = [norm.settings.get("epsilon") for blocks in stages for block in blocks for norm in block[::2]]
     if not isinstance(value, float) or not 0 < value < 1 or any(other != value for other in others):
         raise InputError("the batch norms do not have one epsilon between 0 and 1")
     return value
 
 
-def _convolved(file: KerasFile, name: str, layer: Layer, width: int, before: int, after: int) -> dict[str, Array]:
+def _weights(file: KerasFile, name: str, layer: Layer, sizes: dict[str, Any]) -> dict[str, Array]:
+    """Weights of a layer, under the names that :class:`SpliceAI` has for them."""
+    channels = sizes["channels"]
+    if layer.kind == "BatchNormalization":
+        found = {f"{name}.{ours}": file.weights(layer.name, theirs, (channels,)) for ours, theirs in _NORM.items()}
+        if (found[f"{name}.running_var"] < 0).any():
+            raise InputError(f"layer {layer.name!r} has negative variances")
+        return found
+    before, after = len(_LETTERS) if name == "stem" else channels, sizes["classes"] if name == "head" else channels
     layer.require(filters=after)
-    kernel = file.weights(layer.name, "kernel", (width, before, after))
-    return {
-        f"{name}.weight": kernel.transpose(2, 1, 0).copy(),
-        f"{name}.bias": file.weights(layer.name, "bias", (after,)),
-    }
+    kernel = file.weights(layer.name, "kernel", (layer.whole("kernel_size"), before, after))
+    bias = file.weights(layer.name, "bias", (after,))
+    return {f"{name}.weight": kernel.transpose(2, 1, 0).copy(), f"{name}.bias": bias}
 
 
-def _normed(file: KerasFile, name: str, layer: Layer, wide: int) -> dict[str, Array]:
-    names = {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_variance"}
-    found = {f"{name}.{ours}": file.weights(layer.name, theirs, (wide,)) for ours, theirs in names.items()}
-    if (found[f"{name}.running_var"] < 0).any():
-        raise InputError(f"layer {layer.name!r} has negative variances")
-    return found
+_MOST_LAYERS = 2000
+_MOST_TEXT = 2**26
+_REFERENCE = 16  # bytes that an attribute holds of a text of any length: its size, and where it lies
+_MOST_NUMBERS = 2**27  # in all weights together
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """One layer: its kind, what Keras was told about it, and the layers that it takes."""
+
+    name: str
+    kind: str
+    settings: dict[str, Any]
+    inputs: tuple[str, ...]
+
+    def require(self, **wanted: Any) -> None:
+        """Refuse a layer with other settings than these; lists and tuples of one entry count as the entry."""
+        for key, value in wanted.items():
+            found = self.settings.get(key)
+            if found != value and found != [value]:
+                raise InputError(f"layer {self.name!r} has {key} = {_short(found)} where {_short(value)} is expected")
+
+    def whole(self, key: str, least: int = 1) -> int:
+        """A setting that is a whole number, alone or in a list of one."""
+        found = self.settings.get(key)
+        if isinstance(found, list) and len(found) == 1:
+            found = found[0]
+        if type(found) is not int or found < least:
+            raise InputError(f"layer {self.name!r} has {key} = {_short(found)}, which is no number of at least {least}")
+        return found
+
+
+class KerasFile:
+    """The layers of a network and their weights; use it as :func:`open_keras` gives it."""
+
+    def __init__(self, name: str, file: Any) -> None:
+        self.name, self._file, self._read = name, file, 0
+        self._graph = _graph(file)
+        self.layers = {layer.name: layer for layer in map(_layer, self._graph["layers"])}
+        if len(self.layers) != len(self._graph["layers"]):
+            raise InputError("two layers have the same name")
+
+    @property
+    def output(self) -> str:
+        """The name of the layer that is the network's only output."""
+        outputs = self._graph.get("output_layers")
+        if not (isinstance(outputs, list) and len(outputs) == 1 and _is_node(outputs[0])):
+            raise InputError("the network does not have exactly one output")
+        return str(outputs[0][0])
+
+    def weights(self, layer: str, name: str, shape: tuple[int, ...]) -> Array:
+        """One array of a layer's weights, which must have this shape and be finite."""
+        where = f"model_weights/{layer}/{layer}/{name}:0"
+        node = self._file
+        for part in ("model_weights", layer, layer, f"{name}:0"):
+            link = node.get(part, getlink=True) if isinstance(node, h5py().Group) else None
+            if not isinstance(link, h5py().HardLink):
+                raise InputError(f"there is no dataset {where}")
+            node = node[part]
+        if not isinstance(node, h5py().Dataset) or node.is_virtual or node.external:
+            raise InputError(f"{where} is no dataset of this file")
+        if node.shape != shape or node.dtype.kind != "f":
+            raise InputError(f"{where} is {node.dtype} of shape {node.shape} where floats of {shape} are expected")
+        self._read += node.size
+        if self._read > _MOST_NUMBERS:
+            raise InputError(f"up to {where} there are more than the {_MOST_NUMBERS} numbers that are read")
+        values = np.asarray(node[()], dtype=np.float32)
+        if not np.isfinite(values).all():
+            raise InputError(f"{where} holds values that are not finite")
+        return values
+
+
+@contextmanager
+def open_keras(path: str | Path) -> Iterator[KerasFile]:
+    """Open a file; whatever is wrong with it becomes an :class:`isorep.InputError` that begins with its name."""
+    path = Path(path)
+    if not path.is_file():
+        raise MissingFileError(f"there is no file {path}")
+    library = h5py()
+    try:
+        with library.File(path, "r") as file:
+            yield KerasFile(path.name, file)
+    except InputError as error:
+        raise InputError(f"{path.name}: {error}") from None
+    except (OSError, RuntimeError, KeyError, ValueError) as error:  # all of which h5py raises for damaged files
+        raise InputError(f"{path.name} cannot be read as HDF5 ({_short(str(error))})") from None
+
+
+def _graph(file: Any) -> dict[str, Any]:
+    """The part of ``model_config`` that lists layers."""
+    text = _text(file, b"model_config")
+    if text is None:
+        raise InputError("there is no attribute model_config: it holds weights alone, or is no Keras file")
+    try:
+        config = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InputError("model_config is not JSON") from None
+    graph = config.get("config") if isinstance(config, dict) else None
+    if not isinstance(graph, dict) or not isinstance(graph.get("layers"), list) or not graph["layers"]:
+        raise InputError("model_config lists no layers")
+    if (count := len(graph["layers"])) > _MOST_LAYERS:
+        raise InputError(f"model_config lists {count} layers, more than the {_MOST_LAYERS} that are read")
+    return graph
+
+
+def _text(file: Any, name: bytes) -> str | None:
+    """An attribute that is one text; its type is looked at first, because reading damaged ones can crash HDF5."""
+    attributes = h5py().h5a
+    if not attributes.exists(file.id, name):
+        return None
+    stored = attributes.open(file.id, name)
+    kind = stored.get_type()
+    if not isinstance(kind, h5py().h5t.TypeStringID) or stored.shape != ():
+        return None
+    wanted = _REFERENCE if kind.is_variable_str() else kind.get_size()
+    if stored.get_storage_size() != wanted or wanted > _MOST_TEXT:
+        return None
+    value = file.attrs[name.decode()]
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _layer(record: Any) -> Layer:
+    if not isinstance(record, dict) or not all(isinstance(record.get(key), str) for key in ("name", "class_name")):
+        raise InputError("model_config has a layer without a name or a class")
+    name, settings, nodes = record["name"], record.get("config"), record.get("inbound_nodes")
+    if not isinstance(settings, dict) or not isinstance(nodes, list):
+        raise InputError(f"layer {_short(name)} has no settings or no inputs in model_config")
+    if len(nodes) > 1 or not all(isinstance(node, list) and all(map(_is_node, node)) for node in nodes):
+        raise InputError(f"layer {_short(name)} is used more than once, or its inputs are not a list of layers")
+    return Layer(name, record["class_name"], settings, tuple(each[0] for node in nodes for each in node))
+
+
+def _is_node(entry: Any) -> bool:
+    """Whether it names an output of a layer, as Keras does: name, use of the layer, place among its outputs."""
+    return isinstance(entry, list) and len(entry) >= 3 and isinstance(entry[0], str) and entry[1:3] == [0, 0]
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
+from . import evaluation  # torch, when it is asked for
 from .corpus import document_windows, documents_of, split
 
 _AT_ONCE = 256
@@ -48,14 +49,12 @@ def gpt_network(module: Any) -> Network:
     from .gpt import state_jacobians
 
     def states(tokens: Any) -> list[Any]:
-        found = module.hidden_states(tokens)
-        return [*found[:-2], found[-1]]
+        *before, _, last = module.hidden_states(tokens)
+        return [*before, last]
 
     def jacobians(tokens: Array) -> list[Array]:
-        import torch
-
-        found = [each.numpy() for each in state_jacobians(module, torch.from_numpy(tokens))]
-        return [*found[:-2], found[-1]]
+        *before, _, last = (each.numpy() for each in state_jacobians(module, evaluation.torch.from_numpy(tokens)))
+        return [*before, last]
 
     return Network(lambda tokens, places: batched_states(states, tokens, places), jacobians)
 
@@ -78,10 +77,8 @@ def folder_network(folder: str, seed: int | None, context: int) -> tuple[Network
     def jacobians(tokens: Array) -> list[Array]:
         shown = tokens[:, -context:]
         if looks_ahead(states, shown[:1]):
-            raise InputError(
-                f"{folder} is no causal model: its states depend on later tokens, so that no map of one token's state "
-                "remains between a layer and the last; --set jacobians=0 compares its layers without that"
-            )
+            why = "its states depend on later tokens, so that no map of one token's state remains"
+            raise InputError(f"{folder} is no causal model: {why}; --set jacobians=0 compares its layers without that")
         return row_jacobians(states, shown)
 
     count = sum(each.numel() for each in module.parameters())
@@ -126,10 +123,8 @@ def _tokens(tokenizer: Any, text: str) -> Array:
 
 def batched_states(states: Callable[[Any], list[Any]], tokens: Array, places: Sequence[int] = ()) -> States:
     """States at some places, a few windows at once; at all places if none are named."""
-    import torch
-
-    with torch.no_grad():
-        layers = len(states(torch.from_numpy(tokens[:1]))) - 1
+    with evaluation.torch.no_grad():
+        layers = len(states(evaluation.torch.from_numpy(tokens[:1]))) - 1
     wanted = [place for place in places if 0 <= place <= layers] or list(range(layers + 1))
 
     def chosen(part: Any) -> list[Any]:
@@ -141,24 +136,20 @@ def batched_states(states: Callable[[Any], list[Any]], tokens: Array, places: Se
 
 def batched_outputs(outputs: Callable[[Any], Sequence[Any]], inputs: Array, at_once: int = _AT_ONCE) -> list[Array]:
     """Outputs of all inputs as float32 rows, computed for a part of the inputs at a time."""
-    import torch
-
     parts = []
-    with torch.no_grad():
+    with evaluation.torch.no_grad():
         for start in range(0, len(inputs), at_once):
-            found = outputs(torch.from_numpy(inputs[start : start + at_once]))
+            found = outputs(evaluation.torch.from_numpy(inputs[start : start + at_once]))
             parts.append([each.float().numpy() for each in found])
     return [np.concatenate(each) for each in zip(*parts, strict=True)]
 
 
 def looks_ahead(states: Callable[[Any], list[Any]], tokens: Array) -> bool:
     """Whether the first states of a window change when its last token does."""
-    import torch
-
     others = tokens.copy()
     others[:, -1] = np.where(tokens[:, -1] == tokens[:, 0], tokens[:, -1] == 0, tokens[:, 0])
-    with torch.no_grad():
-        one, other = (states(torch.from_numpy(each))[-1][:, :-1] for each in (tokens, others))
+    with evaluation.torch.no_grad():
+        one, other = (states(evaluation.torch.from_numpy(each))[-1][:, :-1] for each in (tokens, others))
     return bool((one - other).abs().max() > 1e-4 * one.abs().max())
 
 
@@ -168,17 +159,15 @@ def row_jacobians(states: Callable[[Any], list[Any]], tokens: Array) -> list[Arr
     A window is repeated for every number of the last state, and one pass backward gives that number's derivatives with
     respect to all layers at once: for any network whose states are tensors that later ones are computed from.
     """
-    import torch
-
     found: list[list[Array]] = []
-    for window in torch.from_numpy(tokens):
+    for window in evaluation.torch.from_numpy(tokens):
         width = states(window[None])[-1].shape[-1]
         rows: list[list[Array]] = []
         for start in range(0, width, _WINDOWS):
-            wanted = torch.arange(start, min(start + _WINDOWS, width))
+            wanted = evaluation.torch.arange(start, min(start + _WINDOWS, width))
             layers = states(window.expand(len(wanted), -1))
-            value = layers[-1][torch.arange(len(wanted)), -1, wanted].sum()
-            slopes = torch.autograd.grad(value, layers[:-1])
+            value = layers[-1][evaluation.torch.arange(len(wanted)), -1, wanted].sum()
+            slopes = evaluation.torch.autograd.grad(value, layers[:-1])
             rows.append([each[:, -1].double().numpy() for each in slopes])
         found.append([np.concatenate(layer) for layer in zip(*rows, strict=True)] + [np.eye(width)])
     return [np.stack(layer) for layer in zip(*found, strict=True)]
@@ -197,15 +186,8 @@ def constants(jacobians: list[Array]) -> list[dict[str, float]]:
         singular = np.linalg.svd(each, compute_uv=False)
         kept = singular if place == len(jacobians) - 1 else singular[:, :-_LOST]
         high, low = kept[:, 0], np.maximum(kept[:, -1], np.finfo(float).tiny)
-        local = np.sqrt(high / low)
-        quantiles = np.quantile(local, (0.5, 0.05, 0.95))
-        found.append(
-            {
-                "local": float(quantiles[0]),
-                "low": float(quantiles[1]),
-                "high": float(quantiles[2]),
-                "similarity": float(np.sqrt(high.max() / low.min())),
-                "constant": float(max(high.max(), 1 / low.min())),
-            }
-        )
+        quantiles = np.quantile(np.sqrt(high / low), (0.5, 0.05, 0.95)).tolist()
+        similarity, constant = float(np.sqrt(high.max() / low.min())), float(max(high.max(), 1 / low.min()))
+        values = (*quantiles, similarity, constant)
+        found.append(dict(zip(("local", "low", "high", "similarity", "constant"), values, strict=True)))
     return found

@@ -10,13 +10,11 @@ from typing import Any
 from ..errors import InputError
 from ..rows import Progress
 from ..settings import check_choice
-from .batched import Alone, Stacked, seeded, why_not_together, works_together, worth_together
-from .history import History
-from .loop import Hooks, Loop
-from .memory import kept_memory
+from .batched import Alone, Stacked, kept_memory, seeded, why_not_together, works_together, worth_together
+from .evaluation import nn, torch
+from .loop import History, Hooks, Loop
 from .recipe import Recipe
 from .sampling import Rows
-from .torch_tools import nn, torch
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +109,7 @@ def train(
     hooks = Hooks(prepare, evaluate, evaluate_every, progress)
     rows, held_out = _placed(data, validation, device)
     engine = Alone(model.to(device), loss)
-    loop = Loop(engine, [seed], rows, held_out, recipe, hooks, loss, device)
+    loop = Loop(engine, [seed], rows, held_out, recipe, hooks, device)
     log, module = loop.run(checkpoint, checkpoint_seconds)[0]
     if log.ended == "diverged":
         raise InputError(f"the loss is not finite by step {log.history().steps[-1]}: lower the learning rate or clip")
@@ -175,7 +173,7 @@ def train_many(
     together = batched is True or (batched == "auto" and worth and works_together(first.to(device), loss, rows))
     if together:
         models = [_built(build, seed).to(device) for seed in seeds]
-        loop = Loop(Stacked(models, loss), list(seeds), rows, held_out, recipe, hooks, loss, device)
+        loop = Loop(Stacked(models, loss), list(seeds), rows, held_out, recipe, hooks, device)
         with kept_memory():
             found = loop.run(checkpoint, checkpoint_seconds)
     else:
@@ -183,8 +181,9 @@ def train_many(
         for place, seed in enumerate(seeds):
             model = _built(build, seed).to(device)
             one = hooks.for_one_of(place, len(seeds))
-            loop = Loop(Alone(model, loss), [seed], rows, held_out, recipe, one, loss, device)
-            found += loop.run(_own(checkpoint, seed), checkpoint_seconds)
+            loop = Loop(Alone(model, loss), [seed], rows, held_out, recipe, one, device)
+            path = None if checkpoint is None else Path(checkpoint)
+            found += loop.run(path and path.with_stem(f"{path.stem}-{seed}"), checkpoint_seconds)
     return [
         Trained(module.eval(), seed, log.history(), str(log.ended), together)
         for seed, (log, module) in zip(seeds, found, strict=True)
@@ -213,10 +212,3 @@ def _built(build: Callable[[int], Any], seed: int) -> Any:
     if not isinstance(module, nn.Module):
         raise InputError(f"the function that builds a model returned {type(module).__name__}, not a torch module")
     return module
-
-
-def _own(checkpoint: str | Path | None, seed: int) -> Path | None:
-    if checkpoint is None:
-        return None
-    path = Path(checkpoint)
-    return path.with_name(f"{path.stem}-{seed}{path.suffix}")

@@ -18,8 +18,8 @@ from ..comparison.fits import RUNGS, checked_rungs
 from ..errors import InputError
 from ..files import finite_json, write_text
 from ..models.corpus import Corpus, corpus_of, parsed
+from ..models.load import read_arrays, weights_of, write_arrays
 from ..models.states import Network, States, constants, folder_network, folder_windows, gpt_network
-from ..models.weight_files import read_arrays, weights_of, write_arrays
 from ..representation import Array
 from ..similarity import svcca
 from .experiment import ROEDER, Experiment, Outcome, Plan, Run, Unit, by_scale, scaled

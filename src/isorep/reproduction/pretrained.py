@@ -18,9 +18,9 @@ import numpy as np
 from ..datasets.labelled import CLASSES, find_cifar10, labelled_images
 from ..errors import InputError
 from ..models.corpus import Corpus, corpus_of, document_windows, documents_of, parsed, split
+from ..models.load import read_arrays, weights_of, write_arrays
 from ..models.pair_files import NamedPair, layers_of, named_pairs
 from ..models.states import batched_outputs
-from ..models.weight_files import read_arrays, weights_of, write_arrays
 from ..representation import Array
 from ..settings import check_choice, check_names
 from .experiment import NELSON, Experiment, Outcome, Plan, Run, Unit, by_scale, how_to_find, scaled

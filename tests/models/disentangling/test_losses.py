@@ -8,8 +8,14 @@ import isorep
 torch = pytest.importorskip("torch")
 
 from isorep.models import QLAE, VQVAE, BetaTCVAE, BetaVAE, BioAE, PlainAutoencoder  # noqa: E402
-from isorep.models.quantised import distances, nearest_code, nearest_value, straight_through  # noqa: E402
-from isorep.models.vae import divergence_parts, kl_from_normal  # noqa: E402
+from isorep.models.disentangling import (  # noqa: E402
+    distances,
+    divergence_parts,
+    kl_from_normal,
+    nearest_code,
+    nearest_value,
+    straight_through,
+)
 
 SHAPE = (3, 4, 4)
 PIXELS = 48

@@ -214,7 +214,7 @@ def test_token_ids_of_a_zarr_store_are_token_ids(tmp_path):
 def test_a_stopped_run_goes_on_with_random_poolers_but_not_with_other_token_ids(tmp_path, monkeypatch):
     from isorep.extraction import run
 
-    def advance(loop, examples):
+    def advance(loop, *_):
         loop.journal.commit()
         raise KeyboardInterrupt
 
