@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from ..comparison import compare
+from ..datasets.catalogue import CLASSES, find_cifar10, labelled_images
 from ..datasets.folder import VARIABLE
-from ..datasets.labelled import CLASSES, find_cifar10, labelled_images
 from ..errors import InputError
 from ..models.corpus import Corpus, corpus_of, document_windows, documents_of, parsed, split
 from ..models.pair_files import NamedPair, layers_of, named_pairs
