@@ -63,6 +63,7 @@ def command(
     With --against, the rigid error between two models' latents beside the bounds that their decoders give. With
     --blocks or --mechanisms, which blocks of latents act on the outputs independently.
     """
+    # The options that are given otherwise than by default; nothing else is a local name yet.
     given = {name for name, value in locals().items() if value != signature(command).parameters[name].default}
     from .. import decoder
 
@@ -114,17 +115,10 @@ def command(
 
 _ALL = 2**31  # samples: all rows
 STATES = ("D", "M", "S", "H2", "H3")
+_OF_DISTANCES = ["mode", "device", "memory", "directions", "fail_above", "inactive_below", "against"]
 _WITHOUT_EFFECT = {  # in each form of the command: what options are for that would have none
     "mechanisms": {
-        "distances, not mechanisms": [
-            "mode",
-            "device",
-            "memory",
-            "directions",
-            "fail_above",
-            "inactive_below",
-            "against",
-        ],
+        "distances, not mechanisms": _OF_DISTANCES,
         "a pair, with --against": ["against_latents", "join", "against_weights"],
     },
     "pair": {

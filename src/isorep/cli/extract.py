@@ -2,12 +2,15 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 from ..errors import InputError
 from .common import Html, Interrupted, Json, Quiet, numbers, progress_bar, require_outputs, write_outputs
+
+if TYPE_CHECKING:
+    from ..extraction import Extraction
 
 
 def command(
@@ -128,15 +131,19 @@ def command(
         raise Interrupted("what was extracted is kept, and the same command goes on from there") from None
     write_outputs(result, json, html)
     if not quiet:
-        source = result.data
-        noun = {"text": "documents", "tokens": "rows of tokens", "images": "images"}.get(source.kind, "rows")
-        print(f"model  {result.model}")
-        tokens = f", {source.tokens} tokens" if source.tokens else ""
-        print(f"data   {source.name}: {source.examples} {noun}{tokens}")
-        print(f"       {'gone on with and ' if result.resumed else ''}done in {result.seconds:.1f} s\n")
-        print(result)
-        if result.grouped:
-            print("\nrows have groups: isorep compare A B --groups " + _groups(next(iter(result.layers.values())).file))
+        _print(result)
+
+
+def _print(result: "Extraction") -> None:
+    source = result.data
+    noun = {"text": "documents", "tokens": "rows of tokens", "images": "images"}.get(source.kind, "rows")
+    print(f"model  {result.model}")
+    tokens = f", {source.tokens} tokens" if source.tokens else ""
+    print(f"data   {source.name}: {source.examples} {noun}{tokens}")
+    print(f"       {'gone on with and ' if result.resumed else ''}done in {result.seconds:.1f} s\n")
+    print(result)
+    if result.grouped:
+        print("\nrows have groups: isorep compare A B --groups " + _groups(next(iter(result.layers.values())).file))
 
 
 def _print_layers(model: str, data: str | None, opening: dict[str, Any]) -> None:
