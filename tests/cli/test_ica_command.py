@@ -529,7 +529,7 @@ def test_the_bar_is_drawn_on_a_terminal_and_the_table_stays_on_stdout(wide):
             drawn += chunk
     except OSError:  # Linux reports the closed other end of a pseudo-terminal as an error
         os.close(main)
-    for words in (b"rotation", b"sweeps, contrast", b" left, ", b"MiB of memory"):
+    for words in (b"rotation", b"sweeps, contrast", b" left ", b"MiB of memory"):
         assert words in drawn
     assert b"converged   yes" in done.stdout
     assert b"\x1b" not in done.stdout

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.io
 from PIL import Image
 
-from isorep.datasets import layouts
+from isorep.datasets import images as layouts
 from isorep.datasets.images import grid_classes
 
 

@@ -15,7 +15,8 @@ import scipy.io
 from PIL import Image
 
 import isorep
-from isorep.datasets import layouts, load
+from isorep.datasets import images as layouts
+from isorep.datasets import load
 
 from . import published
 

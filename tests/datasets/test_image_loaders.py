@@ -8,7 +8,8 @@ import pytest
 from PIL import Image
 
 import isorep
-from isorep.datasets import FactorImages, grids, layouts, load, names
+from isorep.datasets import FactorImages, grids, load, names
+from isorep.datasets import images as layouts
 from isorep.datasets.images import grid_classes, resized
 
 from . import published

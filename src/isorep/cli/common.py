@@ -1,30 +1,23 @@
-"""What commands share: progress on stderr where it is a terminal, and results on stdout.
-
-Options that every command has.
+"""What commands share: progress on stderr where it is a terminal, options, and what options hold.
 
 The files that commands write: refused before any work if they cannot be written or would overwrite an input.
 """
 
-from __future__ import annotations
-
-import os
+import math
 import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
+
+from ..errors import InputError
 
 if TYPE_CHECKING:
-    from ..comparison import Comparison, Direction
-    from ..ica.estimator import ICA, FitProgress
     from ..results import Written
     from ..rows import Progress
-
-STRONGEST = 5  # components that the summary of a fit shows
-NAMED = 10  # components that it lists by name
 
 
 class Interrupted(Exception):  # noqa: N818  (it is no error)
@@ -32,166 +25,84 @@ class Interrupted(Exception):  # noqa: N818  (it is no error)
 
 
 @contextmanager
-def progress_bar(quiet: bool) -> Iterator[Progress]:
+def progress_bar(quiet: bool) -> "Iterator[Progress]":
     """A progress callback that draws bars on stderr, only on a terminal."""
     from ..rows import no_progress
 
-    if quiet or not sys.stderr.isatty():
-        yield no_progress
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        tasks: dict[str, TaskID] = {}
+    with bars_on_terminal(quiet) as bars:
+        tasks: dict[str, Any] = {}
 
         def report(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total)
+                tasks[stage] = bars.add_task(stage, total=total, words="")
             bars.update(tasks[stage], completed=done, total=total)
 
-        yield report
+        yield no_progress if bars is None else report
 
 
 @contextmanager
-def fit_bar(quiet: bool) -> Iterator[FitProgress | None]:
-    """A callback for ``ICA.fit`` that draws stage, sweeps, contrast, time and memory on stderr, only on a terminal."""
+def bars_on_terminal(quiet: bool) -> Iterator[Any]:
+    """Progress bars on stderr, each with words behind it; None where nobody would see them."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description:<10}"), BarColumn(bar_width=20), TimeElapsedColumn())
-    with Progress(*columns, TextColumn("{task.fields[words]}"), console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("reading", total=1.0, words="")
-        pace = Pace()
-
-        def report(stage: str, sweeps: float, contrast: float, left: float) -> None:
-            reached = f"{sweeps:.1f} sweeps, contrast {contrast:.4f}" if sweeps else ""
-            words = ", ".join(filter(None, (reached, pace.remaining(left), memory_text())))
-            bars.update(task, description=stage, completed=1 - pace.left, words=words)
-
-        yield report
+    columns = (TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    words = TextColumn("left  {task.fields[words]}")
+    with Progress(*columns, words, console=Console(stderr=True), transient=True) as bars:
+        yield bars
 
 
-class Pace:
-    """How long a fit will still take, from how the share that is left has shrunk; it may have begun in the middle."""
-
-    def __init__(self) -> None:
-        self.left = 1.0
-        self._began: tuple[float, float] | None = None  # when the share first shrank, and to what
-
-    def remaining(self, left: float) -> str:
-        """The time left in words, as soon as it can be told."""
-        now = time.monotonic()
-        self.left = min(self.left, left)
-        if self.left == 1:
-            return ""
-        if self._began is None:
-            self._began = (now, self.left)
-        since, first = self._began
-        if self.left == first:
-            return ""
-        seconds = int((now - since) * self.left / (first - self.left))
-        return f"about {seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02} left"
+Json = Annotated[Path | None, Option(help="Write the complete result here.")]
+Html = Annotated[Path | None, Option(help="Write a report with figures here.")]
+Quiet = Annotated[bool, Option("--quiet", help="Print nothing but errors.")]
+Folder = Annotated[Path | None, Option(help="The folder of data sets; else the environment variable ISOREP_DATA.")]
+Ids = Annotated[str | None, Option(help="The column or array with row ids.")]
+Groups = Annotated[
+    str | None,
+    Option(help="Rows that belong together: a column (or array) of the first file, or FILE::COLUMN, or an npy file."),
+]
+Within = Annotated[
+    str | None,
+    Option(help="Classes inside which rows are shuffled, so that chance includes what they explain; as --groups."),
+]
+DropIds = Annotated[bool, Option("--drop-ids", help="Leave the row ids out.")]
 
 
-def memory_text() -> str:
-    """The memory this process holds, in words; nothing where the system does not tell."""
+def parts(text: str, option: str, what: str = "names separated by commas") -> list[str]:
+    """What an option holds between commas; nothing at all is refused."""
+    given = [part.strip() for part in text.split(",") if part.strip()]
+    if not given:
+        raise InputError(f"{option} takes {what}, not {text!r}")
+    return given
+
+
+def numbers(
+    text: str, option: str, what: str = "numbers separated by commas", kind: Callable[[str], Any] = float
+) -> list[Any]:
+    """The numbers that an option holds between commas."""
     try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    except OSError:
-        return ""
-    return f"{pages * os.sysconf('SC_PAGE_SIZE') / 2**20:.0f} MiB of memory"
+        return [kind(part) for part in parts(text, option, what)]
+    except ValueError:
+        raise InputError(f"{option} takes {what}, not {text!r}") from None
 
 
-def peak_memory() -> int | None:
-    """The most bytes of memory this process has held; None where the system does not tell."""
+def named_limit(text: str) -> tuple[str, float]:
+    """NAME=VALUE as a name, which may be empty, and a number, which is NaN where none is given."""
+    name, _, number = text.rpartition("=")
     try:
-        import resource
-    except ModuleNotFoundError:
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
+        return name, float(number)
+    except ValueError:
+        return name, math.nan
 
 
-def print_fit(ica: ICA, name: str, rows: int, notes: list[str]) -> None:
-    """What a fit found: sizes, how it ended, the strongest components and those that may be Gaussian."""
-    names = [str(each) for each in ica.get_feature_names_out()]
-    rank = f", rank {ica.rank_}" if hasattr(ica, "rank_") else ""
-    print(f"data        {name}: {rows} rows x {ica.n_features_in_} columns{rank}")
-    print(f"components  {len(names)}")
-    print(f"sweeps      {ica.n_iter_}")
-    print(f"contrast    {ica.path_[-1, 1]:.4f} ({ica.contrast}, summed over components)")
-    print(f"converged   {'yes' if ica.converged_ else 'no'}")
-    print()
-    shown = {"contrast": ica.contrast_}
-    for column in ("kurtosis", "skewness", "uncertainty"):
-        if hasattr(ica, f"{column}_"):
-            shown[column] = getattr(ica, f"{column}_")
-    print(f"{'strongest':<10}" + "".join(f"{column:>13}" for column in shown))
-    for place, component in enumerate(names[:STRONGEST]):
-        print(f"{component:<10}" + "".join(f"{values[place]:>13.4f}" for values in shown.values()))
-    if hasattr(ica, "gaussian_"):
-        gaussian = [names[place] for place in ica.gaussian_.nonzero()[0]]
-        more = f" and {len(gaussian) - NAMED} more" if len(gaussian) > NAMED else ""
-        listed = f": {', '.join(gaussian[:NAMED])}{more}" if gaussian else ""
-        print(f"\nnear-Gaussian: {len(gaussian)} of {len(names)}{listed}")
-    for note in notes:
-        print(f"note: {note}")
+def row_labels(where: str | None, source: str) -> Any:
+    """Groups or classes of rows, where they are named; see :func:`isorep.storage.labels`."""
+    from ..storage import labels
 
-
-def print_comparison(result: Comparison) -> None:
-    """The ladder, the verdict and the caveats."""
-    from ..comparison.residuals import efficiency_sentence
-
-    source, target = result.source, result.target
-    for label, side in (("source", source), ("target", target)):
-        print(
-            f"{label}  {side.name}: {side.rows} rows x {side.columns} columns, rank {side.rank}, "
-            f"condition {side.condition:.3g}"
-        )
-    print()
-    print_ladder(result.forward)
-    print()
-    print(f"verdict: {result.verdict}")
-    if result.ica_efficiency is not None:
-        print(efficiency_sentence(result.ica_efficiency))
-    if result.worst_case is not None:
-        _print_worst_case(result)
-    for caveat in result.caveats:
-        print(f"note: {caveat}")
-
-
-def _print_worst_case(result: Comparison) -> None:
-    found = result.worst_case or {}
-    for name, words in (("rigid", "a rigid motion"), ("rigid_with_scale", "a rigid motion with a scale")):
-        bracket = found[name]
-        print(
-            f"worst case: the largest error up to {words} lies in [{bracket.lower:.4f}, {bracket.upper:.4f}] diameters"
-        )
-    worst = found["rigid_with_scale"].worst_rows[:3]
-    print("worst rows: " + ", ".join(f"{row.id or row.row} ({row.error:.4f})" for row in worst))
-
-
-def print_ladder(direction: Direction) -> None:
-    """One direction's ladder, as a table."""
-    from ..comparison.result import ladder_table
-
-    exactness = "exact" if direction.diameter.exact else "lower bound"
-    print(
-        f"{direction.source} -> {direction.target}: errors in mean distances of {direction.target} to its mean; lower "
-        "is closer, 1 is no better than the mean\n"
-        f"(last column in diameters of {direction.target}: {direction.diameter.value:.6g}, {exactness})"
-    )
-    print(ladder_table(direction))
-
-
-Json = Annotated[Path | None, typer.Option(help="Write the complete result here.")]
-Html = Annotated[Path | None, typer.Option(help="Write a report with figures here.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
+    return None if where is None else labels(where, source)
 
 
 def require_outputs(outputs: Sequence[Path | None], *inputs: str | Path) -> None:
@@ -199,12 +110,12 @@ def require_outputs(outputs: Sequence[Path | None], *inputs: str | Path) -> None
     from ..files import require_writable
 
     named = [path for path in outputs if path is not None]
-    require_apart(named, *inputs)
     for path in named:
         require_writable(path)
+    require_apart(named, *inputs)
 
 
-def write_outputs(result: Written, json: Path | None, html: Path | None) -> None:
+def write_outputs(result: "Written", json: Path | None, html: Path | None) -> None:
     """Write the files that were asked for."""
     if json is not None:
         result.to_json(json)
@@ -222,9 +133,7 @@ def fail(*sentences: str) -> None:
 
 def require_apart(outputs: Sequence[Path], *inputs: str | Path) -> None:
     """Refuse an output that is named twice, or that is, holds or lies in an input."""
-    from ..errors import InputError
-
-    for place, path in enumerate(outputs):
+    for index, path in enumerate(outputs):
         here = path.resolve()
         for given in map(plain_path, inputs):
             there = given.resolve()
@@ -232,7 +141,7 @@ def require_apart(outputs: Sequence[Path], *inputs: str | Path) -> None:
                 raise InputError(f"{path} is an input: name another file to write")
             if there in here.parents or here in there.parents:
                 raise InputError(f"{path} and the input {given} lie in one another: name another file to write")
-        if here in [other.resolve() for other in outputs[:place]]:
+        if here in [other.resolve() for other in outputs[:index]]:
             raise InputError(f"{path} is named twice: name another file to write")
 
 

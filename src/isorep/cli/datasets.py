@@ -1,24 +1,15 @@
 """``isorep datasets``: which data sets are known and where they are, and a download of those that allow it."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument
 
-from .common import Quiet, require_outputs
+from .common import Folder, Interrupted, Json, Quiet, progress_bar, require_outputs
 
 app = typer.Typer(
-    help="Public data sets with known factors: list them, download them.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+    help="Public data sets with known factors: list them, download them.", no_args_is_help=True, rich_markup_mode=None
 )
-
-Folder = Annotated[
-    Path | None, typer.Option(help="The folder of data sets; else the environment variable ISOREP_DATA.")
-]
-Json = Annotated[Path | None, typer.Option(help="Write the same as JSON here.")]
 
 
 @app.command("list")
@@ -29,14 +20,14 @@ def list_command(folder: Folder = None, json: Json = None, quiet: Quiet = False)
     from ..files import finite_json, write_text
 
     require_outputs([json])
-    place = data_folder(folder)
+    data = data_folder(folder)
     entries = [published_set(name) for name in names()]
     facts: list[dict[str, Any]] = [
         {
             "name": entry.name,
             "title": entry.title,
             "file": f"{entry.name}/{entry.file}",
-            "present": place is not None and present(entry, place),
+            "present": data is not None and present(entry, data),
             "urls": [remote.url for remote in entry.remotes],
             "by_hand": entry.by_hand or None,
         }
@@ -52,12 +43,12 @@ def list_command(folder: Folder = None, json: Json = None, quiet: Quiet = False)
         print(f"{'':<20} {'':<9} {fact['file']}")
         if not fact["present"]:
             print(f"{'':<20} {'':<9} {fact['urls'][0] if fact['urls'] else fact['by_hand']}")
-    print(f"\nfolder: {place}" if place is not None else "\nno folder: give --folder, or set ISOREP_DATA")
+    print(f"\nfolder: {data}" if data is not None else "\nno folder: give --folder, or set ISOREP_DATA")
 
 
 @app.command("download")
 def download_command(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A data set; isorep datasets list names them.")],
+    name: Annotated[str, Argument(metavar="NAME", help="A data set; isorep datasets list names them.")],
     folder: Folder = None,
     json: Json = None,
     quiet: Quiet = False,
@@ -68,7 +59,6 @@ def download_command(
     """
     from ..datasets.download import download
     from ..files import finite_json, write_text
-    from .common import Interrupted, progress_bar
 
     require_outputs([json])
     try:

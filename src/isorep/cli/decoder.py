@@ -4,81 +4,58 @@ With ``--blocks`` or ``--mechanisms``: which latents act on the outputs independ
 side by side, measured and allowed errors.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from .common import Html, Json, Quiet, fail
-
-if TYPE_CHECKING:
-    from ..decoder import Geometry
+from ..errors import InputError
+from .common import Html, Json, Quiet, fail, numbers, progress_bar, require_outputs, write_outputs
 
 
 def command(
     model: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="MODEL",
             help="A TorchScript file, a program of torch.export.save (.pt2), or code: package.module:factory.",
         ),
     ],
     latents: Annotated[
-        str,
-        typer.Argument(metavar="LATENTS", help="A file of any format, one row a latent. FILE::NAME picks an array."),
+        str, Argument(metavar="LATENTS", help="One row a latent, any format. FILE::NAME picks an array.")
     ],
     weights: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A safetensors file with the weights of a model given as code.")
+        Path | None, Option(metavar="FILE", help="Weights of a model given as code: safetensors.")
     ] = None,
     against: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="A second decoder: set measured errors beside what both allow."),
+        str | None, Option(metavar="MODEL", help="A second decoder: measured beside allowed errors.")
     ] = None,
-    against_latents: Annotated[
-        str | None, typer.Option(metavar="LATENTS", help="The second decoder's latents of the same examples.")
-    ] = None,
-    against_weights: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="As --weights, for the second decoder.")
-    ] = None,
-    join: Annotated[bool, typer.Option("--join", help="Align both latents by row id.")] = False,
-    mechanisms: Annotated[
-        bool, typer.Option("--mechanisms", help="Find and judge factors that act on the outputs independently.")
-    ] = False,
+    against_latents: Annotated[str | None, Option(metavar="LATENTS", help="Its latents of the same examples.")] = None,
+    against_weights: Annotated[Path | None, Option(metavar="FILE", help="Its weights, as --weights.")] = None,
+    join: Annotated[bool, Option("--join", help="Align both latents by row id.")] = False,
+    mechanisms: Annotated[bool, Option("--mechanisms", help="Find and judge factors that act independently.")] = False,
     blocks: Annotated[
-        str | None,
-        typer.Option(metavar="SIZES", help="Judge these blocks of latents: sizes, as 3,3,3, or latents, as 0,2/1,3."),
+        str | None, Option(metavar="SIZES", help="Judge these blocks: sizes, as 3,3,3, or latents, as 0,2/1,3.")
     ] = None,
     tolerances: Annotated[
-        str | None, typer.Option(metavar="A,B,C", help="Shares of the largest entry below which a mechanism is none.")
+        str | None, Option(metavar="A,B,C", help="Shares of the largest entry that are zero.")
     ] = None,
-    require: Annotated[
-        str | None, typer.Option(metavar="TYPE", help="Exit 1 unless this type holds: D, M, S, H2 or H3.")
-    ] = None,
-    mode: Annotated[
-        str,
-        typer.Option(help="exact (all singular values), paper (random directions, from below), or matrix_free."),
-    ] = "exact",
-    samples: Annotated[int, typer.Option(help="Rows to measure at, drawn at random; 0 for all.")] = 1000,
-    directions: Annotated[int, typer.Option(help="Random directions a row.")] = 10,
+    require: Annotated[str | None, Option(metavar="TYPE", help="Exit 1 unless this holds: D, M, S, H2 or H3.")] = None,
+    mode: Annotated[str, Option(help="exact, paper (random directions, from below) or matrix_free.")] = "exact",
+    samples: Annotated[int, Option(help="Rows to measure at, drawn at random; 0 for all.")] = 1000,
+    directions: Annotated[int, Option(help="Random directions a row.")] = 10,
     inactive_below: Annotated[
-        float,
-        typer.Option(help="Latents whose columns are nowhere longer than this share of the longest are inactive."),
+        float, Option(help="Latents are inactive below this share of the longest column.")
     ] = 1e-3,
-    memory: Annotated[float, typer.Option(help="GiB to work in.")] = 1.0,
-    device: Annotated[
-        str | None, typer.Option(help="A torch device; by default where the model's weights are.")
-    ] = None,
-    fail_above: Annotated[
-        float | None,
-        typer.Option(metavar="X", help="Exit 1 if the bi-Lipschitz constant 1 + L is above this, or infinite."),
-    ] = None,
+    memory: Annotated[float, Option(help="GiB to work in.")] = 1.0,
+    device: Annotated[str | None, Option(help="A torch device; by default where the model's weights are.")] = None,
+    fail_above: Annotated[float | None, Option(metavar="X", help="Exit 1 if the constant 1 + L is above this.")] = None,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, typer.Option(help="Seed of the rows drawn, of directions and of the convexity probe.")] = 0,
+    seed: Annotated[int, Option(help="Seed of the rows drawn, of directions and of the convexity probe.")] = 0,
 ) -> None:
     """How far is a decoder from an isometry?
 
@@ -86,38 +63,73 @@ def command(
     With --against, the rigid error between two models' latents beside the bounds that their decoders give. With
     --blocks or --mechanisms, which blocks of latents act on the outputs independently.
     """
-    from ..errors import InputError
+    # The options that are given otherwise than by default; nothing else is a local name yet.
+    given = {name for name, value in locals().items() if value != signature(command).parameters[name].default}
+    from .. import decoder
 
-    asked = Asked(Given(model, latents, weights), json, html, quiet, seed)
-    if mechanisms or blocks is not None:
-        _refuse("distances, not mechanisms", mode=mode != "exact", device=device is not None, memory=memory != 1)
-        _refuse("distances, not mechanisms", directions=directions != 10, fail_above=fail_above is not None)
-        _refuse("distances, not mechanisms", inactive_below=inactive_below != 1e-3, against=against is not None)
-        _refuse("a pair, with --against", against_latents=against_latents is not None, join=join)
-        _refuse("a pair, with --against", against_weights=against_weights is not None)
-        run_mechanisms(asked, blocks, tolerances, require, 100 if samples == 1000 else samples)
-        return
-    _refuse("mechanisms, with --mechanisms or --blocks", tolerances=tolerances is not None, require=require is not None)
-    if against is not None or against_latents is not None:
-        _refuse("a single decoder, not a pair", directions=directions != 10, memory=memory != 1)
-        _refuse("a single decoder, not a pair", inactive_below=inactive_below != 1e-3)
+    is_pair = against is not None or against_latents is not None
+    form = "mechanisms" if mechanisms or blocks is not None else "pair" if is_pair else "single"
+    for what, options in _WITHOUT_EFFECT[form].items():
+        for name in options:
+            if name in given:
+                raise InputError(f"--{name.replace('_', '-')} is for {what}")
+    models = [Given(model, latents, weights)]
+    if form == "pair":
         if against is None or against_latents is None:
             missing = "--against" if against is None else "--against-latents"
             raise InputError(f"a pair needs --against MODEL and --against-latents LATENTS: {missing} is missing")
-        second = Given(against, against_latents, against_weights)
-        run_pair(asked, second, fail_above, join=join, mode=mode, samples=samples, device=device)
-        return
-    _refuse("a pair, with --against", against_weights=against_weights is not None, join=join)
-    run_single(
-        asked,
-        fail_above,
-        mode=mode,
-        samples=samples,
-        n_directions=directions,
-        inactive_below=inactive_below,
-        memory=memory * 2**30,
-        device=device,
-    )
+        models.append(Given(against, against_latents, against_weights))
+    require_outputs([json, html], *(file for each in models for file in each.files))
+    if fail_above is not None and not fail_above >= 1:
+        raise InputError(f"--fail-above takes a constant, which is 1 or more, not {fail_above:g}")
+    if samples < 0:
+        raise InputError(f"--samples takes a number of rows, not {samples}")
+    if require is not None and require not in STATES:
+        raise InputError(f"--require is one of {', '.join(STATES)}, not {require}")
+    split = None if blocks is None else parsed_blocks(blocks)
+    levels = None if tolerances is None else numbers(tolerances, "--tolerances")
+    decoders = [each.load() for each in models]
+    settings: dict[str, Any] = {"samples": samples or None, "random_state": seed}
+    if form != "mechanisms":
+        settings |= {"mode": mode, "device": device}
+    with progress_bar(quiet) as progress:
+        if form == "mechanisms":
+            settings["samples"] = 100 if samples == 1000 else samples or _ALL
+            result: Any = decoder.mechanisms(
+                decoders[0], latents, split, tolerances=levels, progress=progress, **settings
+            )
+        elif form == "pair":
+            result = _pair(models, decoders, join=join, progress=progress, **settings)
+        else:
+            settings |= {"n_directions": directions, "inactive_below": inactive_below, "memory": memory * 2**30}
+            result = decoder.bilipschitz(decoders[0], latents, name=models[0].name, progress=progress, **settings)
+    write_outputs(result, json, html)
+    if not quiet:
+        print(_head(form, result, models[0].name))
+        print(result)
+    if require is not None:
+        _require(result, require)
+    if fail_above is not None:
+        _judge(result, form == "pair", fail_above)
+
+
+_ALL = 2**31  # samples: all rows
+STATES = ("D", "M", "S", "H2", "H3")
+_OF_DISTANCES = ["mode", "device", "memory", "directions", "fail_above", "inactive_below", "against"]
+_WITHOUT_EFFECT = {  # in each form of the command: what options are for that would have none
+    "mechanisms": {
+        "distances, not mechanisms": _OF_DISTANCES,
+        "a pair, with --against": ["against_latents", "join", "against_weights"],
+    },
+    "pair": {
+        "mechanisms, with --mechanisms or --blocks": ["tolerances", "require"],
+        "a single decoder, not a pair": ["directions", "memory", "inactive_below"],
+    },
+    "single": {
+        "mechanisms, with --mechanisms or --blocks": ["tolerances", "require"],
+        "a pair, with --against": ["against_weights", "join"],
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -146,116 +158,40 @@ class Given:
         return load_decoder(self.model, weights=self.weights)
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What every form of the command is asked: a model, the files to write, and the seed."""
+def _pair(models: list[Given], decoders: list[Any], **settings: Any) -> Any:
+    from ..decoder import pair
 
-    given: Given
-    json: Path | None
-    html: Path | None
-    quiet: bool
-    seed: int
-
-    def check(self, samples: int, fail_above: float | None = None, *more: Given) -> None:
-        """Refuse files to write that are inputs, and numbers that make no sense."""
-        from ..errors import InputError
-        from .common import require_outputs
-
-        require_outputs([self.json, self.html], *(file for each in (self.given, *more) for file in each.files))
-        if fail_above is not None and not fail_above >= 1:
-            raise InputError(f"--fail-above takes a constant, which is 1 or more, not {fail_above:g}")
-        if samples < 0:
-            raise InputError(f"--samples takes a number of rows, not {samples}")
-
-    def write(self, result: Any) -> None:
-        """The files that were asked for."""
-        if self.json is not None:
-            result.to_json(self.json)
-        if self.html is not None:
-            result.to_html(self.html)
+    first, second = models
+    names = (first.name, second.name)
+    if first.name == second.name:
+        names = (f"{first.name} (first)", f"{second.name} (second)")
+    return pair(decoders[0], first.latents, decoders[1], second.latents, names=names, **settings)
 
 
-def run_single(asked: Asked, fail_above: float | None, *, samples: int, **settings: Any) -> None:
-    """Measure one decoder, write and print."""
-    from ..decoder import bilipschitz
-    from .common import progress_bar
-
-    asked.check(samples, fail_above)
-    given, decoder = asked.given, asked.given.load()
-    with progress_bar(asked.quiet) as progress:
-        result = bilipschitz(
-            decoder,
-            given.latents,
-            samples=samples or None,
-            name=given.name,
-            random_state=asked.seed,
-            progress=progress,
-            **settings,
-        )
-    asked.write(result)
-    if not asked.quiet:
-        _print(result)
-    _fail_above(fail_above, "the constant", result.constant)
-
-
-def _fail_above(limit: float | None, what: str, constant: float) -> None:
+def _head(form: str, result: Any, name: str) -> str:
+    """What was measured, before what came out."""
     from ..decoder.bound import shown
 
-    if limit is not None and not constant <= limit:
-        fail(f"{what}, {shown(constant)}, is above the limit {limit:g}")
-
-
-def _refuse(place: str, **given: bool) -> None:
-    """Refuse options that would have no effect."""
-    from ..errors import InputError
-
-    for name, is_given in given.items():
-        if is_given:
-            raise InputError(f"--{name.replace('_', '-')} is for {place}")
-
-
-def _print(result: Geometry) -> None:
+    if form == "mechanisms":
+        return f"decoder  {name}: {result.dimension} latents to {result.outputs}, {result.samples} samples\n"
+    if form == "pair":
+        sides = [
+            f"{title}  {side.name}: {side.latents} latents to {side.outputs} outputs, {side.rows} rows, constant "
+            f"{shown(side.constant)}"
+            for title, side in (("first ", result.first), ("second", result.second))
+        ]
+        return "\n".join([*sides, "\nErrors of rigid motions in diameters of the second's latents; lower is closer"])
     data = result.data
     shape = " x ".join(map(str, data["output_shape"])) or "1"
     drawn = "" if data["rows_used"] == data["rows"] else f", {data['rows_used']} of them measured"
-    print(f"decoder  {data['decoder']}: {data['latents']} latents to {shape}, {data['dtype']}")
-    print(f"latents  {data['latents_name']}: {data['rows']} rows{drawn}\n")
-    print(result)
-
-
-_ALL = 2**31  # samples: all rows
-STATES = ("D", "M", "S", "H2", "H3")
-
-
-def run_mechanisms(asked: Asked, blocks: str | None, tolerances: str | None, require: str | None, samples: int) -> None:
-    """Judge every criterion for the blocks, or for the factors that are found; print and write what was found."""
-    from ..decoder import mechanisms
-    from ..errors import InputError
-    from .common import progress_bar
-
-    asked.check(samples)
-    split = None if blocks is None else parsed_blocks(blocks)
-    levels = None if tolerances is None else _numbers(tolerances)
-    if require is not None and require not in STATES:
-        raise InputError(f"--require is one of {', '.join(STATES)}, not {require}")
-    given, decoder = asked.given, asked.given.load()
-    rows, seed = samples or _ALL, asked.seed
-    with progress_bar(asked.quiet) as progress:
-        result = mechanisms(
-            decoder, given.latents, split, tolerances=levels, samples=rows, random_state=seed, progress=progress
-        )
-    asked.write(result)
-    if not asked.quiet:
-        print(f"decoder  {given.name}: {result.dimension} latents to {result.outputs}, {result.samples} samples\n")
-        print(result)
-    if require is not None:
-        _require(result, require)
+    return (
+        f"decoder  {data['decoder']}: {data['latents']} latents to {shape}, {data['dtype']}\n"
+        f"latents  {data['latents_name']}: {data['rows']} rows{drawn}\n"
+    )
 
 
 def parsed_blocks(text: str) -> list[Any]:
     """Sizes of consecutive blocks, as ``3,3,3``, or the latents of each, as ``0,2/1,3``."""
-    from ..errors import InputError
-
     try:
         if "/" in text:
             return [[int(each) for each in block.split(",")] for block in text.split("/")]
@@ -266,53 +202,17 @@ def parsed_blocks(text: str) -> list[Any]:
         ) from None
 
 
-def _numbers(text: str) -> list[float]:
-    from ..errors import InputError
-
-    try:
-        return [float(each) for each in text.split(",")]
-    except ValueError:
-        raise InputError(f"--tolerances takes numbers between commas, not {text!r}") from None
-
-
 def _require(result: Any, name: str) -> None:
-    found = result.criteria.get(name)
-    state = "was not judged: no factors were found to be blocks" if found is None else found.state
-    if state != "holds":
-        fail(f"Type {name} {state if found is None else f'is required and its state is: {state}'}")
+    criterion = result.criteria.get(name)
+    if criterion is None:
+        fail(f"Type {name} was not judged: no factors were found to be blocks")
+    elif criterion.state != "holds":
+        fail(f"Type {name} is required and its state is: {criterion.state}")
 
 
-def run_pair(asked: Asked, second: Given, fail_above: float | None, *, samples: int, **settings: Any) -> None:
-    """Compare two decoders, write and print."""
-    from ..decoder import pair
+def _judge(result: Any, is_pair: bool, limit: float) -> None:
     from ..decoder.bound import shown
-    from .common import progress_bar
 
-    asked.check(samples, fail_above, second)
-    first = asked.given
-    names = (first.name, second.name)
-    if names[0] == names[1]:
-        names = (f"{names[0]} (first)", f"{names[1]} (second)")
-    decoders = (first.load(), second.load())
-    with progress_bar(asked.quiet) as progress:
-        result = pair(
-            decoders[0],
-            first.latents,
-            decoders[1],
-            second.latents,
-            names=names,
-            samples=samples or None,
-            random_state=asked.seed,
-            progress=progress,
-            **settings,
-        )
-    asked.write(result)
-    if not asked.quiet:
-        for title, side in (("first ", result.first), ("second", result.second)):
-            print(
-                f"{title}  {side.name}: {side.latents} latents to {side.outputs} outputs, {side.rows} rows, constant "
-                f"{shown(side.constant)}"
-            )
-        print("\nErrors of rigid motions in diameters of the second's latents; lower is closer")
-        print(result)
-    _fail_above(fail_above, "the larger constant", max(result.first.constant, result.second.constant))
+    constant = max(result.first.constant, result.second.constant) if is_pair else result.constant
+    if not constant <= limit:
+        fail(f"the {'larger ' if is_pair else ''}constant, {shown(constant)}, is above the limit {limit:g}")

@@ -1,49 +1,41 @@
 """``isorep disentangle``: independent components of an autoencoder that is trained on your own images."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from .common import Html, Json, Quiet
+from ..errors import InputError
+from .common import Html, Interrupted, Json, Quiet, progress_bar, require_outputs, write_outputs
 
 
 def command(
     images: Annotated[
-        str,
-        typer.Argument(metavar="IMAGES", help="A folder of images, an .npy or an .npz file; FILE::KEY names a part."),
+        str, Argument(metavar="IMAGES", help="A folder of images, .npy or .npz; FILE::KEY names a part.")
     ],
-    latents: Annotated[int, typer.Option(help="More than there may be factors.")] = 16,
-    size: Annotated[int, typer.Option(help="Side of the squares that images are made.")] = 32,
-    network: Annotated[str, typer.Option(help="dense, light or published.")] = "dense",
-    steps: Annotated[int, typer.Option(help="Steps of each training.")] = 2000,
-    batch: Annotated[int, typer.Option(help="Images of a step.")] = 64,
-    weight_decay: Annotated[float, typer.Option(help="More makes the decoder better conditioned.")] = 0.1,
-    seeds: Annotated[int, typer.Option(help="Trainings, to see which components come back.")] = 3,
-    most: Annotated[int, typer.Option(help="Images at most, drawn at random.")] = 50_000,
-    model: Annotated[
-        Path | None, typer.Option(help="Write autoencoder and unmixing to this .safetensors file.")
-    ] = None,
-    sheet: Annotated[Path | None, typer.Option(help="Write the traversals to this .png file.")] = None,
-    checkpoints: Annotated[
-        Path | None, typer.Option(help="Keep trainings in this folder: the same command goes on from there.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="Where networks are trained.")] = "cpu",
+    latents: Annotated[int, Option(help="More than there may be factors.")] = 16,
+    size: Annotated[int, Option(help="Side of the squares that images are made.")] = 32,
+    network: Annotated[str, Option(help="dense, light or published.")] = "dense",
+    steps: Annotated[int, Option(help="Steps of each training.")] = 2000,
+    batch: Annotated[int, Option(help="Images of a step.")] = 64,
+    weight_decay: Annotated[float, Option(help="More makes the decoder better conditioned.")] = 0.1,
+    seeds: Annotated[int, Option(help="Trainings, to see which components come back.")] = 3,
+    most: Annotated[int, Option(help="Images at most, drawn at random.")] = 50_000,
+    model: Annotated[Path | None, Option(help="Write autoencoder and unmixing to this .safetensors file.")] = None,
+    sheet: Annotated[Path | None, Option(help="Write the traversals to this .png file.")] = None,
+    checkpoints: Annotated[Path | None, Option(help="Keep trainings in this folder, and go on from there.")] = None,
+    device: Annotated[str, Option(help="Where networks are trained.")] = "cpu",
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, typer.Option(help="The seed that all others are derived from.")] = 0,
+    seed: Annotated[int, Option(help="The seed that all others are derived from.")] = 0,
 ) -> None:
     """Train autoencoders on images, unmix their latents by ICA, and see which components come back.
 
     Prints the components of the first training with their correlations in the others, and the verdict.
     """
     from .. import disentangle
-    from ..errors import InputError
     from ..storage.model_files import require_model_path
-    from .common import Interrupted, progress_bar, require_outputs, write_outputs
 
     require_outputs([model, sheet, json, html], images)
     if model is not None:
@@ -77,10 +69,10 @@ def command(
         result.save_sheet(sheet)
     write_outputs(result, json, html)
     if not quiet:
-        found = result.data
+        data = result.data
         print(
-            f"data  {found['name']}: {found['images']} images of {found['height']} x {found['width']} x "
-            f"{found['channels']}, {found['held_out']} of them held out\n"
+            f"data  {data['name']}: {data['images']} images of {data['height']} x {data['width']} x "
+            f"{data['channels']}, {data['held_out']} of them held out\n"
         )
         print("components of the first training, those that move images most first")
         print(result)

@@ -1,27 +1,29 @@
 """``isorep extract``: the rows that layers of a model give to data, in files to compare."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from .common import Quiet
+from ..errors import InputError
+from .common import Html, Interrupted, Json, Quiet, numbers, progress_bar, require_outputs, write_outputs
+
+if TYPE_CHECKING:
+    from ..extraction import Extraction
 
 
 def command(
     model: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="MODEL",
             help="Code as package.module:factory (with --weights), or a local folder of the transformers library.",
         ),
     ],
     data: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="DATA",
             help="npy, npz or another array file, a folder of images or .txt files, a text file with a document a "
             "line, jsonl or parquet; FILE::NAME names a part.",
@@ -29,7 +31,7 @@ def command(
     ] = None,
     layers: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--layers",
             "-l",
             help="Dotted names or numbers, with commas or repeated: 0 and -1 are the first and last hidden state, or "
@@ -37,54 +39,37 @@ def command(
         ),
     ] = None,
     output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", help="A folder, a pattern with {layer}, or a file for one layer."),
+        str | None, Option("--output", "-o", help="A folder, a pattern with {layer}, or one file.")
     ] = None,
-    format: Annotated[str | None, typer.Option(help="In a folder: parquet (the default), zarr or npy.")] = None,
-    pool: Annotated[
-        str, typer.Option(help="mean, max, first or last over positions; token: a row a position; flatten.")
-    ] = "mean",
-    channels: Annotated[str, typer.Option(help="Which axis of outputs holds channels: auto, first or last.")] = "auto",
-    key: Annotated[str | None, typer.Option(help="The entry of layers that return a dict or tuple.")] = None,
-    weights: Annotated[
-        Path | None, typer.Option(help="Weights for a model from code: safetensors, or tensors by torch.save.")
-    ] = None,
-    allow_torch_weights: Annotated[
-        bool,
-        typer.Option("--allow-torch-weights", help="Read tensors from a folder's pytorch_model.bin (weights_only)."),
-    ] = False,
-    compute: Annotated[
-        str,
-        typer.Option(help="Of folders in half precision: float32, or stored to compute in what they are stored in."),
-    ] = "float32",
-    input: Annotated[
-        str, typer.Option("--input", help="What DATA holds: auto, values, tokens, images or text.")
-    ] = "auto",
-    text_field: Annotated[str, typer.Option(help="The text of jsonl and parquet.")] = "text",
-    id_field: Annotated[str | None, typer.Option(help="The ids of jsonl and parquet; by default id.")] = None,
-    group_field: Annotated[str | None, typer.Option(help="The groups of jsonl and parquet.")] = None,
-    size: Annotated[int | None, typer.Option(help="Side that images are made.")] = None,
-    mean: Annotated[str | None, typer.Option(help="Of each channel of images, comma-separated.")] = None,
-    spread: Annotated[str | None, typer.Option(help="Standard deviation of each channel, comma-separated.")] = None,
-    grey: Annotated[bool, typer.Option("--grey", help="Make images grey.")] = False,
-    pad: Annotated[int | None, typer.Option(help="The id of padding in arrays of tokens.")] = None,
-    context: Annotated[int | None, typer.Option(help="Tokens of a window; by default what the model takes.")] = None,
-    truncate: Annotated[bool, typer.Option("--truncate", help="Only the first window of each document.")] = False,
-    no_special: Annotated[
-        bool, typer.Option("--no-special", help="Leave out the tokens that the tokenizer adds.")
-    ] = False,
-    limit: Annotated[int | None, typer.Option(help="The first so many examples only.")] = None,
-    dtype: Annotated[str, typer.Option(help="float32, float16 or float64.")] = "float32",
-    batch: Annotated[int | None, typer.Option(help="Examples of a batch; by default by their size.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, mps or auto.")] = "cpu",
-    restart: Annotated[bool, typer.Option("--restart", help="Throw away what a stopped run has left.")] = False,
-    show_layers: Annotated[
-        bool, typer.Option("--list-layers", help="Print all layers with the shapes of their outputs, and stop.")
-    ] = False,
-    json: Annotated[Path | None, typer.Option(help="Write what was extracted here.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report here.")] = None,
+    format: Annotated[str | None, Option(help="In a folder: parquet (the default), zarr or npy.")] = None,
+    pool: Annotated[str, Option(help="mean, max, first, last or flatten over positions; token: all.")] = "mean",
+    channels: Annotated[str, Option(help="Which axis of outputs holds channels: auto, first or last.")] = "auto",
+    key: Annotated[str | None, Option(help="The entry of layers that return a dict or tuple.")] = None,
+    weights: Annotated[Path | None, Option(help="Of a model from code: safetensors, or by torch.save.")] = None,
+    allow_torch_weights: Annotated[bool, Option("--allow-torch-weights", help="Read pytorch_model.bin too.")] = False,
+    compute: Annotated[str, Option(help="Of folders in half precision: float32 or stored.")] = "float32",
+    input: Annotated[str, Option("--input", help="What DATA holds: auto, values, tokens, images or text.")] = "auto",
+    text_field: Annotated[str, Option(help="The text of jsonl and parquet.")] = "text",
+    id_field: Annotated[str | None, Option(help="The ids of jsonl and parquet; by default id.")] = None,
+    group_field: Annotated[str | None, Option(help="The groups of jsonl and parquet.")] = None,
+    size: Annotated[int | None, Option(help="Side that images are made.")] = None,
+    mean: Annotated[str | None, Option(help="Of each channel of images, comma-separated.")] = None,
+    spread: Annotated[str | None, Option(help="Standard deviation of each channel, comma-separated.")] = None,
+    grey: Annotated[bool, Option("--grey", help="Make images grey.")] = False,
+    pad: Annotated[int | None, Option(help="The id of padding in arrays of tokens.")] = None,
+    context: Annotated[int | None, Option(help="Tokens of a window; by default what the model takes.")] = None,
+    truncate: Annotated[bool, Option("--truncate", help="Only the first window of each document.")] = False,
+    no_special: Annotated[bool, Option("--no-special", help="Leave out the tokens that the tokenizer adds.")] = False,
+    limit: Annotated[int | None, Option(help="The first so many examples only.")] = None,
+    dtype: Annotated[str, Option(help="float32, float16 or float64.")] = "float32",
+    batch: Annotated[int | None, Option(help="Examples of a batch; by default by their size.")] = None,
+    device: Annotated[str, Option(help="cpu, cuda, mps or auto.")] = "cpu",
+    restart: Annotated[bool, Option("--restart", help="Throw away what a stopped run has left.")] = False,
+    show_layers: Annotated[bool, Option("--list-layers", help="Print layers with their shapes.")] = False,
+    json: Json = None,
+    html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, typer.Option(help="Of weights that code makes where none are given.")] = 0,
+    seed: Annotated[int, Option(help="Of weights that code makes where none are given.")] = 0,
 ) -> None:
     """The representations that layers of a model give to data, streamed to files with row ids and groups.
 
@@ -92,11 +77,13 @@ def command(
     """
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when the library is imported
     from .. import extract
-    from ..errors import InputError
-    from .common import Interrupted, progress_bar, require_outputs, write_outputs
 
-    pixels: dict[str, Any] = {"size": size, "mean": _numbers(mean, "--mean"), "spread": _numbers(spread, "--spread")}
-    pixels = {name: value for name, value in pixels.items() if value is not None} | ({"grey": True} if grey else {})
+    pixels: dict[str, Any] = {
+        name: value for name, value in (("size", size), ("grey", grey or None)) if value is not None
+    }
+    for name, text in (("mean", mean), ("spread", spread)):
+        if text is not None:
+            pixels[name] = numbers(text, f"--{name}")
     opening: dict[str, Any] = {
         "weights": weights,
         "allow_torch_weights": allow_torch_weights,
@@ -144,14 +131,19 @@ def command(
         raise Interrupted("what was extracted is kept, and the same command goes on from there") from None
     write_outputs(result, json, html)
     if not quiet:
-        found = result.data
-        noun = {"text": "documents", "tokens": "rows of tokens", "images": "images"}.get(found.kind, "rows")
-        print(f"model  {result.model}")
-        print(f"data   {found.name}: {found.examples} {noun}" + (f", {found.tokens} tokens" if found.tokens else ""))
-        print(f"       {'gone on with and ' if result.resumed else ''}done in {result.seconds:.1f} s\n")
-        print(result)
-        if result.grouped:
-            print("\nrows have groups: isorep compare A B --groups " + _groups(next(iter(result.layers.values())).file))
+        _print(result)
+
+
+def _print(result: "Extraction") -> None:
+    source = result.data
+    noun = {"text": "documents", "tokens": "rows of tokens", "images": "images"}.get(source.kind, "rows")
+    print(f"model  {result.model}")
+    tokens = f", {source.tokens} tokens" if source.tokens else ""
+    print(f"data   {source.name}: {source.examples} {noun}{tokens}")
+    print(f"       {'gone on with and ' if result.resumed else ''}done in {result.seconds:.1f} s\n")
+    print(result)
+    if result.grouped:
+        print("\nrows have groups: isorep compare A B --groups " + _groups(next(iter(result.layers.values())).file))
 
 
 def _print_layers(model: str, data: str | None, opening: dict[str, Any]) -> None:
@@ -169,14 +161,3 @@ def _groups(file: str) -> str:
     from ..extraction.write import GROUP, beside
 
     return str(beside(Path(file), GROUP)) if file.endswith(".npy") else GROUP
-
-
-def _numbers(text: str | None, option: str) -> list[float] | None:
-    from ..errors import InputError
-
-    if text is None:
-        return None
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"{option} takes numbers separated by commas, not {text!r}") from None

@@ -1,13 +1,12 @@
 """``isorep heads``: is a model identified by its head, and do two heads predict the map between features?"""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from .common import Html, Json, Quiet
+from ..errors import InputError
+from .common import Html, Json, Quiet, fail, named_limit, progress_bar, require_outputs, row_labels, write_outputs
 
 if TYPE_CHECKING:
     from ..heads import Heads
@@ -15,40 +14,23 @@ if TYPE_CHECKING:
 
 
 def command(
-    head: Annotated[
-        str, typer.Argument(metavar="HEAD", help="One row a class: a file of any format. FILE::NAME picks a tensor.")
-    ],
-    other: Annotated[str | None, typer.Argument(metavar="OTHER", help="A second head of the same classes.")] = None,
-    bias: Annotated[
-        str | None, typer.Option(help="Biases of HEAD: a tensor or column of its file, FILE::NAME, or an npy file.")
-    ] = None,
-    other_bias: Annotated[str | None, typer.Option(help="Biases of OTHER, named likewise.")] = None,
-    features: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Features that HEAD reads, one row an input.")
-    ] = None,
-    other_features: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Features of the same inputs that OTHER reads.")
-    ] = None,
-    weights: Annotated[
-        str | None, typer.Option(help="Class frequencies: a column of HEAD's file, FILE::NAME, or an npy file.")
-    ] = None,
-    groups: Annotated[
-        str | None,
-        typer.Option(help="Rows of features that belong together: a column of them, FILE::COLUMN, or an npy file."),
-    ] = None,
-    ids: Annotated[str | None, typer.Option(help="The column or array with row ids of the features.")] = None,
-    join: Annotated[bool, typer.Option("--join", help="Keep the rows of features that both have, by row id.")] = False,
-    reference: Annotated[
-        int | None, typer.Option(help="The class that log-odds refer to; by default the mean of all.")
-    ] = None,
-    folds: Annotated[int, typer.Option(help="Folds of the regression.")] = 5,
-    intervals: Annotated[bool, typer.Option("--intervals/--no-intervals", help="Take intervals.")] = True,
-    tolerance: Annotated[
-        float, typer.Option(help="In diameters: how much more the head map may err than the regression.")
-    ] = 0.01,
+    head: Annotated[str, Argument(metavar="HEAD", help="One row a class, any format. FILE::NAME picks a tensor.")],
+    other: Annotated[str | None, Argument(metavar="OTHER", help="A second head of the same classes.")] = None,
+    bias: Annotated[str | None, Option(help="Biases of HEAD: a column of its file, FILE::NAME or npy.")] = None,
+    other_bias: Annotated[str | None, Option(help="Biases of OTHER, named likewise.")] = None,
+    features: Annotated[str | None, Option(metavar="FILE", help="Features that HEAD reads, one row an input.")] = None,
+    other_features: Annotated[str | None, Option(metavar="FILE", help="Those that OTHER reads.")] = None,
+    weights: Annotated[str | None, Option(help="Class frequencies, named likewise.")] = None,
+    groups: Annotated[str | None, Option(help="Features that belong together: a column, FILE::COLUMN or npy.")] = None,
+    ids: Annotated[str | None, Option(help="The column or array with row ids of the features.")] = None,
+    join: Annotated[bool, Option("--join", help="Keep the rows of features that both have, by row id.")] = False,
+    reference: Annotated[int | None, Option(help="The class of log-odds; by default the mean of all.")] = None,
+    folds: Annotated[int, Option(help="Folds of the regression.")] = 5,
+    intervals: Annotated[bool, Option("--intervals/--no-intervals", help="Take intervals.")] = True,
+    tolerance: Annotated[float, Option(help="Diameters that the head map may err more by.")] = 0.01,
     fail_above: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="QUANTITY=VALUE",
             help="Exit 1 if one of condition, differences, kl, log_odds, standardised, error, excess exceeds this; "
             "the condition of a head that the theorem does not cover is infinite. May be given several times.",
@@ -57,20 +39,18 @@ def command(
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, typer.Option(help="Seed of folds and blocks.")] = 0,
+    seed: Annotated[int, Option(help="Seed of folds and blocks.")] = 0,
 ) -> None:
     """Does the theorem on linear identifiability apply to a head? Do two heads predict the map between features?
 
     Prints rank, condition and the best differences of each head; for two heads the map, and with paired features the
     regression beside it and closeness in distribution.
     """
-    from ..errors import InputError
     from ..heads import examine
     from ..heads.inputs import read_head
-    from ..storage import labels, read
-    from .common import fail, progress_bar, require_outputs, write_outputs
+    from ..storage import read
 
-    limits = [_parse_limit(text) for text in fail_above or []]
+    limits = [_limit(text) for text in fail_above or []]
     require_outputs([json, html], *(path for path in (head, other, features, other_features) if path is not None))
 
     if groups is not None and other is None:
@@ -78,12 +58,9 @@ def command(
     if groups is not None and features is None:
         raise InputError("groups belong to the rows of features, and there are none: name them with --features")
 
-    def vector(where: str | None, source: str | None) -> Any:
-        return None if where is None else labels(where, source or head)
-
     source, target = read_head(head, "head"), None if other is None else read_head(other, "other")
-    beside_head, beside_other = vector(bias, head), vector(other_bias, other)
-    frequencies = vector(weights, head)
+    beside_head, beside_other = row_labels(bias, head), row_labels(other_bias, other or head)
+    frequencies = row_labels(weights, head)
     _require_apart(source, head, {bias: beside_head, weights: frequencies})
     _require_apart(target, other, {other_bias: beside_other})
     with progress_bar(quiet) as progress:
@@ -95,7 +72,7 @@ def command(
             weights=frequencies,
             features=None if features is None else read(features, ids=ids, besides=[groups]),
             other_features=None if other_features is None else read(other_features, ids=ids, besides=[groups]),
-            groups=vector(groups, features),
+            groups=row_labels(groups, features or head),
             join=join,
             reference=reference,
             folds=folds,
@@ -111,11 +88,9 @@ def command(
     fail(*exceeded)
 
 
-def _require_apart(head: Representation | None, path: str | None, columns: dict[str | None, Any]) -> None:
+def _require_apart(head: "Representation | None", path: str | None, columns: dict[str | None, Any]) -> None:
     """Refuse a column of biases or frequencies that was also read as a dimension of the embeddings."""
     import numpy as np
-
-    from ..errors import InputError
 
     for name, column in columns.items():
         if head is None or name is None or column is None or "::" in name or len(column) != len(head):
@@ -131,15 +106,10 @@ def _require_apart(head: Representation | None, path: str | None, columns: dict[
             )
 
 
-def _parse_limit(text: str) -> tuple[str, float]:
-    from ..errors import InputError
+def _limit(text: str) -> tuple[str, float]:
     from ..heads.examine import LIMITS
 
-    name, _, number = text.rpartition("=")
-    try:
-        limit = float(number)
-    except ValueError:
-        limit = float("nan")
+    name, limit = named_limit(text)
     if name not in LIMITS or not limit >= 0:
         raise InputError(
             f"--fail-above takes QUANTITY=VALUE with a value from 0 on, of one of {', '.join(LIMITS)}, not {text!r}"
@@ -147,12 +117,11 @@ def _parse_limit(text: str) -> tuple[str, float]:
     return name, limit
 
 
-def _exceeded(result: Heads, name: str, limit: float) -> str | None:
+def _exceeded(result: "Heads", name: str, limit: float) -> str | None:
     """A sentence if the stated limit is exceeded."""
-    from ..errors import InputError
     from ..heads.examine import LIMITS
 
-    found = result.figure(name)
-    if found is None:
+    figure = result.figure(name)
+    if figure is None:
         raise InputError(f"--fail-above names {name}, which needs two heads and paired features")
-    return f"{LIMITS[name]}, {found:.4g}, exceeds the limit {limit:g}" if not found <= limit else None
+    return f"{LIMITS[name]}, {figure:.4g}, exceeds the limit {limit:g}" if not figure <= limit else None

@@ -1,7 +1,6 @@
 """``isorep ica``: fit independent components, apply them to other rows, and ask which of them come back."""
 
-from __future__ import annotations
-
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -10,8 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from .common import Html, Json, Quiet, plain_path, require_apart, require_outputs, write_outputs
+from ..errors import InputError
+from . import common
+from .common import DropIds, Groups, Html, Ids, Json, Quiet
 
 if TYPE_CHECKING:
     from ..ica.estimator import ICA, FitProgress
@@ -24,46 +26,42 @@ app = typer.Typer(
 )
 
 Data = Annotated[
-    str, typer.Argument(metavar="DATA", help="A file of any format, or a folder of shards. FILE::NAME picks an array.")
+    str, Argument(metavar="DATA", help="A file of any format, or a folder of shards. FILE::NAME picks an array.")
 ]
-Ids = Annotated[str | None, typer.Option(help="The column or array with row ids.")]
-Components = Annotated[int | None, typer.Option(help="How many components; by default the rank of the data.")]
+Components = Annotated[int | None, Option(help="How many components; by default the rank of the data.")]
 Standardise = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--standardise",
         help="Columns have different units: all that vary count. By default those below 1e-4 of the median spread do "
         "not.",
     ),
 ]
-ContrastName = Annotated[str, typer.Option(help="logcosh, exp or cube.")]
+ContrastName = Annotated[str, Option(help="logcosh, exp or cube.")]
 
 
 @app.command()
 def fit(
     data: Data,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Write the model here: a .safetensors file.")],
+    output: Annotated[Path, Option("--output", "-o", help="Write the model here: a .safetensors file.")],
     components: Components = None,
     contrast: ContrastName = "logcosh",
-    whiten: Annotated[str, typer.Option(help="pca, zca or none.")] = "pca",
-    tol: Annotated[float, typer.Option(help="Radians, RMS, that a Newton step may still turn planes by.")] = 1e-4,
-    max_iter: Annotated[int, typer.Option(help="At most this many sweeps over the data.")] = 200,
+    whiten: Annotated[str, Option(help="pca, zca or none.")] = "pca",
+    tol: Annotated[float, Option(help="Radians, RMS, that a Newton step may still turn planes by.")] = 1e-4,
+    max_iter: Annotated[int, Option(help="At most this many sweeps over the data.")] = 200,
     standardise: Standardise = False,
-    device: Annotated[str | None, typer.Option(help="A torch device such as cuda, to sweep there.")] = None,
+    device: Annotated[str | None, Option(help="A torch device such as cuda, to sweep there.")] = None,
     ids: Ids = None,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, typer.Option(help="Seed of the rows that the search draws, and of restarts.")] = 0,
-    resume: Annotated[
-        bool, typer.Option("--resume/--no-resume", help="Go on from the checkpoint of an interrupted fit, if there.")
-    ] = True,
+    seed: Annotated[int, Option(help="Seed of the rows that the search draws, and of restarts.")] = 0,
+    resume: Annotated[bool, Option("--resume/--no-resume", help="Go on from a checkpoint.")] = True,
 ) -> None:
     """Fit independent components and write the model.
 
     The state is kept beside the model, in MODEL.checkpoint: after an interruption the same command goes on.
     """
-    from ..errors import InputError
     from ..ica.checkpoint import Checkpoint
     from ..ica.model import save_model
     from ..ica.summary import Fit
@@ -71,7 +69,6 @@ def fit(
     from ..representation import reading_notes
     from ..storage import read
     from ..storage.model_files import require_model_path
-    from .common import Interrupted, fit_bar, peak_memory, print_fit
 
     if whiten not in ("pca", "zca", "none"):
         raise InputError(f"--whiten is {whiten!r}; known are pca, zca, none")
@@ -87,7 +84,7 @@ def fit(
     )
     checkpoint = Path(f"{output}.checkpoint")
     require_model_path(output)
-    require_outputs([output, checkpoint, json, html], data)
+    common.require_outputs([output, checkpoint, json, html], data)
     if not resume and checkpoint.exists():
         Checkpoint(checkpoint, {}).load()  # only a checkpoint is thrown away
         checkpoint.unlink()
@@ -97,38 +94,29 @@ def fit(
         rows = read(data, ids=ids)
         name = rows.name or data
         training = {"name": name, "rows": len(rows), "fingerprint": as_source(rows.values).fingerprint()}
-        with fit_bar(quiet) as progress, _noted() as notes:
+        with _fit_bar(quiet) as progress, _noted() as notes:
             _fit(ica, rows, checkpoint, progress)
         save_model(ica, output, extra=training)
         saved = True
-        seconds = time.monotonic() - began
-        result = Fit.of(
-            ica,
-            name=name,
-            rows=len(rows),
-            seconds=seconds,
-            peak_memory=peak_memory(),
-            notes=tuple(reading_notes(rows)),
-        )
-        write_outputs(result, json, html)
+        spent = {"seconds": time.monotonic() - began, "peak_memory": _peak_memory()}
+        result = Fit.of(ica, name=name, rows=len(rows), notes=tuple(reading_notes(rows)), **spent)
+        common.write_outputs(result, json, html)
     except KeyboardInterrupt:
-        raise Interrupted(f"the model is in {output}" if saved else _what_is_left(checkpoint)) from None
+        raise common.Interrupted(f"the model is in {output}" if saved else _what_is_left(checkpoint)) from None
     if not quiet:
         went_on = [f"went on from {checkpoint}"] if going_on else []
-        print_fit(ica, name, len(rows), [*went_on, *notes, *result.caveats])
+        _print_fit(ica, name, len(rows), [*went_on, *notes, *result.caveats])
         print(f"wrote {output}")
 
 
 @app.command()
 def apply(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that isorep ica fit wrote.")],
+    model: Annotated[Path, Argument(metavar="MODEL", help="A model that isorep ica fit wrote.")],
     data: Data,
-    output: Annotated[
-        Path, typer.Argument(metavar="OUT", help="Write the result here; the suffix chooses the format, as in reading.")
-    ],
-    inverse: Annotated[bool, typer.Option("--inverse", help="Map components back to the columns.")] = False,
+    output: Annotated[Path, Argument(metavar="OUT", help="Write here; the suffix chooses the format.")],
+    inverse: Annotated[bool, Option("--inverse", help="Map components back to the columns.")] = False,
     ids: Ids = None,
-    drop_ids: Annotated[bool, typer.Option("--drop-ids", help="Leave the row ids out.")] = False,
+    drop_ids: DropIds = False,
     quiet: Quiet = False,
 ) -> None:
     """Turn rows into their independent components, or back, block by block."""
@@ -136,17 +124,16 @@ def apply(
     from ..representation import reading_notes
     from ..storage import read, write
     from ..storage.write import require_target
-    from .common import progress_bar
 
     require_target(output)
-    require_apart([plain_path(output)], data, model)
+    common.require_apart([common.plain_path(output)], data, model)
     ica = load_model(model)
     rows = read(data, ids=ids)
-    with progress_bar(quiet) as progress:
+    with common.progress_bar(quiet) as progress:
         result = applied(ica, rows, inverse=inverse, progress=lambda done, total: progress("applying", done, total))
         write(result, output, drop_ids=drop_ids)
     if not quiet:
-        kept = rows.ids is not None and not drop_ids and plain_path(output).suffix.lower() != ".npy"
+        kept = rows.ids is not None and not drop_ids and common.plain_path(output).suffix.lower() != ".npy"
         with_ids = "with" if kept else "without"
         print(f"wrote {output}: {len(result)} rows x {result.shape[1]} columns, {result.values.dtype}, {with_ids} ids")
         for note in reading_notes(rows):
@@ -156,14 +143,9 @@ def apply(
 @app.command()
 def stability(
     data: Data,
-    restarts: Annotated[int, typer.Option(help="How many fits to compare.")] = 10,
-    resample: Annotated[
-        bool, typer.Option("--resample/--no-resample", help="Draw the rows anew for every fit, or only the start.")
-    ] = True,
-    groups: Annotated[
-        str | None,
-        typer.Option(help="Rows that belong together: a column (or array) of DATA, or FILE::COLUMN, or an npy file."),
-    ] = None,
+    restarts: Annotated[int, Option(help="How many fits to compare.")] = 10,
+    resample: Annotated[bool, Option("--resample/--no-resample", help="Draw the rows anew, or only the start.")] = True,
+    groups: Groups = None,
     ids: Ids = None,
     components: Components = None,
     contrast: ContrastName = "logcosh",
@@ -171,33 +153,30 @@ def stability(
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, typer.Option(help="Seed of starts and resampled rows.")] = 0,
+    seed: Annotated[int, Option(help="Seed of starts and resampled rows.")] = 0,
 ) -> None:
     """Which components come back when the fit is repeated?"""
-    from ..errors import InputError
     from ..ica.stability import stability as repeat
-    from ..storage import labels, read
-    from .common import progress_bar
+    from ..storage import read
 
     if restarts < 1:
         raise InputError(f"--restarts is {restarts} and must be at least 1")
     ica = _estimator(components, contrast, seed, standardise=standardise)
-    require_outputs([json, html], data)
+    common.require_outputs([json, html], data)
     rows = read(data, ids=ids, besides=[groups])
-    together = None if groups is None else labels(groups, data)
-    with progress_bar(quiet) as progress, _noted() as notes, _about(rows):
+    together = common.row_labels(groups, data)
+    with common.progress_bar(quiet) as progress, _noted() as notes, _about(rows):
         result = repeat(
             rows, restarts, resample=resample, ica=ica, groups=together, random_state=seed, progress=progress
         )
-    write_outputs(result, json, html)
+    common.write_outputs(result, json, html)
     if not quiet:
         print(result)
         for note in notes:
             print(f"note: {note}")
 
 
-def _estimator(components: int | None, contrast: str, seed: int, **settings: Any) -> ICA:
-    from ..errors import InputError
+def _estimator(components: int | None, contrast: str, seed: int, **settings: Any) -> "ICA":
     from ..ica.contrasts import contrast_named
     from ..ica.estimator import ICA
 
@@ -208,9 +187,7 @@ def _estimator(components: int | None, contrast: str, seed: int, **settings: Any
     return ICA(components, contrast_named(contrast).name, seed, **settings)
 
 
-def _fit(ica: ICA, rows: Representation, checkpoint: Path, progress: FitProgress | None) -> None:
-    from ..errors import InputError
-
+def _fit(ica: "ICA", rows: "Representation", checkpoint: Path, progress: "FitProgress | None") -> None:
     try:
         with _about(rows, besides=str(checkpoint)):
             ica.fit(rows, checkpoint=None if ica.whiten is None else checkpoint, progress=progress)
@@ -221,9 +198,33 @@ def _fit(ica: ICA, rows: Representation, checkpoint: Path, progress: FitProgress
 
 
 @contextmanager
-def _about(rows: Representation, *, besides: str | None = None) -> Iterator[None]:
+def _fit_bar(quiet: bool) -> "Iterator[FitProgress | None]":
+    """A callback for ``ICA.fit`` that draws stage, sweeps, contrast, time and memory on stderr, only on a terminal."""
+    with common.bars_on_terminal(quiet) as bars:
+        task = None if bars is None else bars.add_task("reading", total=1.0, words="")
+
+        def report(stage: str, sweeps: float, contrast: float, left: float) -> None:
+            reached = f"{sweeps:.1f} sweeps, contrast {contrast:.4f}" if sweeps else ""
+            peak = _peak_memory()
+            memory = "" if peak is None else f"{peak / 2**20:.0f} MiB of memory"
+            bars.update(task, description=stage, completed=1 - left, words=", ".join(filter(None, (reached, memory))))
+
+        yield None if bars is None else report
+
+
+def _peak_memory() -> int | None:
+    """The most bytes of memory this process has held; None where the system does not tell."""
+    try:
+        import resource
+    except ModuleNotFoundError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
+@contextmanager
+def _about(rows: "Representation", *, besides: str | None = None) -> Iterator[None]:
     """Let errors name the file, unless they are about something else, and count values that are not finite."""
-    from ..errors import InputError
     from ..rows import refuse_non_finite
 
     name = rows.name or "the data"
@@ -259,3 +260,33 @@ def _what_is_left(checkpoint: Path) -> str:
     if checkpoint.exists():
         return f"the same command goes on from {checkpoint}"
     return "it was too early for a checkpoint, so the same command starts again"
+
+
+STRONGEST, NAMED = 5, 10
+"""Components that the summary of a fit shows with their numbers, and those near-Gaussian that it lists by name."""
+
+
+def _print_fit(ica: "ICA", name: str, rows: int, notes: list[str]) -> None:
+    """What a fit found: sizes, how it ended, the strongest components and those that may be Gaussian."""
+    names = [str(each) for each in ica.get_feature_names_out()]
+    rank = f", rank {ica.rank_}" if hasattr(ica, "rank_") else ""
+    print(f"data        {name}: {rows} rows x {ica.n_features_in_} columns{rank}")
+    print(f"components  {len(names)}")
+    print(f"sweeps      {ica.n_iter_}")
+    print(f"contrast    {ica.path_[-1, 1]:.4f} ({ica.contrast}, summed over components)")
+    print(f"converged   {'yes' if ica.converged_ else 'no'}")
+    print()
+    shown = {"contrast": ica.contrast_}
+    for column in ("kurtosis", "skewness", "uncertainty"):
+        if hasattr(ica, f"{column}_"):
+            shown[column] = getattr(ica, f"{column}_")
+    print(f"{'strongest':<10}" + "".join(f"{column:>13}" for column in shown))
+    for index, component in enumerate(names[:STRONGEST]):
+        print(f"{component:<10}" + "".join(f"{values[index]:>13.4f}" for values in shown.values()))
+    if hasattr(ica, "gaussian_"):
+        gaussian = [names[index] for index in ica.gaussian_.nonzero()[0]]
+        more = f" and {len(gaussian) - NAMED} more" if len(gaussian) > NAMED else ""
+        listed = f": {', '.join(gaussian[:NAMED])}{more}" if gaussian else ""
+        print(f"\nnear-Gaussian: {len(gaussian)} of {len(names)}{listed}")
+    for note in notes:
+        print(f"note: {note}")

@@ -1,6 +1,7 @@
-"""The ``isorep`` command. Commands load what they need when they run, so that help is instant."""
+"""The ``isorep`` command. Commands load what they need when they run, so that help is instant.
 
-from __future__ import annotations
+Annotations are not postponed in this room: typer would evaluate the text of each of them twice.
+"""
 
 import io
 import os
@@ -8,16 +9,16 @@ import sys
 from typing import Annotated, NoReturn
 
 import typer
+from typer import Option
 
 from .._version import __version__
+from ..errors import InputError
 from . import (
     compare,
     datasets,
     decoder,
     deconfound,
-    demo,
     disentangle,
-    doctor,
     extract,
     heads,
     ica,
@@ -27,6 +28,7 @@ from . import (
     structure,
     translate,
 )
+from .common import Interrupted
 
 app = typer.Typer(
     name="isorep",
@@ -46,9 +48,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _main(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
-    ] = False,
+    version: Annotated[bool, Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
 ) -> None:
     pass
 
@@ -65,16 +65,13 @@ app.command("disentangle")(disentangle.command)
 app.command("extract")(extract.command)
 app.command("reproduce")(reproduce.command)
 app.add_typer(datasets.app, name="datasets")
-app.command("demo")(demo.command)
+app.command("demo")(compare.demo)
 app.command("report")(report.command)
-app.command("doctor")(doctor.command)
+app.command("doctor")(report.doctor)
 
 
 def run() -> None:
     """Run the command line: exit 2 and one sentence for wrong input, never a traceback for it."""
-    from ..errors import InputError
-    from .common import Interrupted
-
     for stream in (sys.stdout, sys.stderr):  # a name that the terminal cannot show is no reason to stop
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

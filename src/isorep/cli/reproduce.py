@@ -1,51 +1,42 @@
 """``isorep reproduce``: run a published experiment at a chosen scale, or go on with it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from .common import Html, Json, Quiet, require_outputs
+from ..errors import InputError
+from .common import Folder, Html, Interrupted, Json, Quiet, progress_bar, require_outputs, write_outputs
 
 
 def command(
     name: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="NAME",
             help="The experiment: classes, contrastive, deconfounding, disentanglement, layers, pretrained, slots, "
             "warmup or words.",
         ),
     ],
-    scale: Annotated[
-        str, typer.Option(help="smoke (seconds), laptop (at most half an hour) or paper (the full protocol).")
-    ] = "laptop",
-    data: Annotated[
-        Path | None, typer.Option(help="The folder of data sets; else the environment variable ISOREP_DATA.")
-    ] = None,
+    scale: Annotated[str, Option(help="smoke (seconds), laptop (half an hour) or paper.")] = "laptop",
+    data: Folder = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Keep units, config, metrics, table and figures here; by default isorep-NAME-SCALE."),
+        Path | None, Option(help="Keep units, tables and figures here; by default isorep-NAME-SCALE.")
     ] = None,
-    models: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Short for --set models=NAMES, in experiments that have models.")
-    ] = None,
+    models: Annotated[str | None, Option(metavar="NAMES", help="Short for --set models=NAMES.")] = None,
     changes: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the scale; repeatable.")
+        list[str] | None, Option("--set", metavar="KEY=VALUE", help="Change a setting; repeatable.")
     ] = None,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, typer.Option(help="The seed that all others are derived from.")] = 0,
+    seed: Annotated[int, Option(help="The seed that all others are derived from.")] = 0,
 ) -> None:
     """Run a published experiment and print its table beside the published one.
 
     Finished units of work are kept: the same command goes on where it was stopped.
     """
     from ..reproduction import reproduce
-    from .common import Interrupted, progress_bar, write_outputs
 
     require_outputs([json, html])
     folder: Path | None = None
@@ -80,12 +71,10 @@ def command(
 
 
 def _pairs(changes: list[str]) -> dict[str, str]:
-    from ..errors import InputError
-
-    found = {}
+    settings = {}
     for change in changes:
         name, equals, value = change.partition("=")
         if not equals or not name.strip():
             raise InputError(f"--set takes KEY=VALUE, not {change!r}")
-        found[name.strip()] = value.strip()
-    return found
+        settings[name.strip()] = value.strip()
+    return settings

@@ -1,73 +1,72 @@
 """``isorep structure``: every score of a file of latents against a file of known factors."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from .common import Html, Json, Quiet
+from ..errors import InputError
+from .common import (
+    Groups,
+    Html,
+    Json,
+    Quiet,
+    fail,
+    named_limit,
+    parts,
+    progress_bar,
+    require_outputs,
+    row_labels,
+    write_outputs,
+)
 
 if TYPE_CHECKING:
     from ..structure import FactorScores
 
 
 def command(
-    latents: Annotated[str, typer.Argument(metavar="LATENTS", help="A file of any format. FILE::NAME picks a part.")],
+    latents: Annotated[str, Argument(metavar="LATENTS", help="A file of any format. FILE::NAME picks a part.")],
     factors: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="FACTORS",
             help="The same rows: csv, parquet, npy, ... with numbers or text. FILE::A,B picks columns.",
         ),
     ],
     scores: Annotated[
         str,
-        typer.Option(
+        Option(
             help="all, or comma-separated from infomec, dci, mig, sap, modularity, explicitness, mcc, linear_r2, "
             "kernel_r2, slots."
         ),
     ] = "all",
     factors_discrete: Annotated[
-        str | None, typer.Option(metavar="all|none|NAMES", help="Which factors are discrete, where the rule errs.")
+        str | None, Option(metavar="all|none|NAMES", help="Discrete factors, where the rule errs.")
     ] = None,
     latents_discrete: Annotated[
-        str | None, typer.Option(metavar="all|none|NAMES", help="Which latents are discrete, where the rule errs.")
+        str | None, Option(metavar="all|none|NAMES", help="Discrete latents, where the rule errs.")
     ] = None,
-    slots: Annotated[
-        str | None, typer.Option(metavar="SIZE|SIZES", help="Columns of each slot of the latents: 3, or 3,3,2.")
-    ] = None,
-    factor_slots: Annotated[
-        str | None, typer.Option(metavar="SIZE|SIZES", help="Those of the factors, if other than of the latents.")
-    ] = None,
-    threshold: Annotated[str, typer.Option(help="Active latents: range/20, range/8 or iqr/10.")] = "range/20",
-    neighbors: Annotated[int, typer.Option(help="Neighbours of the estimate of mutual information.")] = 10,
-    importance: Annotated[str, typer.Option(help="What DCI reads: binned, trees or lasso.")] = "binned",
-    ladder: Annotated[
-        bool, typer.Option("--ladder/--no-ladder", help="Fit the ladder from latents to factors.")
-    ] = True,
-    resamples: Annotated[int, typer.Option(help="Halves of the rows for intervals; 0 for none.")] = 10,
-    null: Annotated[int, typer.Option(help="Shuffles for chance levels and p-values; 0 for none.")] = 100,
-    groups: Annotated[
-        str | None,
-        typer.Option(help="Rows that belong together: a column of LATENTS, or FILE::COLUMN, or an npy file."),
-    ] = None,
+    slots: Annotated[str | None, Option(metavar="SIZE|SIZES", help="Columns of each slot: 3, or 3,3,2.")] = None,
+    factor_slots: Annotated[str | None, Option(metavar="SIZE|SIZES", help="Those of the factors, if others.")] = None,
+    threshold: Annotated[str, Option(help="Active latents: range/20, range/8 or iqr/10.")] = "range/20",
+    neighbors: Annotated[int, Option(help="Neighbours of the estimate of mutual information.")] = 10,
+    importance: Annotated[str, Option(help="What DCI reads: binned, trees or lasso.")] = "binned",
+    ladder: Annotated[bool, Option("--ladder/--no-ladder", help="Fit the ladder from latents to factors.")] = True,
+    resamples: Annotated[int, Option(help="Halves of the rows for intervals; 0 for none.")] = 10,
+    null: Annotated[int, Option(help="Shuffles for chance levels and p-values; 0 for none.")] = 100,
+    groups: Groups = None,
     fail_below: Annotated[
-        str | None,
-        typer.Option(metavar="SCORE=VALUE", help="Exit 1 if a score is below this; several after commas."),
+        str | None, Option(metavar="SCORE=VALUE", help="Exit 1 if a score is below; several by commas.")
     ] = None,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, typer.Option(help="Seed of splits, halves and shuffles.")] = 0,
+    seed: Annotated[int, Option(help="Seed of splits, halves and shuffles.")] = 0,
 ) -> None:
     """Are the latents the true factors? Every score, with an interval, beside what chance gives."""
     from .. import score_factors
-    from ..storage import labels
-    from .common import fail, progress_bar, require_outputs, write_outputs
 
     require_outputs([json, html], latents, factors)
-    wanted = _parts(scores, "--scores")
+    wanted = parts(scores, "--scores")
     limits = _limits(fail_below, wanted)
     with progress_bar(quiet) as progress:
         result = score_factors(
@@ -82,7 +81,7 @@ def command(
             importance=importance,
             discrete_factors=_kinds(factors_discrete, "--factors-discrete"),
             discrete_latents=_kinds(latents_discrete, "--latents-discrete"),
-            groups=None if groups is None else labels(groups, latents),
+            groups=row_labels(groups, latents),
             n_resamples=resamples,
             n_null=null,
             random_state=seed,
@@ -95,59 +94,38 @@ def command(
     fail(*(f"{name}, {value:.4f}, is below the limit {limits[name]:g}" for name, value in below.items()))
 
 
-def _print(result: FactorScores) -> None:
-    for noun, name, columns in (
-        ("latents", result.names[0], result.columns["latents"]),
-        ("factors", result.names[1], result.columns["factors"]),
-    ):
+def _print(result: "FactorScores") -> None:
+    for noun, name in zip(("latents", "factors"), result.names, strict=True):
+        columns = result.columns[noun]
         discrete = sum(column["discrete"] for column in columns)
-        kinds = ", ".join(
-            f"{number} {kind}"
-            for number, kind in ((discrete, "discrete"), (len(columns) - discrete, "continuous"))
-            if number
-        )
+        counts = {"discrete": discrete, "continuous": len(columns) - discrete}
+        kinds = ", ".join(f"{number} {kind}" for kind, number in counts.items() if number)
         print(f"{noun}  {name}: {result.rows} rows, {kinds}")
     print("\nhigher is better; chance is what shuffled rows give")
     print(result)
 
 
-def _parts(text: str, option: str) -> list[str]:
-    from ..errors import InputError
-
-    found = [part.strip() for part in text.split(",") if part.strip()]
-    if not found:
-        raise InputError(f"{option} takes names separated by commas, not {text!r}")
-    return found
-
-
 def _kinds(text: str | None, option: str) -> Any:
     if text is None or text in ("all", "none"):
         return None if text is None else text == "all"
-    return _parts(text, option)
+    return parts(text, option)
 
 
 def _sizes(text: str | None, option: str) -> int | list[int] | None:
-    from ..errors import InputError
-
     if text is None:
         return None
-    parts = _parts(text, option)
-    if not all(part.isascii() and part.isdigit() for part in parts):
+    sizes = parts(text, option)
+    if not all(size.isascii() and size.isdigit() for size in sizes):
         raise InputError(f"{option} takes a number of columns, or several separated by commas, not {text!r}")
-    return int(parts[0]) if len(parts) == 1 else [int(part) for part in parts]
+    return int(sizes[0]) if len(sizes) == 1 else [int(size) for size in sizes]
 
 
 def _limits(text: str | None, wanted: list[str]) -> dict[str, float]:
-    from ..errors import InputError
     from ..structure import OUTPUTS
 
-    found: dict[str, float] = {}
-    for part in [] if text is None else _parts(text, "--fail-below"):
-        name, _, number = part.rpartition("=")
-        try:
-            limit = float(number)
-        except ValueError:
-            limit = float("nan")
+    limits: dict[str, float] = {}
+    for part in [] if text is None else parts(text, "--fail-below"):
+        name, limit = named_limit(part)
         if name not in OUTPUTS or not limit <= 1:
             raise InputError(
                 f"--fail-below takes SCORE=VALUE with a value of at most 1, not {part!r}; "
@@ -155,5 +133,5 @@ def _limits(text: str | None, wanted: list[str]) -> dict[str, float]:
             )
         if wanted != ["all"] and OUTPUTS[name] not in wanted:
             raise InputError(f"--fail-below names {name}, whose family {OUTPUTS[name]} is not among --scores")
-        found[name] = limit
-    return found
+        limits[name] = limit
+    return limits

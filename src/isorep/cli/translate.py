@@ -1,14 +1,16 @@
 """``isorep translate``: fit a map from an old model's vectors to a new one's, and apply it to a store of them."""
 
-from __future__ import annotations
-
+import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
-from .common import Html, Json, plain_path, require_apart, require_outputs
+from ..errors import InputError
+from . import common
+from .common import DropIds, Groups, Html, Ids, Json, Quiet
 
 if TYPE_CHECKING:
     from ..translation import Translation
@@ -19,37 +21,26 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Ids = Annotated[str | None, typer.Option(help="The column or array with row ids.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors and warnings.")]
-
 
 @app.command()
 def fit(
-    old: Annotated[
-        str,
-        typer.Argument(metavar="OLD", help="Vectors of the old model: a file of any format, or a folder of shards."),
-    ],
-    new: Annotated[
-        str, typer.Argument(metavar="NEW", help="The same items by the new model. FILE::NAME picks an array.")
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Write the map here: a .safetensors file.")],
+    old: Annotated[str, Argument(metavar="OLD", help="Vectors of the old model: any format, or shards.")],
+    new: Annotated[str, Argument(metavar="NEW", help="The same items by the new model. FILE::NAME picks an array.")],
+    output: Annotated[Path, Option("--output", "-o", help="Write the map here: a .safetensors file.")],
     maps: Annotated[
-        str, typer.Option(help="Comma-separated, from rigid, linear, ridge, low_rank; the best is kept.")
+        str, Option(help="Comma-separated, from rigid, linear, ridge, low_rank; the best is kept.")
     ] = "rigid,linear,ridge,low_rank",
-    folds: Annotated[int, typer.Option(help="Number of folds: one tests, the others choose.")] = 5,
-    groups: Annotated[
-        str | None,
-        typer.Option(help="Rows that belong together: a column (or array) of OLD, or FILE::COLUMN, or an npy file."),
-    ] = None,
+    folds: Annotated[int, Option(help="Number of folds: one tests, the others choose.")] = 5,
+    groups: Groups = None,
     ids: Ids = None,
-    join: Annotated[bool, typer.Option("--join", help="Align the two files by row id.")] = False,
-    at: Annotated[str, typer.Option(help="Numbers of neighbours for recall, comma-separated.")] = "1,10,100",
-    metric: Annotated[str, typer.Option(help="How neighbours are ranked: cosine, euclidean or dot.")] = "cosine",
-    queries: Annotated[int, typer.Option(help="At most so many queries.")] = 1000,
-    corpus: Annotated[int, typer.Option(help="At most so many vectors to search.")] = 100_000,
+    join: Annotated[bool, Option("--join", help="Align the two files by row id.")] = False,
+    at: Annotated[str, Option(help="Numbers of neighbours for recall, comma-separated.")] = "1,10,100",
+    metric: Annotated[str, Option(help="How neighbours are ranked: cosine, euclidean or dot.")] = "cosine",
+    queries: Annotated[int, Option(help="At most so many queries.")] = 1000,
+    corpus: Annotated[int, Option(help="At most so many vectors to search.")] = 100_000,
     fail_above: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="[loss@K=|error=]LIMIT",
             help="Exit 1 if this share of recall at K (10 by default) is lost against native vectors, or if the "
             "held-out error, in mean distances to the mean, is larger. The map is written all the same.",
@@ -58,30 +49,29 @@ def fit(
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, typer.Option(help="Seed of folds, queries and blocks.")] = 0,
+    seed: Annotated[int, Option(help="Seed of folds, queries and blocks.")] = 0,
 ) -> None:
     """Fit a map from OLD to NEW, say what it loses, and write it.
 
     Prints held-out errors and recall of every map beside native and untranslated vectors, then the verdict.
     """
     from .. import translate as run_translation
-    from ..storage import labels, read
+    from ..storage import read
     from ..storage.model_files import require_model_path
-    from .common import fail, progress_bar, write_outputs
 
-    wanted = [name.strip() for name in maps.split(",") if name.strip()]
-    counts = _whole_numbers(at)
-    limit = _parse_limit(fail_above, counts)
+    wanted = common.parts(maps, "--maps")
+    counts = common.numbers(at, "--at", "whole numbers such as 1,10,100", int)
+    limit = None if fail_above is None else _limit(fail_above, counts)
     require_model_path(output, noun="map")
-    require_outputs([output, json, html], old, new)
+    common.require_outputs([output, json, html], old, new)
     a, b = (read(file, ids=ids, besides=[groups]) for file in (old, new))
-    with progress_bar(quiet) as progress:
+    with common.progress_bar(quiet) as progress:
         result = run_translation(
             a,
             b,
             maps=wanted,
             folds=folds,
-            groups=None if groups is None else labels(groups, old),
+            groups=common.row_labels(groups, old),
             join=join,
             at=counts,
             metric=metric,
@@ -90,34 +80,30 @@ def fit(
             random_state=seed,
             progress=progress,
         )
-    exceeded = None if limit is None else _exceeded(result, *limit)
     result.save(output)
-    write_outputs(result, json, html)
+    common.write_outputs(result, json, html)
     if not quiet:
         _print(result)
         print(f"wrote {output}: the {result.best.replace('_', '-')} map, fitted to all {result.pairs['all']} pairs")
-    fail(*filter(None, [exceeded]))
+    if limit is not None:
+        _judge(result, *limit)
 
 
 @app.command()
 def apply(
-    map_file: Annotated[Path, typer.Argument(metavar="MAP", help="A map that isorep translate fit wrote.")],
-    data: Annotated[
-        str, typer.Argument(metavar="IN", help="Vectors of the old model: a file of any format, or a folder of shards.")
-    ],
+    map_file: Annotated[Path, Argument(metavar="MAP", help="A map that isorep translate fit wrote.")],
+    data: Annotated[str, Argument(metavar="IN", help="Vectors of the old model: any format, or shards.")],
     output: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="OUT",
             help="Write the translated vectors here; the suffix chooses the format. Without one, a folder with a file "
             "for each shard of IN.",
         ),
     ],
     ids: Ids = None,
-    drop_ids: Annotated[bool, typer.Option("--drop-ids", help="Leave the row ids out.")] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit 1 and write nothing if the vectors do not look like the old model's.")
-    ] = False,
+    drop_ids: DropIds = False,
+    strict: Annotated[bool, Option("--strict", help="Write nothing, exit 1 if vectors look foreign.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Translate vectors of the old model, block by block.
@@ -125,9 +111,8 @@ def apply(
     A sample is first compared with the vectors that the map was fitted to; a warning says if it looks foreign.
     """
     from ..translation.translator import Translator, has_ids, open_source, require_output, translate_files
-    from .common import progress_bar
 
-    require_apart([plain_path(output)], data, map_file)
+    common.require_apart([common.plain_path(output)], data, map_file)
     require_output(data, output)
     translator = Translator.load(map_file)
     source = open_source(data, ids)
@@ -137,14 +122,14 @@ def apply(
             typer.echo(f"isorep: {source.rows.name}: {drift}; nothing was written", err=True)
             raise typer.Exit(1)
         typer.echo(f"warning: {source.rows.name}: {drift}", err=True)
-    with progress_bar(quiet) as progress:
+    with common.progress_bar(quiet) as progress:
         result = translate_files(translator, source, output, drop_ids=drop_ids, progress=progress)
     if not quiet:
         with_ids = "with" if has_ids(result, output, drop_ids) else "without"
         print(f"wrote {output}: {len(result)} rows x {result.shape[1]} columns, {result.values.dtype}, {with_ids} ids")
 
 
-def _print(result: Translation) -> None:
+def _print(result: "Translation") -> None:
     old, new, pairs, retrieval = result.old, result.new, result.pairs, result.retrieval
     for label, side in (("old", old), ("new", new)):
         print(f"{label}  {side.name}: {side.columns} columns, rank {side.rank}, condition {side.condition:.3g}")
@@ -157,45 +142,26 @@ def _print(result: Translation) -> None:
     print(result)
 
 
-def _whole_numbers(text: str) -> list[int]:
-    from ..errors import InputError
-
-    try:
-        return [int(part) for part in text.split(",") if part.strip()]
-    except ValueError:
-        raise InputError(f"--at takes whole numbers such as 1,10,100, not {text!r}") from None
-
-
-def _parse_limit(text: str | None, counts: list[int]) -> tuple[int | None, float] | None:
+def _limit(text: str, counts: list[int]) -> tuple[int | None, float]:
     """The number of neighbours whose recall must not be lost, None for the error; and the limit."""
-    from ..errors import InputError
     from ..translation.result import headline_k
 
-    if text is None:
-        return None
-    found = re.fullmatch(r"(?:(error)=|loss@(\d+)=|(?:loss=)?)([0-9.eE+-]+)", text.strip())
-    try:
-        limit = float(found[3]) if found else -1.0
-    except ValueError:
-        limit = -1.0
-    k = None if not found or found[1] else int(found[2]) if found[2] else headline_k(tuple(counts) or (10,))
-    if not found or not 0 <= limit < float("inf") or (k is not None and k not in counts):
+    name, limit = common.named_limit(text.strip())
+    loss = re.fullmatch(r"loss@(\d+)", name)
+    k = None if name == "error" else int(loss[1]) if loss else headline_k(tuple(counts))
+    if not (loss or name in ("", "loss", "error")) or not 0 <= limit < math.inf or (k is not None and k not in counts):
         raise InputError(
             f"--fail-above takes a number from 0 on, error=NUMBER or loss@K=NUMBER with K one of --at, not {text!r}"
         )
     return k, limit
 
 
-def _exceeded(result: Translation, k: int | None, limit: float) -> str | None:
-    """A sentence if the stated limit is exceeded."""
-    if k is None:
-        error = result.maps[result.best].held_out.mean
-        return (
-            None
-            if error <= limit
-            else f"the held-out error, {error:.4f} mean distances to the mean, exceeds the limit {limit:g}"
-        )
-    if k not in result.retrieval.at:
-        return f"recall at {k} cannot be told from {result.retrieval.corpus} vectors"
-    loss = result.loss(k)
-    return None if loss <= limit else f"the loss of recall at {k}, {loss:.4f}, exceeds the limit {limit:g}"
+def _judge(result: "Translation", k: int | None, limit: float) -> None:
+    """Exit 1 if the stated limit is exceeded."""
+    error = result.maps[result.best].held_out.mean
+    if k is None and not error <= limit:
+        common.fail(f"the held-out error, {error:.4f} mean distances to the mean, exceeds the limit {limit:g}")
+    if k is not None and k not in result.retrieval.at:
+        common.fail(f"recall at {k} cannot be told from {result.retrieval.corpus} vectors")
+    if k is not None and not result.loss(k) <= limit:
+        common.fail(f"the loss of recall at {k}, {result.loss(k):.4f}, exceeds the limit {limit:g}")

@@ -89,7 +89,7 @@ def simulate_batches(
     shares = rng.uniform(0.1, 0.9, batches)
     shares[: batches // 5] = 0.0
     perturbed = rng.random(n) < rng.permutation(shares)[batch]
-    factors = np.stack([_maker(rng, place, affected, gaussian)(n) for place in range(count)], axis=1)
+    factors = np.stack([_maker(rng, index, affected, gaussian)(n) for index in range(count)], axis=1)
     factors[:, :affected] += shift * perturbed[:, None]
     evidence = _evidence(factors[:, :affected], shift, gaussian)
     moved = batch_shift * rng.normal(size=(batches, technical))
@@ -101,13 +101,13 @@ def simulate_batches(
     return Simulation(values, perturbed, batch, factors, biological, affected, evidence, excess)
 
 
-def _maker(rng: np.random.Generator, place: int, affected: int, gaussian: bool) -> Callable[[int], Array]:
+def _maker(rng: np.random.Generator, index: int, affected: int, gaussian: bool) -> Callable[[int], Array]:
     """Draws of unit variance and mean 0."""
     if gaussian:
         return lambda n: rng.normal(size=n)
-    if place < affected or place % 3 == 0:
+    if index < affected or index % 3 == 0:
         return lambda n: rng.laplace(scale=np.sqrt(0.5), size=n)
-    if place % 3 == 1:
+    if index % 3 == 1:
         return lambda n: rng.uniform(-np.sqrt(3), np.sqrt(3), size=n)
     return lambda n: rng.exponential(size=n) - 1.0
 

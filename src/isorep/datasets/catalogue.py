@@ -1,19 +1,26 @@
-"""The data sets that can be loaded by name: their files, where these come from, and how to open them."""
+"""The data sets that can be loaded by name: their files, where these come from, and how to open them.
+
+Labelled images in ten classes: CIFAR-10, or rendered rooms with the object's hue as the class.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import lru_cache, partial, wraps
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..errors import InputError, MissingFileError
-from . import cars3d, digits_and_photos, grids, smallnorb
+from ..representation import Array
+from . import digits_and_photos, grids, turntables
 from .folder import VARIABLE, data_folder, find_file
-from .images import FactorImages
+from .images import FALCOR3D, ISAAC3D, FactorImages, channels_first
+from .rooms import Rooms
 
 
 @dataclass(frozen=True)
@@ -77,10 +84,10 @@ def load(name: str, folder: str | Path | None = None, **options: Any) -> FactorI
     unknown = [option for option in options if option not in known]
     if unknown:
         raise InputError(f"{name} has no option {unknown[0]!r}; it has {', '.join(known) or 'none'}")
-    place = data_folder(folder)
-    if place is None:
+    data = data_folder(folder)
+    if data is None:
         raise InputError(f"{name} needs its files: name their folder, or set {VARIABLE}; {entry.origin()}")
-    return entry.open(partial(_find, place, entry), **options)
+    return entry.open(partial(_find, data, entry), **options)
 
 
 def names() -> tuple[str, ...]:
@@ -104,9 +111,9 @@ def _find(folder: Path, entry: PublishedSet, *files: str) -> Path:
     """The first of these files that is there, in the data set's own folder or directly in the one given."""
     wanted = files or (entry.file, *entry.also)
     for file in wanted:
-        found = find_file(folder, entry.name, file)
-        if found is not None:
-            return found
+        path = find_file(folder, entry.name, file)
+        if path is not None:
+            return path
     missing = entry.file if entry.file in wanted else wanted[0]
     raise MissingFileError(
         f"{missing} does not exist, looked for in {folder / entry.name} and {folder}: {entry.origin()}"
@@ -123,19 +130,38 @@ def _main(read: Callable[..., FactorImages]) -> Callable[..., FactorImages]:
     return opened
 
 
-def _at(host: str, file: str, *known: Any, **checksum: Any) -> Remote:
-    return Remote(f"https://{host}/{file}", file, *known, **checksum)
+def _at(host: str, *files: str) -> tuple[Remote, ...]:
+    return tuple(Remote(f"https://{host}/{file}", file, **_KNOWN.get(file, {})) for file in files)
 
 
 _BUCKETS = "storage.googleapis.com"
 _DRIVE = "https://drive.google.com/file/d"
-_NORB_FILES = (
+_MPI3D = "mpi3d_disentanglement_dataset/data"
+_DSPRITES = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz"
+_NORB_FILES = [f"{part}-{kind}.mat.gz" for part, kind in product(turntables.PARTS.values(), turntables.KINDS)]
+_NORB_KNOWN = (
     (131896188, "5ffd6272a07d32695ee1082a26a41a93a37aab8c28da047f8c34ed348d214873"),
     (348, "2784e542c1922060691090952b6cd6278879a216c90f81476f0f00256d42cdaa"),
     (71052, "de7eb932ebe7a4ee16217fead60660d0eb3d23632c2f4d1c51f88c501c17bf32"),
     (130799817, "cf7104eed3e51174d2f65b66d1e5878b9da233b886f161b0d88f4510ba2c7474"),
     (347, "ecaf6d5bb8c3bc5eab9cf0258f6d2198dd474e016e374836fc097f2e5ff509ff"),
     (10428, "16adf314226327ee006d1a44db8cfef52773c06c829951d5653a9f6f310248a2"),
+)
+_SHA256 = {
+    "3dshapes.h5": (267573662, "0a0f6ed98baff276a50f3a081a7434d788da63cb135a98189b2a5b5769be1785"),
+    digits_and_photos.FILE: (11490434, "731c5ac602752760c8e48fbffcf8c3b850d9dc2a2aedcf2cc48468fc17b673d1"),
+    digits_and_photos.ARCHIVE: (170052171, "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"),
+    **dict(zip(_NORB_FILES, _NORB_KNOWN, strict=True)),
+}
+_KNOWN: dict[str, dict[str, Any]] = {
+    _DSPRITES: {"md5": "7da33b31b13a06f4b04a70402ce90c2e"},
+    "mpi3d_realistic.npz": {"size": 12740198762},
+    **{file: {"size": size, "sha256": checksum} for file, (size, checksum) in _SHA256.items()},
+}
+_CARS3D = Remote(
+    "http://www.scottreed.info/files/nips2015-analogy-data.tar.gz",
+    "nips2015-analogy-data.tar.gz",
+    md5="4e866a7919c1beedf53964e6f7a23686",
 )
 
 _ENTRIES = {
@@ -146,35 +172,29 @@ _ENTRIES = {
             "an object in a room, 480,000 images, 6 factors",
             "3dshapes.h5",
             _main(grids.read_shapes3d),
-            (
-                _at(
-                    f"{_BUCKETS}/3d-shapes",
-                    "3dshapes.h5",
-                    267573662,
-                    "0a0f6ed98baff276a50f3a081a7434d788da63cb135a98189b2a5b5769be1785",
-                ),
-            ),
+            _at(f"{_BUCKETS}/3d-shapes", "3dshapes.h5"),
         ),
-        *(
-            PublishedSet(
-                f"mpi3d_{variant}",
-                f"a robot arm, {words}, 1,036,800 images, 7 factors",
-                f"mpi3d_{variant}.npz",
-                _main(partial(grids.read_mpi3d, variant)),
-                (
-                    Remote(
-                        f"https://{_BUCKETS}/mpi3d_disentanglement_dataset/data/{(*also, f'mpi3d_{variant}.npz')[0]}",
-                        f"mpi3d_{variant}.npz",
-                        size,
-                    ),
-                ),
-                also=also,
-            )
-            for variant, words, size, also in (
-                ("toy", "simply rendered", None, ()),
-                ("realistic", "realistically rendered", 12740198762, ()),
-                ("real", "photographed", None, ("real.npz",)),
-            )
+        PublishedSet(
+            "mpi3d_toy",
+            "a robot arm, simply rendered, 1,036,800 images, 7 factors",
+            "mpi3d_toy.npz",
+            _main(partial(grids.read_mpi3d, "toy")),
+            _at(f"{_BUCKETS}/{_MPI3D}", "mpi3d_toy.npz"),
+        ),
+        PublishedSet(
+            "mpi3d_realistic",
+            "a robot arm, realistically rendered, 1,036,800 images, 7 factors",
+            "mpi3d_realistic.npz",
+            _main(partial(grids.read_mpi3d, "realistic")),
+            _at(f"{_BUCKETS}/{_MPI3D}", "mpi3d_realistic.npz"),
+        ),
+        PublishedSet(
+            "mpi3d_real",
+            "a robot arm, photographed, 1,036,800 images, 7 factors",
+            "mpi3d_real.npz",
+            _main(partial(grids.read_mpi3d, "real")),
+            (Remote(f"https://{_BUCKETS}/{_MPI3D}/real.npz", "mpi3d_real.npz"),),
+            also=("real.npz",),
         ),
         PublishedSet(
             "mpi3d_real_complex",
@@ -186,21 +206,15 @@ _ENTRIES = {
         PublishedSet(
             "dsprites",
             "a white shape on black, 737,280 images, 5 factors",
-            "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz",
+            _DSPRITES,
             _main(grids.read_dsprites),
-            (
-                _at(
-                    "raw.githubusercontent.com/google-deepmind/dsprites-dataset/master",
-                    "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz",
-                    md5="7da33b31b13a06f4b04a70402ce90c2e",
-                ),
-            ),
+            _at("raw.githubusercontent.com/google-deepmind/dsprites-dataset/master", _DSPRITES),
         ),
         PublishedSet(
             "falcor3d",
             "a lit living room, 233,280 images, 7 factors",
             "Falcor3D_down128/train-rec.labels",
-            _main(partial(grids.read_png_folder, "falcor3d")),
+            _main(partial(grids.read_png_folder, FALCOR3D)),
             by_hand=f"{_DRIVE}/1XAQfFK1x6cpN1eiovbP0hVfLTm5SsSoJ/view (a zip archive, to be unpacked)",
             also=("train-rec.labels",),
         ),
@@ -208,7 +222,7 @@ _ENTRIES = {
             "isaac3d",
             "a robot in a kitchen, 737,280 images, 9 factors",
             "Isaac3D_down128/labels.npy",
-            _main(partial(grids.read_png_folder, "isaac3d")),
+            _main(partial(grids.read_png_folder, ISAAC3D)),
             by_hand=f"{_DRIVE}/1OmQ1G2wnm6eTsSFGTKFZZAh5D3nQTW1B/view (a zip archive, to be unpacked)",
             also=("labels.npy",),
         ),
@@ -216,56 +230,31 @@ _ENTRIES = {
             "cars3d",
             "car models, 17,568 images, 3 factors",
             "cars/list.txt",
-            _main(cars3d.read_cars3d),
-            (
-                Remote(
-                    "http://www.scottreed.info/files/nips2015-analogy-data.tar.gz",
-                    "nips2015-analogy-data.tar.gz",
-                    md5="4e866a7919c1beedf53964e6f7a23686",
-                ),
-            ),
+            _main(turntables.read_cars3d),
+            (_CARS3D,),
             unpack=r"(\./)?data/cars/(list\.txt|car_\d+_mesh\.mat)",
             also=("data/cars/list.txt", "list.txt"),
         ),
         PublishedSet(
             "smallnorb",
             "fifty toys, 48,600 pairs of images, 5 factors",
-            f"{smallnorb.PARTS['train']}-dat.mat",
-            smallnorb.read_smallnorb,
-            tuple(
-                _at("cs.nyu.edu/~ylclab/data/norb-v1.0-small", f"{stem}-{kind}.mat.gz", *known)
-                for (stem, kind), known in zip(
-                    product(smallnorb.PARTS.values(), smallnorb.KINDS), _NORB_FILES, strict=True
-                )
-            ),
+            f"{turntables.PARTS['train']}-dat.mat",
+            turntables.read_smallnorb,
+            _at("cs.nyu.edu/~ylclab/data/norb-v1.0-small", *_NORB_FILES),
         ),
         PublishedSet(
             "mnist",
             "handwritten digits, 70,000 images",
             digits_and_photos.FILE,
             _main(digits_and_photos.read_mnist),
-            (
-                _at(
-                    f"{_BUCKETS}/tensorflow/tf-keras-datasets",
-                    digits_and_photos.FILE,
-                    11490434,
-                    "731c5ac602752760c8e48fbffcf8c3b850d9dc2a2aedcf2cc48468fc17b673d1",
-                ),
-            ),
+            _at(f"{_BUCKETS}/tensorflow/tf-keras-datasets", digits_and_photos.FILE),
         ),
         PublishedSet(
             "cifar10",
             "photographs of ten classes, 60,000 images",
             digits_and_photos.ARCHIVE,
             digits_and_photos.read_cifar10_binary,
-            (
-                _at(
-                    "www.cs.toronto.edu/~kriz",
-                    digits_and_photos.ARCHIVE,
-                    170052171,
-                    "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
-                ),
-            ),
+            _at("www.cs.toronto.edu/~kriz", digits_and_photos.ARCHIVE),
             also=digits_and_photos.FIRST,
         ),
         PublishedSet(
@@ -277,3 +266,64 @@ _ENTRIES = {
         ),
     )
 }
+
+
+CLASSES = 10  # of labelled images: those of CIFAR-10, or as many hues
+_HELD_OUT = 1_000  # images that losses and accuracies are taken on
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledImages:
+    """Bytes (n, channels, height, width) and a class each; ``rows`` are those that are compared."""
+
+    train: Array
+    classes: Array
+    held_out: Array
+    held_out_classes: Array
+    rows: Array
+    note: str
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width."""
+        channels, height, width = self.train.shape[1:]
+        return int(channels), int(height), int(width)
+
+
+def find_cifar10(data: Path | None) -> tuple[str, Path] | None:
+    """The name and the main file of CIFAR-10 in a data folder: its batches, or the JPEGs."""
+    if data is None:
+        return None
+    for entry in (_ENTRIES["cifar10"], _ENTRIES["cifar10_jpeg"]):
+        for file in (*entry.also, entry.file):
+            path = find_file(data, entry.name, file)
+            if path is not None:
+                return entry.name, path
+    return None
+
+
+@lru_cache(maxsize=1)
+def labelled_images(data: Path | None, size: int, train: int, rows: int, unseen: bool, seed: int) -> LabelledImages:
+    """CIFAR-10 of a folder, or without one rooms of so many pixels a side.
+
+    ``rows`` images are compared: training images, or with ``unseen`` others.
+    """
+    cifar = find_cifar10(data)
+    if cifar is None:
+        drawn = Rooms(size=size, antialias=1).draw(train + _HELD_OUT + (rows if unseen else 0), seed=seed)
+        pixels, note = channels_first(drawn.images()), ""
+        hue = np.asarray(drawn.factors)[:, drawn.factor_names.index("object_hue")]
+        classes = np.minimum((hue * CLASSES).astype(np.int64), CLASSES - 1)
+        seen, others = (pixels[:train], classes[:train]), (pixels[train:], classes[train:])
+    else:
+        sources = [load(cifar[0], data, part=part) for part in ("train", "test")]
+        rng = np.random.default_rng([seed, 47])
+        most = (train, max(_HELD_OUT, rows if unseen else 0))
+        chosen = [np.sort(rng.permutation(len(each))[:count]) for each, count in zip(sources, most, strict=True)]
+        seen, others = (
+            (channels_first(each.images(picked)), each.factors[picked, 0].astype(np.int64))
+            for each, picked in zip(sources, chosen, strict=True)
+        )
+        note = sources[0].note
+    compared = (others if unseen else seen)[0][:rows]
+    return LabelledImages(*seen, others[0][:_HELD_OUT], others[1][:_HELD_OUT], compared, note)

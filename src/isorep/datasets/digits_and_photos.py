@@ -17,16 +17,13 @@ from ..errors import InputError
 from ..representation import Array
 from ..storage import npz
 from ..storage.registry import guarded
-from .folder import VARIABLE, data_folder, find_file, members, parts_of, require_file
+from .folder import VARIABLE, data_folder, members, parts_of, require_file
 from .grids import decoder
 from .images import FactorImages, Reader, gathered
 
 ARCHIVE = "cifar-10-binary.tar.gz"
 JPEGS = "cifar10_jpeg.npz"
-BATCHES = {
-    "train": tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
-    "test": ("test_batch.bin",),
-}
+BATCHES = {"train": tuple(f"data_batch_{number}.bin" for number in range(1, 6)), "test": ("test_batch.bin",)}
 FOLDER_INSIDE = "cifar-10-batches-bin"
 FIRST = (f"{FOLDER_INSIDE}/{BATCHES['train'][0]}", BATCHES["train"][0])
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -44,11 +41,11 @@ def read_cifar10_binary(find: Callable[..., Path], *, part: str = "train") -> Fa
     names = [name for each in parts_of(part) for name in BATCHES[each]]
     first = find(*FIRST, ARCHIVE)
     if first.name == ARCHIVE:
-        batches = guarded(first, lambda: _from_archive(first, names))
+        batches = guarded(first, _from_archive, first, names)
     else:
         # All six are asked for, whatever the part: a folder that lacks one is no copy of the data set.
         paths = {name: find(f"{FOLDER_INSIDE}/{name}", name) for each in BATCHES.values() for name in each}
-        batches = [guarded(paths[name], lambda name=name: _mapped(paths[name])) for name in names]
+        batches = [guarded(paths[name], _mapped, paths[name]) for name in names]
 
     def read(rows: Array) -> Array:
         counts = [len(batch) for batch in batches]
@@ -63,17 +60,17 @@ def read_cifar10_binary(find: Callable[..., Path], *, part: str = "train") -> Fa
 def read_cifar10_jpeg(path: Path, *, part: str = "train") -> FactorImages:
     """Open an npz archive of JPEGs: ``bytes``, ``offsets``, ``label``, ``is_test``. They are compressed with loss."""
     parts_of(part)
-    data, offsets, label, is_test = guarded(path, lambda: _jpeg_arrays(path))
+    data, offsets, label, is_test = guarded(path, _jpeg_arrays, path)
     rows_of_part = np.arange(len(label)) if part == "both" else np.flatnonzero(is_test == (part == "test"))
     if not len(rows_of_part):
         raise InputError(f"{path.name} holds no images of the part {part!r}")
 
     def read(rows: Array) -> Array:
-        found = np.empty((len(rows), 32, 32, 3), np.uint8)
-        for place, row in enumerate(rows_of_part[rows]):
+        images = np.empty((len(rows), 32, 32, 3), np.uint8)
+        for index, row in enumerate(rows_of_part[rows]):
             packed = np.asarray(data[offsets[row] : offsets[row + 1]]).tobytes()
-            found[place] = guarded(path, lambda packed=packed, row=row: _jpeg(packed, int(row)))
-        return found
+            images[index] = guarded(path, _jpeg, packed, int(row))
+        return images
 
     note = "JPEG copies of the images, compressed with loss: pixels differ from the published ones"
     return _made("cifar10_jpeg", np.asarray(label)[rows_of_part], read, note)
@@ -99,17 +96,17 @@ def _mapped(path: Path) -> Array:
 
 def _from_archive(path: Path, names: list[str]) -> list[Array]:
     """The wanted members in their order, read into memory."""
-    found: dict[str, Array] = {}
+    batches: dict[str, Array] = {}
     for name, data in members(
         path, lambda full: PurePosixPath(full).name in names, each=_ROWS * _RECORD, total=_MOST_ARCHIVE
     ):
-        found[name] = np.frombuffer(data, np.uint8).reshape(_require_records(name, len(data)), _RECORD)
-        if len(found) == len(names):
+        batches[name] = np.frombuffer(data, np.uint8).reshape(_require_records(name, len(data)), _RECORD)
+        if len(batches) == len(names):
             break
-    missing = [name for name in names if name not in found]
+    missing = [name for name in names if name not in batches]
     if missing:
         raise InputError(f"{path.name} does not hold {missing[0]}")
-    return [found[name] for name in names]
+    return [batches[name] for name in names]
 
 
 def _jpeg_arrays(path: Path) -> tuple[Array, Array, Array, Array]:
@@ -143,7 +140,7 @@ def _jpeg(packed: bytes, row: int) -> Array:
 FOLDER = "mnist"
 FILE = "mnist.npz"
 ORIGIN = "the npz file that Keras and many mirrors distribute (LeCun, Cortes and Burges)"
-_PARTS = {"train": ("x_train", "y_train"), "test": ("x_test", "y_test")}
+_PARTS = (("x_train", "y_train"), ("x_test", "y_test"))
 _MOST = 200_000
 
 
@@ -157,11 +154,6 @@ class Digits:
     test_labels: Array
 
 
-def has_mnist(folder: Path) -> bool:
-    """Whether the file is there."""
-    return find_file(folder, FOLDER, FILE) is not None
-
-
 def load_mnist(folder: str | Path | None = None) -> Digits:
     """Read MNIST from a data folder, or from its subfolder ``mnist``.
 
@@ -170,24 +162,23 @@ def load_mnist(folder: str | Path | None = None) -> Digits:
     folder : str or Path, optional
         The folder of data sets; by default that of the environment variable ISOREP_DATA.
     """
-    place = data_folder(folder)
-    if place is None:
+    data = data_folder(folder)
+    if data is None:
         raise InputError(f"no data folder is known: name one, or set {VARIABLE}")
-    return _digits(require_file(place, FOLDER, FILE, ORIGIN))
+    return _digits(require_file(data, FOLDER, FILE, ORIGIN))
 
 
 def read_mnist(path: Path, *, part: str = "train") -> FactorImages:
     """MNIST as images with one factor, read into memory."""
     parts, digits = parts_of(part), _digits(path)
     sides = {"train": (digits.train, digits.train_labels), "test": (digits.test, digits.test_labels)}
-    images, labels = (np.concatenate([sides[each][place] for each in parts])[..., None] for place in (0, 1))
+    images, labels = (np.concatenate([sides[each][index] for each in parts])[..., None] for index in (0, 1))
     classes = labels.astype(np.int32)
     return FactorImages("mnist", ("class",), (10,), classes, None, (28, 28, 1), lambda rows: images[rows])
 
 
 def _digits(path: Path) -> Digits:
-    found = [part for names in _PARTS.values() for part in guarded(path, lambda names=names: _read(path, *names))]
-    return Digits(*found)
+    return guarded(path, lambda: Digits(*(part for names in _PARTS for part in _read(path, *names))))
 
 
 def _read(path: Path, images: str, labels: str) -> tuple[Array, Array]:

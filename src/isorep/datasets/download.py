@@ -46,10 +46,10 @@ def download(
     entry = published_set(name)
     if not entry.remotes:
         raise InputError(f"{name} cannot be downloaded from here: {entry.origin()}")
-    place = data_folder(folder)
-    if place is None:
+    data = data_folder(folder)
+    if data is None:
         raise InputError("name the folder to download to, or set ISOREP_DATA")
-    target = place / entry.name
+    target = data / entry.name
     target.mkdir(exist_ok=True)
     done = tuple(fetch(remote, target, progress=progress) for remote in entry.remotes)
     if entry.unpack:
@@ -74,13 +74,13 @@ def fetch(remote: Remote, folder: Path, *, progress: Progress | None = None) -> 
             f"{remote.url} was interrupted after {kept} bytes ({reason}): the same command goes on from there"
         ) from None
     try:
-        found = _checked(remote, part, path)
+        downloaded = _checked(remote, part, path)
     except InputError:
         _discard(part, tag)
         raise
     part.replace(path)
     _discard(tag)
-    return found
+    return downloaded
 
 
 def _transfer(remote: Remote, part: Path, tag: Path, progress: Progress | None) -> None:
@@ -166,12 +166,9 @@ def _checked(remote: Remote, path: Path, final: Path) -> Downloaded:
         while block := file.read(_BLOCK):
             sha256.update(block)
             md5.update(block)
-    for kind, known, found in (
-        ("sha256", remote.sha256, sha256.hexdigest()),
-        ("md5", remote.md5, md5.hexdigest()),
-    ):
-        if known is not None and known != found:
-            raise InputError(f"{final} has the {kind} {found} where {known} is known: it is damaged or has changed")
+    for kind, known, computed in (("sha256", remote.sha256, sha256.hexdigest()), ("md5", remote.md5, md5.hexdigest())):
+        if known is not None and known != computed:
+            raise InputError(f"{final} has the {kind} {computed} where {known} is known: it is damaged or has changed")
     checked = "sha256" if remote.sha256 else "md5" if remote.md5 else "size" if remote.size is not None else ""
     return Downloaded(final, size, sha256.hexdigest(), checked)
 
@@ -180,9 +177,9 @@ def _unpack(entry: PublishedSet, archive: Path, folder: Path) -> None:
     """Take the wanted members out of an archive, into the folder of the main file."""
     pattern = re.compile(entry.unpack)
     for name, data in members(archive, lambda full: pattern.fullmatch(full) is not None, each=_EACH, total=_TOTAL):
-        place = folder / Path(entry.file).parent
-        place.mkdir(parents=True, exist_ok=True)
-        with replacing(place / name) as temporary:
+        parent = folder / Path(entry.file).parent
+        parent.mkdir(parents=True, exist_ok=True)
+        with replacing(parent / name) as temporary:
             temporary.write_bytes(data)
 
 

@@ -11,7 +11,6 @@ import os
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO, cast
 
 from ..errors import InputError, MissingFileError
 from ..settings import check_choice
@@ -33,8 +32,8 @@ def data_folder(given: str | Path | None = None) -> Path | None:
 
 def find_file(folder: Path, subfolder: str, name: str) -> Path | None:
     """A data set's file, plain or gzipped, in its own subfolder or directly in the folder."""
-    for place in (folder / subfolder, folder):
-        for path in (place / name, place / f"{name}.gz"):
+    for parent in (folder / subfolder, folder):
+        for path in (parent / name, parent / f"{name}.gz"):
             if path.is_file():
                 return path
     return None
@@ -57,8 +56,8 @@ def read_table(path: Path, wanted: Sequence[str] | None = None) -> tuple[list[st
     missing = [name for name in wanted if name not in header]
     if missing:
         raise InputError(f"{path.name} has no column {missing[0]!r}; it has {', '.join(header[:12])}")
-    places = [header.index(name) for name in wanted]
-    return list(wanted), ([row[place] for place in places] for row in rows)
+    indices = [header.index(name) for name in wanted]
+    return list(wanted), ([row[index] for index in indices] for row in rows)
 
 
 def _rows(path: Path) -> Iterator[list[str]]:
@@ -81,7 +80,7 @@ def members(path: Path, wanted: Callable[[str], bool], *, each: int, total: int)
     Links, folders and devices are passed over. A member larger than ``each`` bytes, or an archive that unpacks to more
     than ``total``, is refused.
     """
-    with gzip.open(path, "rb") as packed, tarfile.open(fileobj=_limited(packed, path, total), mode="r|") as archive:
+    with _Limited(path, total) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as archive:
         for member in archive:
             if not member.isreg() or not wanted(member.name):
                 continue
@@ -94,22 +93,17 @@ def members(path: Path, wanted: Callable[[str], bool], *, each: int, total: int)
             yield PurePosixPath(member.name).name, data
 
 
-def _limited(packed: object, path: Path, total: int) -> IO[bytes]:
-    return cast("IO[bytes]", _Limited(cast("IO[bytes]", packed), path, total))
+class _Limited(gzip.GzipFile):
+    """A gzipped file that ends in a refusal once it has given so many bytes."""
 
+    def __init__(self, path: Path, most: int) -> None:
+        super().__init__(path, "rb")
+        self._path, self._most = path, most
 
-class _Limited:
-    """A stream that ends in a refusal once it has given so many bytes."""
-
-    def __init__(self, stream: IO[bytes], path: Path, most: int) -> None:
-        self._stream = stream
-        self._path = path
-        self._left = most
-
-    def read(self, size: int) -> bytes:
-        data = self._stream.read(size)
-        self._left -= len(data)
-        if self._left < 0:
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        self._most -= len(data)
+        if self._most < 0:
             raise InputError(f"{self._path.name} unpacks to more than is published: it may be a bomb")
         return data
 

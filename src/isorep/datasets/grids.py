@@ -25,33 +25,30 @@ from ..storage.lazy import LazyMatrix
 from ..storage.npy import map_array, read_header
 from ..storage.registry import guarded
 from ..storage.scratch import spool
-from .images import SIZE, FactorImages, require_size, resized
-from .layouts import DSPRITES, FALCOR3D, ISAAC3D, MPI3D, SHAPES3D, Layout, Once
+from .images import DSPRITES, MPI3D, SHAPES3D, SIZE, FactorImages, Layout, once, require_size, resized
 
-_LAYOUTS = {"falcor3d": FALCOR3D, "isaac3d": ISAAC3D}
 _MOST_BYTES = 2**20  # of one PNG file; 128 x 128 x 4 bytes are 64 KiB
 
 
-def read_png_folder(name: str, labels: Path, *, size: int | None = SIZE) -> FactorImages:
+def read_png_folder(layout: Layout, labels: Path, *, size: int | None = SIZE) -> FactorImages:
     """Open ``images/{row:06}.png`` (128 x 128) beside an npy file of labels, one row an image.
 
     Images are shrunk to ``size`` by bicubic resizing with antialiasing, as published; None leaves them at 128.
     """
     require_size(size)
-    layout = _LAYOUTS[name]
-    values = guarded(labels, lambda: _labels(labels, layout))
+    values = guarded(labels, _labels, labels, layout)
     classes, sizes = layout.from_values(values, labels)
     pictures = labels.parent / "images"
     for row in (0, len(values) - 1):
         _require(pictures / f"{row:06}.png")
 
     def read(rows: Array) -> Array:
-        found = np.empty((len(rows), *layout.image_shape), np.uint8)
-        for place, row in enumerate(rows):
+        images = np.empty((len(rows), *layout.image_shape), np.uint8)
+        for index, row in enumerate(rows):
             path = pictures / f"{row:06}.png"
             _require(path)
-            found[place] = guarded(path, lambda path=path: _png(path, layout.image_shape))
-        return resized(found, size)
+            images[index] = guarded(path, _png, path, layout.image_shape)
+        return resized(images, size)
 
     edge = layout.image_shape[0] if size is None else size
     return layout.images(classes, read, values=values, sizes=sizes, image_shape=(edge, edge, 3))
@@ -103,8 +100,7 @@ def read_dsprites(path: Path) -> FactorImages:
     Its fourth member, ``metadata``, is a pickle and is never touched. Images are packed to one bit a pixel (377 MB)
     when the first one is asked for; they come back as 0 and 255.
     """
-    found: FactorImages = guarded(path, lambda: _open_dsprites(path))
-    return found
+    return guarded(path, _open_dsprites, path)
 
 
 def _open_dsprites(path: Path) -> FactorImages:
@@ -121,7 +117,7 @@ def _open_dsprites(path: Path) -> FactorImages:
         raise InputError(f"{path.name} holds latents_classes outside of {DSPRITES.sizes}")
     if not np.isfinite(values).all():
         raise InputError(f"{path.name} holds latents_values that are not finite")
-    packed = Once(lambda: guarded(path, lambda: _packed(path, math.prod(header.shape))))
+    packed = once(lambda: guarded(path, _packed, path, math.prod(header.shape)))
 
     def read(rows: Array) -> Array:
         bits = np.unpackbits(np.asarray(packed()[rows]), axis=1)
@@ -156,13 +152,13 @@ def read_mpi3d(variant: str, path: Path, *, sizes: Sequence[int] | None = None) 
     file where they are large. ``sizes`` names the grid of a file that is not the published one.
     """
     layout = MPI3D[variant]
-    header = guarded(path, lambda: npz.peek(path, "images"))
+    header = guarded(path, npz.peek, path, "images")
     if header.dtype != np.uint8 or len(header.shape) != 4 or header.shape[1:] != layout.image_shape:
         raise InputError(f"{path.name} holds images {header.shape} {header.dtype} where (n, 64, 64, 3) uint8 is needed")
     if header.fortran_order:
         raise InputError(f"{path.name} holds images in Fortran order: save them in C order")
     classes = layout.classes(header.shape[0], sizes, path)
-    images = Once(lambda: guarded(path, lambda: npz.array(path, "images")))
+    images = once(lambda: guarded(path, npz.array, path, "images"))
     return layout.images(
         classes, lambda rows: np.asarray(images()[rows]), sizes=layout.sizes if sizes is None else tuple(sizes)
     )
@@ -178,8 +174,7 @@ def read_shapes3d(path: Path) -> FactorImages:
     The published file is cut into compressed chunks of thousands of images each. It is unpacked once, when the first
     image is asked for, into a scratch file of 5.9 GB (memory, below 256 MiB); other files are sliced where they lie.
     """
-    found: FactorImages = guarded(path, lambda: _open_shapes3d(path))
-    return found
+    return guarded(path, _open_shapes3d, path)
 
 
 def _open_shapes3d(path: Path) -> FactorImages:
@@ -204,7 +199,7 @@ def _open_shapes3d(path: Path) -> FactorImages:
     if band_bytes > _BAND_BYTES:
         raise InputError(f"{path.name} is cut into chunks of {chunks}: save it with fewer rows a chunk")
     stored = path.stat().st_size
-    unpacked = Once(
+    unpacked = once(
         lambda: guarded(
             path, lambda: spool(_bands(images, chunks[0]), stored, expected_bytes=math.prod(images.shape))
         ).reshape(images.shape)

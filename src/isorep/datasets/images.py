@@ -1,14 +1,19 @@
 """Images with known factors: what every loader and every rendered scene gives.
 
 Bicubic resizing with antialiasing, in numpy: what published protocols apply to larger images.
+
+Layouts: what the published files of each data set hold, factors, sizes and the shape of an image.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Any, Self
+from functools import cache, lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -17,6 +22,7 @@ from ..representation import Array
 from ..settings import check_counts
 
 Reader = Callable[[Array], Array]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +88,7 @@ class FactorImages:
             self,
             factors=self.factors[chosen],
             factor_values=None if self.factor_values is None else self.factor_values[chosen],
-            reader=lambda places: reader(chosen[places]),
+            reader=lambda inside: reader(chosen[inside]),
         )
 
     def split(self, held_out: float = 0.1, seed: int = 0) -> tuple[Self, Self]:
@@ -131,9 +137,14 @@ class Sample:
         return as_floats(self.images)
 
 
+def channels_first(images: Array) -> Array:
+    """Images (rows, height, width, channels) as (rows, channels, height, width)."""
+    return np.ascontiguousarray(np.moveaxis(images, -1, 1))
+
+
 def as_floats(images: Array) -> Array:
     """uint8 images (rows, height, width, channels) as float32 in [0, 1] of shape (rows, channels, height, width)."""
-    return np.ascontiguousarray(np.moveaxis(images, -1, 1)).astype(np.float32) / np.float32(255)
+    return channels_first(images).astype(np.float32) / np.float32(255)
 
 
 def grid_classes(sizes: tuple[int, ...]) -> Array:
@@ -155,11 +166,11 @@ def grid_sizes(sizes: Any, published: tuple[int, ...]) -> tuple[int, ...]:
 def gathered(rows: Array, counts: Sequence[int], read: Callable[[int, Array], Array], shape: tuple[int, ...]) -> Array:
     """Images of several files that hold their rows one after the other: ``read(file, rows)`` gives those of one."""
     bounds = np.cumsum([0, *counts])
-    found = np.empty((len(rows), *shape), np.uint8)
+    images = np.empty((len(rows), *shape), np.uint8)
     owners = np.searchsorted(bounds, rows, side="right") - 1
     for owner in np.unique(owners):
-        found[owners == owner] = read(int(owner), rows[owners == owner] - bounds[owner])
-    return found
+        images[owners == owner] = read(int(owner), rows[owners == owner] - bounds[owner])
+    return images
 
 
 SIZE = 64
@@ -178,8 +189,8 @@ def resized(images: Array, size: int | None) -> Array:
     tall = np.matmul(down, images.astype(np.float32).reshape(len(images), height, -1)).reshape(
         len(images), size, width, -1
     )
-    found = np.matmul(across, tall)
-    return np.asarray(np.clip(np.rint(found), 0, 255), np.uint8)
+    small = np.matmul(across, tall)
+    return np.asarray(np.clip(np.rint(small), 0, 255), np.uint8)
 
 
 def require_size(size: int | None) -> None:
@@ -203,3 +214,100 @@ def _cubic(x: Array) -> Array:
     near = 1.5 * x**3 - 2.5 * x**2 + 1
     far = -0.5 * x**3 + 2.5 * x**2 - 4 * x + 2
     return np.where(x < 1, near, np.where(x < 2, far, 0.0))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The published form of a data set: the last factor varies fastest where the rows are in order."""
+
+    name: str
+    factor_names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    image_shape: tuple[int, int, int]
+
+    @classmethod
+    def of(cls, name: str, edge: int, channels: int, **factors: int) -> Layout:
+        """Square images of so many channels, and factors with how many values each takes."""
+        return cls(name, tuple(factors), tuple(factors.values()), (edge, edge, channels))
+
+    @property
+    def count(self) -> int:
+        """How many images the published files hold."""
+        return math.prod(self.sizes)
+
+    def classes(self, n: int, sizes: Sequence[int] | None, path: Path) -> Array:
+        """The classes of files without labels, whose rows must be the whole grid: the published one, or ``sizes``."""
+        chosen = grid_sizes(sizes, self.sizes)
+        if math.prod(chosen) != n:
+            hint = "" if sizes is not None else "; another grid must be named with sizes="
+            raise InputError(
+                f"{path.name} holds {n} images where {self.name} has {math.prod(chosen)}, the grid "
+                f"{' x '.join(map(str, chosen))}; it has no labels that could tell which they are{hint}"
+            )
+        return grid_classes(chosen)
+
+    def require_rows(self, n: int, path: Path) -> None:
+        """Refuse files with labels that hold no images, or more than were published."""
+        if not 1 <= n <= self.count:
+            raise InputError(f"{path.name} holds {n} rows where {self.name} has {self.count}, or fewer in a part of it")
+
+    def from_values(self, values: Array, path: Path) -> tuple[Array, tuple[int, ...]]:
+        """Classes of labelled rows, in the order of the values of each factor, and how many values each takes."""
+        if values.dtype.kind not in "fiu" or not np.isfinite(values).all():
+            raise InputError(f"{path.name} holds labels that are not finite numbers")
+        classes = np.empty(values.shape, np.int32)
+        sizes = []
+        for factor in range(values.shape[1]):
+            known, classes[:, factor] = np.unique(values[:, factor], return_inverse=True)
+            sizes.append(len(known))
+        wrong = [factor for factor, size in enumerate(sizes) if size > self.sizes[factor]]
+        if not wrong and len(values) == self.count and tuple(sizes) != self.sizes:
+            wrong = [factor for factor, size in enumerate(sizes) if size != self.sizes[factor]]
+        if wrong:
+            factor = wrong[0]
+            raise InputError(
+                f"{path.name} has {sizes[factor]} values of {self.factor_names[factor]} where {self.name} has "
+                f"{self.sizes[factor]}"
+            )
+        return classes, tuple(sizes)
+
+    def images(
+        self,
+        classes: Array,
+        reader: Reader,
+        *,
+        values: Array | None = None,
+        sizes: tuple[int, ...] | None = None,
+        image_shape: tuple[int, int, int] | None = None,
+        note: str = "",
+    ) -> FactorImages:
+        """The data set with these classes."""
+        factor_sizes = tuple(int(size) + 1 for size in classes.max(axis=0)) if sizes is None else sizes
+        shape = self.image_shape if image_shape is None else image_shape
+        return FactorImages(self.name, self.factor_names, factor_sizes, classes, values, shape, reader, note)
+
+
+def once(make: Callable[[], Result]) -> Callable[[], Result]:
+    """A function that makes an array when it is first called, in one thread, and gives the same one ever after."""
+    lock, made = Lock(), cache(make)
+
+    def held() -> Result:
+        with lock:
+            return made()
+
+    return held
+
+
+SHAPES3D = Layout.of("shapes3d", 64, 3, floor_hue=10, wall_hue=10, object_hue=10, scale=8, shape=4, orientation=15)
+_ARM = {"object_size": 2, "camera_height": 3, "background_colour": 3, "horizontal_axis": 40, "vertical_axis": 40}
+MPI3D = {
+    variant: Layout.of(f"mpi3d_{variant}", 64, 3, object_colour=objects, object_shape=objects, **_ARM)
+    for variant, objects in (("toy", 6), ("realistic", 6), ("real", 6), ("real_complex", 4))
+}
+DSPRITES = Layout.of("dsprites", 64, 1, colour=1, shape=3, scale=6, orientation=40, x=32, y=32)
+_LIGHT = {"lighting_intensity": 5, "lighting_x": 6, "lighting_y": 6, "lighting_z": 6}
+FALCOR3D = Layout.of("falcor3d", 128, 3, **_LIGHT, camera_x=6, camera_y=6, camera_z=6)
+_ROBOT = {"object_shape": 3, "robot_x": 8, "robot_y": 5, "camera_height": 4, "object_scale": 4}
+ISAAC3D = Layout.of("isaac3d", 128, 3, **_ROBOT, lighting_intensity=4, lighting_y=6, object_colour=4, wall_colour=4)
+CARS3D = Layout.of("cars3d", 128, 3, elevation=4, azimuth=24, object=183)
+SMALLNORB = Layout.of("smallnorb", 96, 1, category=5, instance=10, elevation=9, azimuth=18, lighting=6)

@@ -138,8 +138,8 @@ class Rooms(Scene):
         """Every pixel is the sum of three colours, each times its share and shade."""
         brightness = 1.0 if self.occlusion else 0.5
         colours = [
-            brightness * (hue_arc(values[:, place]) if self.colour == "arc" else ramp(values[:, place], *_RAMPS[place]))
-            for place in range(3)
+            brightness * (hue_arc(values[:, index]) if self.colour == "arc" else ramp(values[:, index], *_RAMPS[index]))
+            for index in range(3)
         ]
         images = np.empty((len(values), self.size, self.size, 3), dtype)
         for channel in range(3):
@@ -234,11 +234,11 @@ class Frame:
         if step == 1:
             return square
         rows = square[:, 0::step]
-        for place in range(1, step):
-            rows = rows + square[:, place::step]
+        for offset in range(1, step):
+            rows = rows + square[:, offset::step]
         total = rows[:, :, 0::step]
-        for place in range(1, step):
-            total = total + rows[:, :, place::step]
+        for offset in range(1, step):
+            total = total + rows[:, :, offset::step]
         return np.asarray(total * maps.dtype.type(1 / step**2))
 
 

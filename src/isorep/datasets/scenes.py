@@ -118,18 +118,18 @@ class Scene(ABC):
         values = self._checked(values)
         if not 0 < step <= _SLACK / 2:
             raise InputError(f"step is {step} and must lie between 0 and {_SLACK / 2} of a factor's range")
-        places = [place for place, factor in enumerate(self.factors) if not factor.choice]
+        continuous = [index for index, factor in enumerate(self.factors) if not factor.choice]
         pixels = self.size**2 * self.channels
-        jacobian = np.empty((len(values), pixels, len(places)))
+        jacobian = np.empty((len(values), pixels, len(continuous)))
         block = max(1, _JACOBIAN_CELLS // pixels)
         for start in range(0, len(values), block):
             rows = slice(start, start + block)
-            for column, place in enumerate(places):
-                factor = self.factors[place]
+            for column, index in enumerate(continuous):
+                factor = self.factors[index]
                 moved = step * (factor.high - factor.low)
                 above, below = values[rows].copy(), values[rows].copy()
-                above[:, place] += moved
-                below[:, place] -= moved
+                above[:, index] += moved
+                below[:, index] -= moved
                 rise = self.render(above, dtype=np.float64) - self.render(below, dtype=np.float64)
                 jacobian[rows, :, column] = rise.reshape(len(above), pixels) / (2 * moved)
         return jacobian
@@ -166,7 +166,7 @@ class Scene(ABC):
             return self._made(chosen, classes, self._values(classes, chosen))
         if sizes is not None:
             raise InputError("sizes are those of a grid: draw with continuous=False")
-        values = np.stack([factor.place(shares[:, place]) for place, factor in enumerate(self.factors)], axis=1)
+        values = np.stack([factor.place(shares[:, index]) for index, factor in enumerate(self.factors)], axis=1)
         known = tuple(factor.size if factor.choice else 0 for factor in self.factors)
         return self._made(known, values, values)
 
@@ -178,8 +178,8 @@ class Scene(ABC):
 
         independent, root = rng.standard_normal((n, len(self.factors))), self._root(correlation)
         mixed = np.zeros_like(independent)
-        for place in range(len(self.factors)):  # not a matrix product, whose last digits depend on the machine
-            mixed += independent[:, place, None] * root[:, place]
+        for index in range(len(self.factors)):  # not a matrix product, whose last digits depend on the machine
+            mixed += independent[:, index, None] * root[:, index]
         return np.asarray(ndtr(mixed))
 
     def _root(self, correlation: Correlation) -> Array:
@@ -217,8 +217,8 @@ class Scene(ABC):
 
     def _values(self, classes: Array, sizes: tuple[int, ...]) -> Array:
         columns = [
-            factor.grid(size)[classes[:, place]]
-            for place, (factor, size) in enumerate(zip(self.factors, sizes, strict=True))
+            factor.grid(size)[classes[:, index]]
+            for index, (factor, size) in enumerate(zip(self.factors, sizes, strict=True))
         ]
         return np.stack(columns, axis=1)
 
@@ -230,13 +230,13 @@ class Scene(ABC):
         return RenderedImages(self.name, self.factor_names, sizes, factors, values, shape, read, "", self)
 
     def _checked(self, values: Any) -> Array:
-        found = np.atleast_2d(_numbers(values, "values"))
-        if found.ndim != 2 or found.shape[1] != len(self.factors) or not np.isfinite(found).all():
+        rows = np.atleast_2d(_numbers(values, "values"))
+        if rows.ndim != 2 or rows.shape[1] != len(self.factors) or not np.isfinite(rows).all():
             raise InputError(
                 f"values must be finite, one row an image and one column for each of {', '.join(self.factor_names)}"
             )
-        for place, factor in enumerate(self.factors):
-            column = found[:, place]
+        for index, factor in enumerate(self.factors):
+            column = rows[:, index]
             slack = 0 if factor.choice else _SLACK * (factor.high - factor.low)
             beyond = (column < factor.low - slack) | (column > factor.high + slack)
             if factor.choice and (column != np.rint(column)).any():
@@ -245,7 +245,7 @@ class Scene(ABC):
                 raise InputError(
                     f"{factor.name} lies between {factor.low:g} and {factor.high:g}, not at {column[beyond][0]:g}"
                 )
-        return found
+        return rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -313,7 +313,7 @@ def turn(degrees: Array) -> tuple[Array, Array]:
 def hue_arc(hue: Array) -> Array:
     """Colours on a circle around grey, one turn for hues from 0 to 1: every hue takes two dimensions to describe."""
     angle = 2 * math.pi * np.remainder(hue, 1.0)
-    return np.stack([0.5 + 0.42 * per_row(math.cos, angle - 2 * math.pi * place / 3) for place in range(3)], axis=1)
+    return np.stack([0.5 + 0.42 * per_row(math.cos, angle - 2 * math.pi * channel / 3) for channel in range(3)], axis=1)
 
 
 def ramp(hue: Array, start: Sequence[float], end: Sequence[float]) -> Array:

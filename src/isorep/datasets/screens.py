@@ -105,12 +105,12 @@ def load_bbbc021(folder: str | Path) -> Wells:
 def _contents(path: Path) -> dict[tuple[str, str], tuple[str, float]]:
     """Compound and concentration of every plate and well; the table has a row for each of its images."""
     _, rows = read_table(path, _IMAGE)
-    found: dict[tuple[str, str], tuple[str, float]] = {}
+    contents: dict[tuple[str, str], tuple[str, float]] = {}
     for plate, well, compound, concentration in rows:
         content = (compound, _number(concentration, path))
-        if found.setdefault((plate, well), content) != content:
+        if contents.setdefault((plate, well), content) != content:
             raise InputError(f"{path.name} gives plate {plate}, well {well} two contents")
-    return found
+    return contents
 
 
 def _mechanisms(path: Path) -> dict[tuple[str, float], str]:
@@ -126,7 +126,7 @@ def _numbers(rows: list[list[str]], path: Path) -> Array:
     except ValueError:
         raise InputError(f"{path.name} holds features that are not numbers") from None
     if not np.isfinite(values).all():
-        row, column = (int(place) for place in np.argwhere(~np.isfinite(values))[0])
+        row, column = (int(index) for index in np.argwhere(~np.isfinite(values))[0])
         raise InputError(f"{path.name} holds a value that is not finite, at row {row}, feature {column}")
     return values
 
@@ -187,12 +187,12 @@ def load_rxrx3(folder: str | Path) -> Embeddings:
     """
     folder = Path(folder)
     path = require_file(folder, RXRX3_FOLDER, EMBEDDINGS, RXRX3_ORIGIN)
-    found = read(path, key="feature_", ids="well_id")
-    wells = np.asarray(found.ids).astype(str)
+    embeddings = read(path, key="feature_", ids="well_id")
+    wells = np.asarray(embeddings.ids).astype(str)
     metadata = find_file(folder, RXRX3_FOLDER, METADATA)
     experiment, plate, gene, treatment = _inside(path) if metadata is None else _beside(metadata, wells)
     return Embeddings(
-        values=found.values,
+        values=embeddings.values,
         well=wells,
         experiment=experiment,
         plate=np.array([f"{name}/{number}" for name, number in zip(experiment, plate, strict=True)]),

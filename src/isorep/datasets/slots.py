@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, import_extra
 from ..representation import Array
 from ..settings import check_choice
 
@@ -119,12 +119,12 @@ class SlotGenerator:
             factors = 1.0 + self.strength * (placed.sum(0)[None] - placed)
         else:
             factors = np.ones_like(placed)
-        found = np.zeros((placed.shape[1], self.outputs, self.d))
+        jacobians = np.zeros((placed.shape[1], self.outputs, self.d))
         for k, block in enumerate(self.blocks):
             window = self.windows[k]
             inner = (self.second[k] * slopes[k][:, None]) @ self.first[k]
-            found[:, window[:, None], np.array(block)[None]] = factors[k][:, window, None] * inner
-        return found
+            jacobians[:, window[:, None], np.array(block)[None]] = factors[k][:, window, None] * inner
+        return jacobians
 
     def sample(self, n: int, *, dependent: bool = False, random_state: int = 0) -> Array:
         """Latents (n, d): standard normal, or with ``dependent`` normal with a covariance drawn from a Wishart."""
@@ -139,9 +139,7 @@ class SlotGenerator:
 
     def module(self, dtype: Any = None) -> Any:
         """The same generator as a torch module, in float32 unless told."""
-        from .slots_torch import slot_module
-
-        return slot_module(self, dtype)
+        return _slot_module(self, dtype)
 
     @property
     def _covered(self) -> Array:
@@ -221,19 +219,19 @@ def slot_generator(
     if same_network and len(set(sizes)) > 1:
         raise InputError("slots of different dimensions cannot have the same network")
     stride = window - overlap
-    places = np.arange(slots)[:, None] * stride + np.arange(window)
+    windows = np.arange(slots)[:, None] * stride + np.arange(window)
     outputs = slots * stride + overlap
     if shape == "ring" and slots > 1:
         outputs = slots * stride
-        places = places % outputs
+        windows = windows % outputs
     first, second = [], []
     for k in range(slots):
         rng = np.random.default_rng([random_state, 0 if same_network else k])
         first.append(_well_conditioned(rng, window, sizes[k]))
         second.append(_well_conditioned(rng, window, window))
-    truth = _truth(places, sizes, interaction, activation, strength)
+    truth = _truth(windows, sizes, interaction, activation, strength)
     return SlotGenerator(
-        tuple(first), tuple(second), places, outputs, sizes, overlap, interaction, activation, float(strength), truth
+        tuple(first), tuple(second), windows, outputs, sizes, overlap, interaction, activation, float(strength), truth
     )
 
 
@@ -285,10 +283,7 @@ def _truth(windows: Array, sizes: tuple[int, ...], interaction: str, activation:
         own = [len(members[k].difference(*(members[j] for j in range(count) if j != k))) for k in range(count)]
         enough = all(each >= size for each, size in zip(own, sizes, strict=True)) or None
         return SlotTruth(True, enough, enough, True, swaps, True, swaps, None, None)
-    margin = min(
-        (m - shared - max(sizes[i], sizes[j]) + 1 for (i, j), shared in common.items()),
-        default=m,
-    )
+    margin = min((m - shared - max(sizes[i], sizes[j]) + 1 for (i, j), shared in common.items()), default=m)
     gap = _generic_gap(members, sizes, m, common)
     margin = max(margin, 0)
     holds = gap is None or gap > 0
@@ -306,15 +301,15 @@ def _generic_gap(
         sets = [each for size in range(2, count + 1) for each in combinations(range(count), size)]
     else:  # neighbours, and all together: sets between have windows more to pay for
         sets = [(k, (k + 1) % count) for k in range(count)] + [tuple(range(count))]
-    found = []
+    gaps = []
     for chosen in sets:
         heaviest = max(m - sizes[k] + 1 for k in chosen)
         if _hangs_together(chosen, common):
             union = len(frozenset().union(*(members[k] for k in chosen)))
-            found.append(union - sum(sizes[k] for k in chosen) + 1 - heaviest)
+            gaps.append(union - sum(sizes[k] for k in chosen) + 1 - heaviest)
         elif len(chosen) == 2:
-            found.append(sum(m - sizes[k] + 1 for k in chosen) - heaviest)
-    return min(found)
+            gaps.append(sum(m - sizes[k] + 1 for k in chosen) - heaviest)
+    return min(gaps)
 
 
 def _hangs_together(chosen: Sequence[int], common: dict[tuple[int, int], int]) -> bool:
@@ -325,3 +320,47 @@ def _hangs_together(chosen: Sequence[int], common: dict[tuple[int, int], int]) -
             return False
         reached, left = reached | near, left - near
     return True
+
+
+def _slot_module(generator: SlotGenerator, dtype: Any) -> Any:
+    """A slot generator as a torch module with its weights as buffers, for what needs derivatives."""
+    import_extra("torch", "torch", "a slot generator as a module")
+    import torch
+    from torch import nn
+
+    class Slots(nn.Module):
+        def __init__(self, dtype: torch.dtype) -> None:
+            super().__init__()
+            self.blocks = generator.blocks
+            self.interaction, self.activation = generator.interaction, generator.activation
+            self.strength, self.outputs = generator.strength, generator.outputs
+            for k, (first, second) in enumerate(zip(generator.first, generator.second, strict=True)):
+                self.register_buffer(f"first{k}", torch.tensor(first, dtype=dtype))
+                self.register_buffer(f"second{k}", torch.tensor(second, dtype=dtype))
+                place = torch.zeros(generator.window, generator.outputs, dtype=dtype)
+                place[torch.arange(generator.window), torch.tensor(generator.windows[k])] = 1
+                self.register_buffer(f"place{k}", place)
+
+        def forward(self, latents: torch.Tensor) -> torch.Tensor:
+            """Outputs (n, outputs) of latents (n, d)."""
+            placed = []
+            for k, block in enumerate(self.blocks):
+                hidden = latents[:, block[0] : block[-1] + 1] @ self.get_buffer(f"first{k}").T
+                if self.activation == "leaky_relu":
+                    hidden = nn.functional.leaky_relu(hidden, SLOPE)
+                else:
+                    hidden = SLOPE * hidden + (1 - SLOPE) * nn.functional.softplus(hidden, threshold=50)
+                contribution = hidden @ self.get_buffer(f"second{k}").T @ self.get_buffer(f"place{k}")
+                if self.interaction == "occlusion":
+                    covered = self.get_buffer(f"place{k}").sum(0) > 0
+                    contribution = torch.where(covered, contribution, torch.full_like(contribution, -torch.inf))
+                placed.append(contribution)
+            stacked = torch.stack(placed)
+            if self.interaction == "occlusion":
+                return stacked.amax(0)
+            total = stacked.sum(0)
+            if self.interaction == "product":
+                total = total + 0.5 * self.strength * (total**2 - (stacked**2).sum(0))
+            return total
+
+    return Slots(dtype or torch.float32)

@@ -56,9 +56,12 @@ class Rays:
 class Solid(ABC):
     """A solid of a scale, one an image; ``cosine`` and ``sine`` turn the camera's frame into the world's."""
 
+    shares: tuple[float, float]  # at scale 1: radius or half an edge, height of the top or of the upper ball's centre
+
     def __init__(self, scale: Array, cosine: Array, sine: Array) -> None:
         kind = scale.dtype.type
-        self.scale, self.cosine, self.sine = scale, cosine, sine
+        self.cosine, self.sine = cosine, sine
+        self.radius, self.top = (scale * kind(share) for share in self.shares)
         self.distance, self.height = kind(CAMERA_DISTANCE), kind(CAMERA_HEIGHT)
         self.sun = (  # towards the sun, in the camera's frame
             kind(LIGHT[0]) * cosine - kind(LIGHT[1]) * sine,
@@ -78,81 +81,81 @@ class Solid(ABC):
 class Sphere(Solid):
     """A ball on the floor."""
 
+    shares = (0.75, 0.75)
+
     def seen(self, rays: Rays) -> tuple[Array, Array]:
         """A quadratic equation."""
-        radius = self.scale * self.scale.dtype.type(0.75)
-        return _ball(self, rays, radius, radius)
+        return _ball(self, rays, self.top)
 
     def margin(self, x: Array, y: Array) -> tuple[Array, Array]:
         """Radius minus the distance between centre and sunbeam."""
-        radius = self.scale * self.scale.dtype.type(0.75)
-        return _ball_margin(self, x, y, radius, radius)
+        return _ball_margin(self, x, y, self.top)
 
 
 class Cylinder(Solid):
     """An upright cylinder."""
 
+    shares = (0.62, 1.35)
+
     def seen(self, rays: Rays) -> tuple[Array, Array]:
         """The side where a ray enters at a height inside, otherwise the top."""
-        kind = self.scale.dtype.type
-        radius, top = self.scale * kind(0.62), self.scale * kind(1.35)
-        inside, entered, height = _tube(self, rays, radius)
-        side = inside & (height >= 0) & (height <= top)
-        to_top = (top - self.height) / np.minimum(rays.z, kind(-1e-6))
+        kind = self.radius.dtype.type
+        inside, entered, height = _tube(self, rays)
+        side = inside & (height >= 0) & (height <= self.top)
+        to_top = (self.top - self.height) / np.minimum(rays.z, kind(-1e-6))
         x, y = to_top * rays.x, to_top * rays.y - self.distance
-        lid = inside & (height > top) & (rays.z < 0) & (x * x + y * y <= radius * radius)
+        lid = inside & (height > self.top) & (rays.z < 0) & (x * x + y * y <= self.radius * self.radius)
         light = entered * rays.x * self.sun[0] + (entered * rays.y - self.distance) * self.sun[1]
-        light /= radius
+        light /= self.radius
         return side | lid, np.where(lid, self.sun[2], light)
 
     def margin(self, x: Array, y: Array) -> tuple[Array, Array]:
         """The floor that is shadowed is a disc swept along the sun's direction."""
-        kind = self.scale.dtype.type
-        radius, top = self.scale * kind(0.62), self.scale * kind(1.35)
+        kind = self.radius.dtype.type
         along = x * self.sun[0] + y * self.sun[1]
         along *= kind(-1 / _FLAT**2)
-        np.clip(along, 0, top / self.sun[2], out=along)
+        np.clip(along, 0, self.top / self.sun[2], out=along)
         away_x, away_y = x + along * self.sun[0], y + along * self.sun[1]
-        return radius - np.sqrt(away_x * away_x + away_y * away_y), along
+        return self.radius - np.sqrt(away_x * away_x + away_y * away_y), along
 
 
 class Capsule(Solid):
     """An upright cylinder between two half balls."""
 
+    shares = (0.5, 1.2)
+
     def seen(self, rays: Rays) -> tuple[Array, Array]:
         """The side where a ray enters the endless cylinder between the balls, otherwise the nearer ball."""
-        kind = self.scale.dtype.type
-        radius, top = self.scale * kind(0.5), self.scale * kind(1.2)
-        inside, entered, height = _tube(self, rays, radius)
-        centre = np.clip(height, radius, top)
+        inside, entered, height = _tube(self, rays)
+        centre = np.clip(height, self.radius, self.top)
         side = inside & (height == centre)
-        met, light = _ball(self, rays, centre, radius)
+        met, light = _ball(self, rays, centre)
         along = entered * rays.x * self.sun[0] + (entered * rays.y - self.distance) * self.sun[1]
-        along /= radius
+        along /= self.radius
         return side | (met & inside), np.where(side, along, light)
 
     def margin(self, x: Array, y: Array) -> tuple[Array, Array]:
         """That of a ball at the point of the axis which is nearest to the sunbeam."""
-        kind = self.scale.dtype.type
-        radius, top = self.scale * kind(0.5), self.scale * kind(1.2)
+        kind = self.radius.dtype.type
         along = x * self.sun[0] + y * self.sun[1]
         along *= kind(-LIGHT[2] / _FLAT**2)
-        return _ball_margin(self, x, y, np.clip(along, radius, top), radius)
+        return _ball_margin(self, x, y, np.clip(along, self.radius, self.top))
 
 
 class Cube(Solid):
     """A cube whose sides are parallel to the walls."""
 
+    shares = (0.58, 1.16)
+
     def seen(self, rays: Rays) -> tuple[Array, Array]:
         """Three slabs; the last one to be entered is the face."""
-        kind = self.scale.dtype.type
-        half, edge = self.scale * kind(0.58), self.scale * kind(1.16)
+        kind = self.radius.dtype.type
         x, y = self._turned(rays.x, rays.y)
         start_x, start_y = -self.distance * self.sine, -self.distance * self.cosine
-        near_x, far_x = _slab(x, start_x, half)
-        near_y, far_y = _slab(y, start_y, half)
+        near_x, far_x = _slab(x, start_x, self.radius)
+        near_y, far_y = _slab(y, start_y, self.radius)
         z = np.minimum(rays.z, kind(-1e-6))  # rays that rise meet no lid, and the sides cut them off
-        to_lid, to_ground = (edge - self.height) / z, -self.height / z
+        to_lid, to_ground = (self.top - self.height) / z, -self.height / z
         falls = rays.z < 0
         near = np.maximum(near_x, near_y)
         lid = falls & (to_lid > near)
@@ -160,19 +163,18 @@ class Cube(Solid):
         far = np.minimum(far_x, far_y)
         np.minimum(far, to_ground, out=far, where=falls)
         met = (near < far) & (near > 0)
-        met &= falls | (self.height + near * rays.z <= edge)
+        met &= falls | (self.height + near * rays.z <= self.top)
         side = np.where(near_x > near_y, -np.sign(x) * kind(LIGHT[0]), -np.sign(y) * kind(LIGHT[1]))
         return met, np.where(lid, kind(LIGHT[2]), side)
 
     def margin(self, x: Array, y: Array) -> tuple[Array, Array]:
         """Half the length of the sunbeam's way over the cube's square below its top, seen from above."""
-        kind = self.scale.dtype.type
-        half, edge = self.scale * kind(0.58), self.scale * kind(1.16)
+        kind = self.radius.dtype.type
         x, y = self._turned(x, y)
-        near_x, far_x = _slab(np.array([[kind(LIGHT[0])]]), x, half)
-        near_y, far_y = _slab(np.array([[kind(LIGHT[1])]]), y, half)
+        near_x, far_x = _slab(np.array([[kind(LIGHT[0])]]), x, self.radius)
+        near_y, far_y = _slab(np.array([[kind(LIGHT[1])]]), y, self.radius)
         near = np.maximum(np.maximum(near_x, near_y), 0)
-        far = np.minimum(np.minimum(far_x, far_y), edge / kind(LIGHT[2]))
+        far = np.minimum(np.minimum(far_x, far_y), self.top / kind(LIGHT[2]))
         return (far - near) * kind(_FLAT / 2), np.maximum(near, 0)
 
     def _turned(self, x: Array, y: Array) -> tuple[Array, Array]:
@@ -195,36 +197,36 @@ def lit(solid: Solid, x: Array, y: Array, *, soft: bool) -> Array:
     return np.clip(margin, 0, 1, out=margin)
 
 
-def _ball(solid: Solid, rays: Rays, centre: Array, radius: Array) -> tuple[Array, Array]:
+def _ball(solid: Solid, rays: Rays, centre: Array) -> tuple[Array, Array]:
     """A ball around the axis at height ``centre``: whether rays meet it, and the cosine to the sun there."""
     rise = solid.height - centre
     half = rise * rays.z - solid.distance * rays.y
     root = half * half
-    root -= solid.distance * solid.distance + rise * rise - radius * radius
+    root -= solid.distance * solid.distance + rise * rise - solid.radius * solid.radius
     met = root > 0
     np.sqrt(np.maximum(root, 0, out=root), out=root)
     entered = -half
     entered -= root
     light = entered * rays.x * solid.sun[0] + (entered * rays.y - solid.distance) * solid.sun[1]
     light += (entered * rays.z + rise) * solid.sun[2]
-    light /= radius
+    light /= solid.radius
     return met, light
 
 
-def _ball_margin(solid: Solid, x: Array, y: Array, centre: Array, radius: Array) -> tuple[Array, Array]:
+def _ball_margin(solid: Solid, x: Array, y: Array, centre: Array) -> tuple[Array, Array]:
     along = centre * solid.sun[2] - x * solid.sun[0] - y * solid.sun[1]
     apart = x * x + y * y + centre * centre
     apart -= along * along
-    margin = radius - np.sqrt(np.maximum(apart, 0, out=apart), out=apart)
-    np.copyto(margin, -radius, where=along <= 0)  # the ball lies behind, seen towards the sun
+    margin = solid.radius - np.sqrt(np.maximum(apart, 0, out=apart), out=apart)
+    np.copyto(margin, -solid.radius, where=along <= 0)  # the ball lies behind, seen towards the sun
     return margin, np.maximum(along, 0)
 
 
-def _tube(solid: Solid, rays: Rays, radius: Array) -> tuple[Array, Array, Array]:
+def _tube(solid: Solid, rays: Rays) -> tuple[Array, Array, Array]:
     """The endless upright cylinder: whether rays enter it, after which way, and at which height."""
     across = rays.x * rays.x + rays.y * rays.y
     half = -solid.distance * rays.y
-    root = half * half - across * (solid.distance * solid.distance - radius * radius)
+    root = half * half - across * (solid.distance * solid.distance - solid.radius * solid.radius)
     inside = root > 0
     entered = -half - np.sqrt(np.maximum(root, 0, out=root))
     entered /= across

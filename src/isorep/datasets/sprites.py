@@ -88,10 +88,10 @@ class Sprites(Scene):
     @property
     def factors(self) -> tuple[Factor, ...]:  # type: ignore[override]
         """Those of the first sprite, then those of the next."""
-        found = []
+        factors = []
         for number in range(1, self.count + 1):
             prefix = f"{number}." if self.count > 1 else ""
-            found += [
+            factors += [
                 Factor(f"{prefix}shape", 0.0, 2.0, 3, choice=True),
                 Factor(f"{prefix}scale", 0.5, 1.0, 6),
                 Factor(f"{prefix}orientation", 0.0, 360.0, 40, periodic=True),
@@ -99,8 +99,8 @@ class Sprites(Scene):
                 Factor(f"{prefix}y", 0.0, 1.0, 32),
             ]
             if self.colour != "white":
-                found.append(Factor(f"{prefix}hue", 0.0, 1.0, 10, periodic=self.colour == "arc"))
-        return tuple(found)
+                factors.append(Factor(f"{prefix}hue", 0.0, 1.0, 10, periodic=self.colour == "arc"))
+        return tuple(factors)
 
     def _draw(self, values: Array, dtype: Any) -> Array:
         images = np.zeros((len(values), self.channels, self.size, self.size), dtype)  # planes are faster to fill
@@ -257,10 +257,12 @@ def render_squares(
     check_counts(pixels=(pixels, 2))
     tensors = hasattr(position, "detach") or hasattr(radius, "detach")
     library: Any = import_extra("torch", "torch", "squares of tensors") if tensors else np
-    place, size = (library.as_tensor(v) if tensors else np.asarray(v, float) for v in (position, radius))
-    if place.ndim not in (1, 2) or (place.ndim == 2 and place.shape[1] != 2) or size.shape != place.shape[:1]:
-        raise InputError(f"positions of shape {tuple(place.shape)} and radii of shape {tuple(size.shape)} do not pair")
-    across, up = (place[:, 0], place[:, 1]) if place.ndim == 2 else (place, library.zeros_like(place))
+    centres, size = (library.as_tensor(v) if tensors else np.asarray(v, float) for v in (position, radius))
+    if centres.ndim not in (1, 2) or (centres.ndim == 2 and centres.shape[1] != 2) or size.shape != centres.shape[:1]:
+        raise InputError(
+            f"positions of shape {tuple(centres.shape)} and radii of shape {tuple(size.shape)} do not pair"
+        )
+    across, up = (centres[:, 0], centres[:, 1]) if centres.ndim == 2 else (centres, library.zeros_like(centres))
     grid = np.linspace(-reach, reach, int(pixels))
     axis = library.as_tensor(grid, dtype=size.dtype, device=size.device) if tensors else grid
     blur = library.erf if tensors else erf

@@ -60,11 +60,11 @@ def standard_library_text(limit: int | None = None) -> list[Document]:
     ('pydoc_data/topics.py', 2000)
     """
     root = Path(sysconfig.get_paths()["stdlib"])
-    found = {path.relative_to(root).as_posix(): path for path in _python_files(root)}
-    if not found:
+    files = {path.relative_to(root).as_posix(): path for path in _python_files(root)}
+    if not files:
         raise MissingFileError(f"{root} holds no Python files: give your own text")
-    names = sorted(found, key=lambda name: (name != _FIRST, name))
-    return _limited((Document(name, _prose_or_nothing(found[name])) for name in names), limit)
+    names = sorted(files, key=lambda name: (name != _FIRST, name))
+    return _limited((Document(name, _prose_or_nothing(files[name])) for name in names), limit)
 
 
 def text_documents(path: str | Path, limit: int | None = None) -> list[Document]:
@@ -77,15 +77,15 @@ def text_documents(path: str | Path, limit: int | None = None) -> list[Document]
     limit : int, optional
         At most so many characters altogether; the last document is cut there.
     """
-    place = Path(path).expanduser()
-    if place.is_file():
-        return _limited([Document(place.name, _read(place))], limit)
-    if not place.is_dir():
-        raise MissingFileError(f"{place} does not exist: name a text file or a folder of text files")
-    files = {each.relative_to(place).as_posix(): each for each in place.rglob("*") if each.suffix in TEXT_SUFFIXES}
+    source = Path(path).expanduser()
+    if source.is_file():
+        return _limited([Document(source.name, _read(source))], limit)
+    if not source.is_dir():
+        raise MissingFileError(f"{source} does not exist: name a text file or a folder of text files")
+    files = {each.relative_to(source).as_posix(): each for each in source.rglob("*") if each.suffix in TEXT_SUFFIXES}
     documents = _limited((Document(name, _read(files[name])) for name in sorted(files) if files[name].is_file()), limit)
     if not documents:
-        raise InputError(f"{place} holds no text: its files must end in {', '.join(TEXT_SUFFIXES)}")
+        raise InputError(f"{source} holds no text: its files must end in {', '.join(TEXT_SUFFIXES)}")
     return documents
 
 
@@ -105,14 +105,14 @@ def prose(source: str) -> str:
         warnings.simplefilter("ignore")
         tree = ast.parse(source)
     inside: set[int] = set()
-    found: list[tuple[int, str]] = []
+    paragraphs: list[tuple[int, str]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             inside.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
             if len(node.value.split()) >= _LEAST_WORDS:
-                found.append((node.lineno, inspect.cleandoc(node.value)))
-    found += _comments(source.splitlines(), inside)
-    return "\n\n".join(text for _, text in sorted(found, key=lambda each: each[0]))
+                paragraphs.append((node.lineno, inspect.cleandoc(node.value)))
+    paragraphs += _comments(source.splitlines(), inside)
+    return "\n\n".join(text for _, text in sorted(paragraphs, key=lambda each: each[0]))
 
 
 def _comments(lines: list[str], inside: set[int]) -> Iterator[tuple[int, str]]:
@@ -166,13 +166,13 @@ def _limited(documents: Iterable[Document], limit: int | None) -> list[Document]
     """Documents that hold text, up to so many characters; no file is read after the last that is needed."""
     if limit is not None:
         check_counts(limit=(limit, 1))
-    found: list[Document] = []
+    kept: list[Document] = []
     left = limit
     for document in documents:
         if not document.text.strip():
             continue
-        found.append(document if left is None else Document(document.name, document.text[:left]))
-        left = None if left is None else left - len(found[-1].text)
+        kept.append(document if left is None else Document(document.name, document.text[:left]))
+        left = None if left is None else left - len(kept[-1].text)
         if left == 0:
             break
-    return found
+    return kept

@@ -64,28 +64,15 @@ def write(result: Any, path: str | Path) -> None:
 def write_page(page: Page) -> str:
     """The HTML of a page: styles, script and figures inside, nothing to fetch."""
     script, style = _asset("report.js"), _asset("report.css")
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(
-            page=page,
-            version=__version__,
-            style=Markup(style),
-            script=Markup(script),
-            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        )
-    )
+    script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assets = {"style": Markup(style), "script": Markup(script), "script_hash": script_hash}
+    return _environment().get_template("page.html").render(page=page, version=__version__, **assets)
 
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
-        loader=FileSystemLoader(FOLDER),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    loader = FileSystemLoader(FOLDER)
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.filters["marks"] = _marks
     return made
 
@@ -101,7 +88,7 @@ def _marks(figure: Figure) -> Markup:
     data = {
         "names": [series.name for series in first.series],
         "labels": [series.labels for series in first.series],
-        "at": [[[_tenths(point) for point in s.points] for s in drawing.series] for drawing in figure.drawings],
+        "at": [[_tenths(series.points) for series in drawing.series] for drawing in figure.drawings],
         "reach": [drawing.reach for drawing in figure.drawings],
     }
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
@@ -110,8 +97,8 @@ def _marks(figure: Figure) -> Markup:
     return Markup(text)
 
 
-def _tenths(point: tuple[float, float]) -> tuple[float, float]:
-    return round(point[0], 1), round(point[1], 1)
+def _tenths(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    return [(round(x, 1), round(y, 1)) for x, y in points]
 
 
 MOST_CAVEATS, MOST_ITEMS, MOST_ROWS, MOST_DEPTH = 200, 100, 1000, 3
@@ -119,15 +106,16 @@ MOST_CAVEATS, MOST_ITEMS, MOST_ROWS, MOST_DEPTH = 200, 100, 1000, 3
 
 def closing(result: Mapping[str, Any]) -> tuple[Section, ...]:
     """What every page ends with: caveats, settings, versions, citation."""
-    versions = _terms(result.get("versions"))
-    said = tuple(map(str, _listed(result.get("caveats"))[:MOST_CAVEATS]))
-    sections = [
-        Section("caveats", "Caveats", (Notes(said),)) if said else None,
-        settings(result),
-        Section("versions", "Versions", (Definitions(versions),)) if versions else None,
-        citation(result),
-    ]
-    return tuple(section for section in sections if section is not None)
+    caveats = result.get("caveats")
+    said = tuple(map(str, caveats[:MOST_CAVEATS])) if isinstance(caveats, list) else ()
+    sections = [Section("caveats", "Caveats", (Notes(said),))] if said else []
+    for name in ("settings", "versions"):
+        terms = _terms(result.get(name))
+        if terms:
+            sections.append(Section(name, name.capitalize(), (Definitions(terms),)))
+    cite = Prose(("Cite the software with its version, and the paper whose definitions it measures.",))
+    bibtex = Quotation("Citations in BibTeX", BIBTEX.replace("VERSION", str(result.get("isorep", "unknown"))))
+    return (*sections, Section("citation", "How to cite", (cite, bibtex)))
 
 
 def page_of(
@@ -150,24 +138,6 @@ def made_by(result: Mapping[str, Any]) -> str:
     return (
         f"Made by isorep {result.get('isorep', 'of unknown version')} from a result of schema "
         f"{result.get('schema')}. The file is complete in itself and fetches nothing."
-    )
-
-
-def settings(result: Mapping[str, Any]) -> Section | None:
-    """What the result was asked for."""
-    items = _terms(result.get("settings"))
-    return Section("settings", "Settings", (Definitions(items),)) if items else None
-
-
-def citation(result: Mapping[str, Any]) -> Section:
-    """What to cite."""
-    return Section(
-        "citation",
-        "How to cite",
-        (
-            Prose(("Cite the software with its version, and the paper whose definitions it measures.",)),
-            Quotation("Citations in BibTeX", BIBTEX.replace("VERSION", str(result.get("isorep", "unknown")))),
-        ),
     )
 
 
@@ -221,10 +191,6 @@ def _flat(record: Mapping[str, Any], before: str = "", depth: int = 1) -> dict[s
 def _terms(values: Any) -> tuple[tuple[str, str, str], ...]:
     given = _flat(values) if isinstance(values, dict) else {}
     return tuple((_spaced(key), _plain(value), "") for key, value in list(given.items())[:MOST_ITEMS])
-
-
-def _listed(values: Any) -> list[Any]:
-    return values if isinstance(values, list) else []
 
 
 def _spaced(key: Any) -> str:

@@ -66,21 +66,21 @@ def _spelt(selector: str, body: str, light: dict[str, str]) -> list[str]:
 
 
 def _filled(body: str, light: dict[str, str]) -> str:
-    spelt = re.sub(r"var\(--([a-z0-9]+)\)", lambda found: light.get(found[1], found[0]), body)
+    spelt = re.sub(r"var\(--([a-z0-9]+)\)", lambda match: light.get(match[1], match[0]), body)
     return re.sub(r"color-mix\([^,]*,(#[0-9a-f]+) (\d+)%,(#[0-9a-f]+)\)", _mixed, spelt)
 
 
-def _mixed(found: re.Match[str]) -> str:
+def _mixed(match: re.Match[str]) -> str:
     """A mixture of two colours as one: drawing programs mix none."""
-    share = int(found[2]) / 100
-    first, second = (_parts(found[place]) for place in (1, 3))
+    share = int(match[2]) / 100
+    first, second = (_parts(match[number]) for number in (1, 3))
     mixed = (round(share * a + (1 - share) * b) for a, b in zip(first, second, strict=True))
     return "#" + "".join(f"{part:02x}" for part in mixed)
 
 
 def _parts(colour: str) -> list[int]:
     digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
-    return [int(digits[place : place + 2], 16) for place in (0, 2, 4)]
+    return [int(digits[start : start + 2], 16) for start in (0, 2, 4)]
 
 
 def _legend(keys: tuple[Key, ...], y: float, width: float) -> tuple[Markup, int]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..datasets.labelled import CLASSES, find_cifar10, labelled_images
+from ..datasets.catalogue import CLASSES, find_cifar10, labelled_images
 from ..errors import InputError
 from ..models.corpus import Corpus, corpus_of, document_windows, documents_of, parsed, split
 from ..models.load import read_arrays, weights_of, write_arrays

@@ -1,4 +1,4 @@
-"""HDF5 files, sliced where they lie; links to other files are not followed.
+"""HDF5 files, AnnData's ``.h5ad`` among them, sliced where they lie; links to other files are not followed.
 
 Arrays in compressed chunks, each looked at before it is unpacked: HDF5 and zarr unpack without a limit.
 """
@@ -36,21 +36,43 @@ def column(path: Path, name: str) -> Array:
 
 
 def save(path: Path, rows: RowStream, key: str | None) -> None:
-    """Write the datasets ``values`` and ``ids``."""
+    """Write the datasets ``values`` and ``ids``; an ``.h5ad`` file holds the values as an entry of obsm."""
     with h5py().File(path, "w") as file:
-        write_values(file, key or "values", rows)
+        if path.suffix.lower() == ".h5ad":
+            _save_annotated(file, rows, key or "X_isorep")
+            return
+        _write_values(file, key or "values", rows)
         if rows.ids is not None:
-            write_labels(file, "ids", rows.ids)
+            _write_labels(file, "ids", rows.ids)
 
 
-def write_values(group: Any, name: str, rows: RowStream) -> Any:
-    """Write the row blocks into a new dataset."""
+def _save_annotated(file: Any, rows: RowStream, key: str) -> None:
+    """An AnnData object without X and var: obs_names, and one entry of obsm."""
+    _encode(file, "anndata", "0.1.0")
+    for group in ("layers", "obsm", "obsp", "uns", "varm", "varp"):
+        _encode(file.create_group(group), "dict", "0.1.0")
+    names = np.arange(rows.shape[0]) if rows.ids is None else rows.ids
+    for frame, index in (("obs", names.astype(str)), ("var", np.array([], dtype=str))):
+        group = file.create_group(frame)
+        _encode(group, "dataframe", "0.2.0")
+        group.attrs["_index"] = "_index"
+        group.attrs["column-order"] = np.array([], dtype=np.float64)  # how anndata writes an empty list
+        _encode(_write_labels(group, "_index", index), "string-array", "0.2.0")
+    _encode(_write_values(file["obsm"], key.removeprefix("obsm/"), rows), "array", "0.2.0")
+
+
+def _encode(node: Any, kind: str, version: str) -> None:
+    node.attrs["encoding-type"] = kind
+    node.attrs["encoding-version"] = version
+
+
+def _write_values(group: Any, name: str, rows: RowStream) -> Any:
     dataset = group.create_dataset(name, rows.shape, rows.dtype)
     rows.fill(dataset)
     return dataset
 
 
-def write_labels(group: Any, name: str, labels: Array) -> Any:
+def _write_labels(group: Any, name: str, labels: Array) -> Any:
     """Write integers as they are and text as UTF-8."""
     if labels.dtype.kind in "iu":
         return group.create_dataset(name, data=labels)
@@ -85,14 +107,14 @@ class HDF5Tree(tree.Tree):
 
     def arrays(self) -> dict[str, tuple[tuple[int, ...], str]]:
         """The shapes of all datasets, and the kinds of their dtypes."""
-        found: dict[str, tuple[tuple[int, ...], str]] = {}
+        shapes: dict[str, tuple[tuple[int, ...], str]] = {}
 
         def visit(name: str, node: Any) -> None:
             if isinstance(node, self._h5py.Dataset):
-                found[name] = tuple(node.shape or ()), node.dtype.kind
+                shapes[name] = tuple(node.shape or ()), node.dtype.kind
 
         self._file.visititems(visit)
-        return found
+        return shapes
 
     def vector(self, name: str) -> Array:
         """A one-dimensional dataset, as numbers or text."""
@@ -226,7 +248,7 @@ def _packing(dataset: Any) -> int | None:
     if dataset.chunks is None:
         return None
     settings = dataset.id.get_create_plist()
-    filters = [int(settings.get_filter(place)[0]) for place in range(settings.get_nfilters())]
+    filters = [int(settings.get_filter(index)[0]) for index in range(settings.get_nfilters())]
     unknown = [code for code in filters if code not in (_DEFLATE, _SHUFFLE, _FLETCHER32, _LZF)]
     if unknown:
         raise InputError(f"it is packed with HDF5 filter {unknown[0]}, which is not read: save it with gzip or plain")

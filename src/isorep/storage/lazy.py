@@ -43,16 +43,16 @@ class LazyMatrix(ABC):
         if isinstance(rows, tuple):
             first, *rest = rows
             one_row = isinstance(first, int | np.integer)
-            found: Array = self[first][tuple(rest) if one_row else (slice(None), *rest)]
-            return found
+            part: Array = self[first][tuple(rest) if one_row else (slice(None), *rest)]
+            return part
         if isinstance(rows, slice):
             start, stop, step = rows.indices(len(self))
             if step == 1:
                 return self._slice(start, max(start, stop))
             rows = np.arange(start, stop, step)
         if isinstance(rows, int | np.integer):
-            place = int(self._checked(np.array([rows]))[0])
-            row: Array = self._slice(place, place + 1)[0]
+            number = int(self._checked(np.array([rows]))[0])
+            row: Array = self._slice(number, number + 1)[0]
             return row
         return self._rows(self._checked(np.asarray(rows)))
 
@@ -61,8 +61,8 @@ class LazyMatrix(ABC):
             return np.empty((0, *self.shape[1:]), self.dtype)
         if np.all(np.diff(index) > 0):
             return self._take(index)
-        unique, places = np.unique(index, return_inverse=True)
-        taken: Array = self._take(unique)[places]
+        unique, inverse = np.unique(index, return_inverse=True)
+        taken: Array = self._take(unique)[inverse]
         return taken
 
     def _checked(self, index: Array) -> Array:

@@ -90,8 +90,8 @@ class ModelFile:
         except (ValueError, RecursionError):
             facts = None
         if not isinstance(facts, dict) or facts.get("format") != self._wanted:
-            found = facts.get("format") if isinstance(facts, dict) else None
-            told = f"it says that it is {str(found)[:60]!r}" if found else "it does not say that it is one"
+            stated = facts.get("format") if isinstance(facts, dict) else None
+            told = f"it says that it is {str(stated)[:60]!r}" if stated else "it does not say that it is one"
             self.refuse(told)
         return facts
 

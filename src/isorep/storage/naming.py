@@ -62,6 +62,17 @@ def choose_named(
     return name, ids_name, other_arrays(others, name, key)
 
 
+def require_column(name: str, names: Sequence[str]) -> None:
+    """Refuse a column that a table does not have."""
+    if name not in names:
+        raise InputError(f"there is no column {name!r}; there are {some(names)}")
+
+
+def some(names: Sequence[str], most: int = 12) -> str:
+    """The first names, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
 def require_vector(shapes: Mapping[str, tuple[int, ...]], name: str, noun: str) -> None:
     """Refuse labels that are not there, or not one for each row."""
     if name not in shapes:
@@ -162,9 +173,8 @@ def require_plausible(unpacked_bytes: int, stored_bytes: int, what: str) -> None
         raise InputError(f"{what} unpacks to {unpacked_bytes} bytes or more, too much for row ids or labels")
 
 
-def _listing(shapes: dict[str, tuple[int, ...]], most: int = 12) -> str:
-    shown = [f"{name} {shape}" for name, shape in list(shapes.items())[:most]]
-    return ", ".join(shown) + (f" and {len(shapes) - most} more" if len(shapes) > most else "")
+def _listing(shapes: dict[str, tuple[int, ...]]) -> str:
+    return some([f"{name} {shape}" for name, shape in shapes.items()])
 
 
 NUMBER, FLAG, TEXT = "number", "true or false", "text"

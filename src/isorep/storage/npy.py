@@ -103,3 +103,11 @@ def map_array(path: Path, header: Header, start: int, available: int) -> Array:
         shape=header.shape,
         order="F" if header.fortran_order else "C",
     )
+
+
+def exactly(stream: IO[bytes], size: int, what: str = "file") -> bytes:
+    """So many bytes of a stream."""
+    data = stream.read(size)
+    if len(data) != size:
+        raise InputError(f"the {what} is truncated")
+    return data

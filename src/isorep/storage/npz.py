@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from .naming import choose_named, require_plausible, require_vector
-from .npy import Header, map_array, read_header, write_array
+from .npy import Header, exactly, map_array, read_header, write_array
 from .registry import Contents, RowStream
 from .scratch import spool
 
@@ -144,12 +144,5 @@ def _flat_blocks(stream: IO[bytes], header: Header) -> Iterator[Array]:
     step = max(1, _BLOCK_BYTES // header.dtype.itemsize)
     for start in range(0, entries, step):
         count = min(step, entries - start)
-        data = _exactly(stream, count * header.dtype.itemsize)
+        data = exactly(stream, count * header.dtype.itemsize, "archive")
         yield np.frombuffer(data, header.dtype).reshape(count, 1)
-
-
-def _exactly(stream: IO[bytes], size: int) -> bytes:
-    data = stream.read(size)
-    if len(data) != size:
-        raise InputError("the archive is truncated")
-    return data

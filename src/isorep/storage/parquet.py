@@ -13,21 +13,8 @@ import numpy as np
 
 from ..errors import InputError, import_extra
 from ..representation import Array
-from .naming import (
-    EXACT,
-    FEATURE_PREFIX,
-    FLAG,
-    LIST,
-    NUMBER,
-    TEXT,
-    Tally,
-    as_text,
-    choose_columns,
-    default_ids_name,
-    inexact,
-    not_a_number,
-    require_plausible,
-)
+from . import naming
+from .naming import FLAG, LIST, NUMBER, TEXT, Tally, as_text, require_column, require_plausible
 from .registry import Contents, RowStream
 from .scratch import spool
 
@@ -40,8 +27,8 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
     """Read the representation's columns, and the column of row ids where there is one."""
     file = _open(path)
     schema = file.schema_arrow
-    if ids is not None and ids not in schema.names:
-        raise InputError(f"there is no column {ids!r}; there are {', '.join(schema.names[:12])}")
+    if ids is not None:
+        require_column(ids, schema.names)
     repeated = [name for name in schema.names if schema.names.count(name) > 1][:1]
     if repeated:
         raise InputError(f"two columns are called {repeated[0]!r}")
@@ -49,9 +36,9 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
     if ids is not None:
         ids_names = [ids]
     else:
-        ids_names = index or [name for name in [default_ids_name(schema.names)] if name is not None]
+        ids_names = index or [name for name in [naming.default_ids_name(schema.names)] if name is not None]
     kinds = column_kinds(schema)
-    choice = choose_columns(kinds, key, [*besides, *ids_names, *index])
+    choice = naming.choose_columns(kinds, key, [*besides, *ids_names, *index])
     for name in choice.columns:
         if kinds[name] not in (NUMBER, FLAG):
             _refuse(path, name, kinds[name], schema.field(name).type)
@@ -68,7 +55,7 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
     if choice.list_column is not None:
         _require_short_lists(file.metadata, choice.list_column)
         values = spool(_list_blocks(file, choice.list_column), path.stat().st_size)
-        names = tuple(f"{choice.list_column}{place}" for place in range(values.shape[1]))
+        names = tuple(f"{choice.list_column}{number}" for number in range(values.shape[1]))
         return Contents(values, row_ids, left_out, columns=names)
     types = [_plain_type(schema.field(name).type) for name in choice.columns]
     dtype = _common_dtype(types)
@@ -80,16 +67,14 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
 
 def column(path: Path, name: str) -> Array:
     """One column of labels."""
-    file = _open(path)
-    if name not in file.schema_arrow.names:
-        raise InputError(f"there is no column {name!r}; there are {', '.join(file.schema_arrow.names[:12])}")
+    require_column(name, _open(path).schema_arrow.names)
     return _labels(path, name)
 
 
 def save(path: Path, rows: RowStream, key: str | None) -> None:
     """Write one column a dimension, ``feature_0`` and so on, after the column ``id`` and further labels."""
     pyarrow = _pyarrow()
-    names = [f"{FEATURE_PREFIX if key is None else key}{place}" for place in range(rows.shape[1])]
+    names = [f"{naming.FEATURE_PREFIX if key is None else key}{index}" for index in range(rows.shape[1])]
     fields = [(name, pyarrow.from_numpy_dtype(rows.dtype)) for name in names]
     labels = rows.all_labels("id")
     kinds = {name: pyarrow.int64() if held.dtype.kind in "iu" else pyarrow.string() for name, held in labels.items()}
@@ -171,7 +156,7 @@ def _refuse(path: Path, name: str, kind: str, stored: Any) -> NoReturn:
         tally.kind(typed=True)
         first = tally.first
         if first is not None:
-            raise InputError(not_a_number(name, *first))
+            raise InputError(naming.not_a_number(name, *first))
     raise InputError(f"column {name!r} holds {stored}, not floating-point numbers")
 
 
@@ -183,9 +168,9 @@ def _tally(path: Path, name: str) -> Tally:
         cells = batch.column(0).dictionary_encode()  # where it is not yet
         words = [*cells.dictionary.to_pylist(), ""]
         codes = cells.indices.fill_null(len(words) - 1).to_numpy(zero_copy_only=False)
-        found, first, counts = np.unique(codes, return_index=True, return_counts=True)
-        for place in np.argsort(first):
-            tally.add(words[found[place]] or "", rows + int(first[place]), int(counts[place]))
+        different, first, counts = np.unique(codes, return_index=True, return_counts=True)
+        for index in np.argsort(first):
+            tally.add(words[different[index]] or "", rows + int(first[index]), int(counts[index]))
         rows += len(cells)
     return tally
 
@@ -208,14 +193,14 @@ def _column_blocks(file: Any, columns: list[str], dtype: np.dtype[Any]) -> Itera
     rows = 0
     for batch in file.iter_batches(batch_size=max(1, _BATCH_CELLS // len(columns)), columns=columns):
         block = np.empty((batch.num_rows, len(columns)), dtype)
-        for place, name in enumerate(columns):
+        for index, name in enumerate(columns):
             cells = as_numbers(batch.column(batch.schema.get_field_index(name)))
             if cells.null_count and dtype.kind != "f":
                 missing = int(np.argmax(cells.is_null().to_numpy(zero_copy_only=False)))
                 raise InputError(f"row {rows + missing}, column {name!r}: the entry is missing")
             if dtype.kind == "f":
                 _refuse_inexact(cells, name, rows)
-            block[:, place] = cells.to_numpy(zero_copy_only=False)
+            block[:, index] = cells.to_numpy(zero_copy_only=False)
         rows += len(block)
         yield block
 
@@ -241,11 +226,11 @@ def _refuse_inexact(cells: Any, name: str, rows: int) -> None:
     if not (types.is_int64(cells.type) or types.is_uint64(cells.type)):
         return
     ends = pyarrow.compute.min_max(cells).as_py()
-    if max(abs(ends["min"] or 0), abs(ends["max"] or 0)) <= EXACT:
+    if max(abs(ends["min"] or 0), abs(ends["max"] or 0)) <= naming.EXACT:
         return
-    for place, number in enumerate(cells.to_pylist()):
+    for index, number in enumerate(cells.to_pylist()):
         if number is not None and int(float(number)) != number:
-            raise inexact(name, rows + place, number)
+            raise naming.inexact(name, rows + index, number)
 
 
 def _require_short_lists(metadata: Any, name: str) -> None:
@@ -299,7 +284,7 @@ def _labels(path: Path, name: str) -> Array:
             parts.append(cells.to_numpy(zero_copy_only=False))
         elif types.is_dictionary(cells.type):
             words = cells.dictionary.to_pylist()
-            parts.append([words[place] for place in cells.indices.to_pylist()])
+            parts.append([words[code] for code in cells.indices.to_pylist()])
         else:
             parts.append(cells.to_pylist())
     if parts and isinstance(parts[0], np.ndarray):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -29,11 +29,12 @@ _FAMILIES = {
     ".pq": "parquet",
     ".h5": "hdf5",
     ".hdf5": "hdf5",
-    ".h5ad": "h5ad",
+    ".h5ad": "hdf5",
     ".zarr": "zarr",
     ".pt": "torch_files",
     ".pth": "torch_files",
 }
+Result = TypeVar("Result")
 _ZARR_METADATA = ("zarr.json", ".zarray", ".zgroup")
 _BLOCK_BYTES = 2**25
 
@@ -164,13 +165,10 @@ def read(
     path, key = split_key(path, key)
     module = reader(path)
     used = {each.rpartition("::")[2] for each in besides if each is not None}
-    contents = guarded(path, lambda: module.load(path, key, ids, used))
+    contents = guarded(path, module.load, path, key, ids, used)
     left_out = {each: reason for each, reason in contents.left_out.items() if each not in used}
-    representation: Representation = guarded(
-        path,
-        lambda: Representation(contents.values, contents.ids, name or path.name, left_out, dict(contents.converted)),
-    )
-    return representation
+    described = (name or path.name, left_out, dict(contents.converted))
+    return guarded(path, Representation, contents.values, contents.ids, *described)
 
 
 def column(path: str | Path, name: str) -> Array:
@@ -179,8 +177,8 @@ def column(path: str | Path, name: str) -> Array:
     module = reader(path)
     if not hasattr(module, "column"):
         raise InputError(f"{path.name} holds values only, so it has no column {name!r}")
-    found: Array = guarded(path, lambda: module.column(path, name))
-    return found
+    entries: Array = guarded(path, module.column, path, name)
+    return entries
 
 
 def labels(where: str, source: str | Path) -> Array:
@@ -195,8 +193,8 @@ def labels(where: str, source: str | Path) -> Array:
     module = reader(path)
     if not hasattr(module, "vector"):
         raise InputError(f"{path.name} may hold several columns: name one as {path.name}::COLUMN")
-    found: Array = guarded(path, lambda: module.vector(path))
-    return found
+    vector: Array = guarded(path, module.vector, path)
+    return vector
 
 
 def suffixes() -> list[str]:
@@ -242,10 +240,10 @@ def reader(path: Path) -> Any:
     return family(path)
 
 
-def guarded(path: Path, action: Any) -> Any:
+def guarded(path: Path, action: Callable[..., Result], *arguments: Any) -> Result:
     """Run a reader on a file that may be hostile: whatever it raises becomes one sentence about the file."""
     try:
-        return action()
+        return action(*arguments)
     except InputError as error:
         text = str(error)
         if path.name in text:

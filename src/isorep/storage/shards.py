@@ -37,7 +37,7 @@ def column(path: Path, name: str) -> Array:
     module = reader(files[0])
     if not hasattr(module, "column"):
         raise InputError(f"its files hold values only, so there is no column {name!r}")
-    return _joined([guarded(file, lambda file=file: module.column(file, name)) for file in files])
+    return _joined([guarded(file, module.column, file, name) for file in files])
 
 
 class _Shards:
@@ -90,7 +90,7 @@ class _Shards:
         return self._contents(file).values
 
     def _contents(self, file: Path) -> Contents:
-        contents: Contents = guarded(file, lambda: reader(file).load(file, self._key, self._ids_name, self._besides))
+        contents: Contents = guarded(file, reader(file).load, file, self._key, self._ids_name, self._besides)
         return contents
 
     def _meet(self, file: Path) -> Any:
@@ -103,10 +103,10 @@ class _Shards:
             if values.shape[1] != self._width:
                 raise InputError(f"{file.name} has {values.shape[1]} columns and {first} has {self._width}")
             names = zip(contents.columns or (), self.columns or (), strict=True)
-            for place, (here, there) in enumerate(names):
+            for index, (here, there) in enumerate(names):
                 if here != there:
                     raise InputError(
-                        f"column {place} is {shown(here)} in {file.name} and {shown(there)} in {first}: shards need "
+                        f"column {index} is {shown(here)} in {file.name} and {shown(there)} in {first}: shards need "
                         "the same columns in the same order"
                     )
             if values.dtype.kind != self._dtypes[0].kind:
@@ -133,28 +133,28 @@ class ShardedMatrix(LazyMatrix):
         self._files = files
         self._ends = np.cumsum(lengths)
         super().__init__((int(self._ends[-1]), width), dtype)
-        self._part = lru_cache(_OPEN_AT_ONCE)(lambda place: opener(files[place]))
+        self._part = lru_cache(_OPEN_AT_ONCE)(lambda shard: opener(files[shard]))
 
     def _slice(self, start: int, stop: int) -> Array:
         pieces = [np.empty((0, self.shape[1]), self.dtype)]
-        for place in range(int(np.searchsorted(self._ends, start, "right")), len(self._files)):
-            begin = int(self._ends[place - 1]) if place else 0
+        for shard in range(int(np.searchsorted(self._ends, start, "right")), len(self._files)):
+            begin = int(self._ends[shard - 1]) if shard else 0
             if begin >= stop:
                 break
-            pieces.append(self._read(place, slice(max(start - begin, 0), stop - begin)))
+            pieces.append(self._read(shard, slice(max(start - begin, 0), stop - begin)))
         return pieces[1] if len(pieces) == 2 else np.concatenate(pieces)
 
     def _take(self, rows: Array) -> Array:
         taken = np.empty((len(rows), self.shape[1]), self.dtype)
         owners = np.searchsorted(self._ends, rows, "right")
-        for place in np.unique(owners).tolist():
-            first, last = np.searchsorted(owners, [place, place + 1])
-            begin = int(self._ends[place - 1]) if place else 0
-            taken[first:last] = self._read(place, rows[first:last] - begin)
+        for shard in np.unique(owners).tolist():
+            first, last = np.searchsorted(owners, [shard, shard + 1])
+            begin = int(self._ends[shard - 1]) if shard else 0
+            taken[first:last] = self._read(shard, rows[first:last] - begin)
         return taken
 
-    def _read(self, place: int, rows: slice | Array) -> Array:
-        part: Matrix = self._part(place)
+    def _read(self, shard: int, rows: slice | Array) -> Array:
+        part: Matrix = self._part(shard)
         block = np.array(part[rows], dtype=self.dtype)
         release(part)
         return block

@@ -14,8 +14,8 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
-from . import parquet, text
-from .naming import EXACT, FLAG, FLAGS, NUMBER, Tally, as_ids, as_text, default_ids_name, is_filled, require_plausible
+from . import naming, parquet, text
+from .naming import FLAG, NUMBER, Tally, as_text, require_column, require_plausible
 from .registry import column, guarded, read, reader, split_key
 
 _CELL_BYTES = 64
@@ -49,22 +49,22 @@ def read_table(
     besides : collection of str
         Columns of a table that are used otherwise, such as groups: neither taken nor counted as left out.
     """
-    place, key = split_key(path, None)
-    module = reader(place)
+    file, key = split_key(path, None)
+    module = reader(file)
     if module in (text, parquet):
-        return guarded(place, lambda: _table(module, place, key, ids, features, besides))  # type: ignore[no-any-return]
-    if key is not None and not features and place.suffix.lower() == ".h5ad":
+        return guarded(file, _table, module, file, key, ids, features, besides)
+    if key is not None and not features and file.suffix.lower() == ".h5ad":
         wanted = _names(key)
-        return NamedColumns({name: column(place, name) for name in wanted}, place.name, read(place, ids=ids).ids)
-    contents = guarded(place, lambda: module.load(place, key, ids))
+        return NamedColumns({name: column(file, name) for name in wanted}, file.name, read(file, ids=ids).ids)
+    contents = guarded(file, module.load, file, key, ids)
     values = np.asarray(contents.values[:])
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2 or 0 in values.shape:
-        raise InputError(f"{place.name} has shape {values.shape}: rows and columns are needed")
+        raise InputError(f"{file.name} has shape {values.shape}: rows and columns are needed")
     letter = "z" if features else "s"
     columns = {f"{letter}{number}": values[:, number] for number in range(values.shape[1])}
-    return NamedColumns(columns, place.name, contents.ids, contents.left_out)
+    return NamedColumns(columns, file.name, contents.ids, contents.left_out)
 
 
 def _table(
@@ -73,20 +73,17 @@ def _table(
     if features:
         return _features(module, path, key, ids, besides)
     names, parse, index, left_out = (_text_columns if module is text else _parquet_columns)(path)
-    if ids is not None and ids not in names:
-        raise InputError(f"there is no column {ids!r}; there are {', '.join(names[:12])}")
-    ids_name = ids or next(iter(index), None) or default_ids_name(names)
+    ids_name = ids or next(iter(index), None) or naming.default_ids_name(names)
     chosen = [name for name in names if name != ids_name and name not in (*index, *besides)]
     if key is not None:
         chosen, left_out = _names(key), {}
-        unknown = [name for name in chosen if name not in names]
-        if unknown:
-            raise InputError(f"there is no column {unknown[0]!r}; there are {', '.join(names[:12])}")
+    for name in (*([] if ids_name is None else [ids_name]), *chosen):
+        require_column(name, names)
     if not chosen:
         raise InputError("there is no column besides row ids")
-    found = parse(chosen if ids_name is None else [*chosen, ids_name])
-    row_ids = None if ids_name is None else found[ids_name]
-    return NamedColumns({name: found[name] for name in chosen}, path.name, row_ids, left_out)
+    parsed = parse(chosen if ids_name is None else [*chosen, ids_name])
+    row_ids = None if ids_name is None else parsed[ids_name]
+    return NamedColumns({name: parsed[name] for name in chosen}, path.name, row_ids, left_out)
 
 
 def _features(module: Any, path: Path, key: str | None, ids: str | None, besides: Collection[str]) -> NamedColumns:
@@ -97,9 +94,9 @@ def _features(module: Any, path: Path, key: str | None, ids: str | None, besides
     else:
         contents = parquet.load(path, key, ids, besides)
     values = np.asarray(contents.values[:])
-    columns = {name: values[:, place] for place, name in enumerate(contents.columns or ())}
+    columns = {name: values[:, index] for index, name in enumerate(contents.columns or ())}
     for name in whole:
-        if np.all(np.rint(columns[name]) == columns[name]) and np.all(np.abs(columns[name]) < EXACT):
+        if np.all(np.rint(columns[name]) == columns[name]) and np.all(np.abs(columns[name]) < naming.EXACT):
             columns[name] = columns[name].astype(np.int64)
     return NamedColumns(columns, path.name, contents.ids, contents.left_out, contents.converted)
 
@@ -112,19 +109,19 @@ def _text_columns(path: Path) -> tuple[list[str], Any, list[str], dict[str, str]
     """The columns of a text file, and how to parse some."""
     with text._open(path) as table:
         names, comma = list(table.kinds), table.comma
-        ids_name = default_ids_name(names)
+        ids_name = naming.default_ids_name(names)
 
     def parse(wanted: list[str]) -> dict[str, Array]:
         with text._open(path) as table:
-            places = [table.names.index(name) for name in wanted]
+            indices = [table.names.index(name) for name in wanted]
             cells: list[list[str]] = [[] for _ in wanted]
             for count, (_, row) in enumerate(table.rows):
                 if count % 4096 == 0:
                     require_plausible(_CELL_BYTES * count * len(wanted), path.stat().st_size, "this table")
-                for place, kept in zip(places, cells, strict=True):
-                    kept.append(row[place])
+                for index, kept in zip(indices, cells, strict=True):
+                    kept.append(row[index])
         return {
-            name: as_ids(kept) if name == ids_name else _typed(name, kept, comma)
+            name: naming.as_ids(kept) if name == ids_name else _typed(name, kept, comma)
             for name, kept in zip(wanted, cells, strict=True)
         }
 
@@ -133,20 +130,20 @@ def _text_columns(path: Path) -> tuple[list[str], Any, list[str], dict[str, str]
 
 def _typed(name: str, cells: list[str], comma: bool) -> Array:
     """Whole numbers, numbers (NaN for what is missing), flags or text; numbers with mistakes in them are refused."""
-    if text.all_whole(cells) and all(map(is_filled, cells)) and max(map(len, cells)) < 19:
+    if text.all_whole(cells) and all(map(naming.is_filled, cells)) and max(map(len, cells)) < 19:
         return np.array([int(cell) for cell in cells], dtype=np.int64)
     if text.all_whole(cells) and max(map(len, cells)) >= 19:
-        return np.array([cell.strip() if is_filled(cell) else "" for cell in cells], dtype=str)  # ids
+        return np.array([cell.strip() if naming.is_filled(cell) else "" for cell in cells], dtype=str)  # ids
     tally = Tally(name, comma)
     for row, cell in enumerate(cells):
         tally.add(cell, row)
     kind = tally.kind(labels=True)
-    if kind == NUMBER and any(map(is_filled, cells)):
+    if kind == NUMBER and any(map(naming.is_filled, cells)):
         plain = (cell.replace(",", ".") if comma else cell for cell in cells)
-        return np.array([float(cell) if is_filled(cell) else np.nan for cell in plain])
-    if kind == FLAG and all(map(is_filled, cells)):
-        return np.array([FLAGS[cell.strip().lower()] == "1" for cell in cells])
-    return np.array([cell.strip() if is_filled(cell) else "" for cell in cells], dtype=str)
+        return np.array([float(cell) if naming.is_filled(cell) else np.nan for cell in plain])
+    if kind == FLAG and all(map(naming.is_filled, cells)):
+        return np.array([naming.FLAGS[cell.strip().lower()] == "1" for cell in cells])
+    return np.array([cell.strip() if naming.is_filled(cell) else "" for cell in cells], dtype=str)
 
 
 def _parquet_columns(path: Path) -> tuple[list[str], Any, list[str], dict[str, str]]:
@@ -158,20 +155,20 @@ def _parquet_columns(path: Path) -> tuple[list[str], Any, list[str], dict[str, s
     def parse(wanted: list[str]) -> dict[str, Array]:
         from pyarrow import types
 
-        found: dict[str, Array] = {}
+        columns: dict[str, Array] = {}
         for name in wanted:
             cells = file.read(columns=[name]).column(0)
             kind = cells.type.value_type if types.is_dictionary(cells.type) else cells.type
             if types.is_temporal(kind):
                 raise InputError(f"column {name!r} holds {kind}, neither numbers nor labels")
             if types.is_boolean(kind):
-                found[name] = np.asarray(cells.cast(kind).to_numpy())
+                columns[name] = np.asarray(cells.cast(kind).to_numpy())
             elif types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind):
-                found[name] = np.asarray(parquet.as_numbers(cells).to_numpy())
+                columns[name] = np.asarray(parquet.as_numbers(cells).to_numpy())
             else:
                 require_plausible(_CELL_BYTES * len(cells), path.stat().st_size, f"column {name!r}")
                 words = ["" if cell is None else cell for cell in cells.to_pylist()]
-                found[name] = as_text(words, path.stat().st_size, f"column {name!r}")
-        return found
+                columns[name] = as_text(words, path.stat().st_size, f"column {name!r}")
+        return columns
 
     return names, parse, parquet.saved_index(schema), left_out

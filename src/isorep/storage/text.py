@@ -34,8 +34,10 @@ from .naming import (
     is_whole,
     may_be_thousands,
     not_a_number,
+    require_column,
     require_plausible,
     shown,
+    some,
 )
 from .registry import Contents, RowStream
 from .scratch import spool
@@ -54,7 +56,7 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
     contents, whole = load_columns(path, key, ids, besides)
     if contents.columns is not None and len(whole) == len(contents.columns):
         raise InputError(
-            f"the columns {_some(whole, 3)} hold integers where floating-point values are needed; if these really "
+            f"the columns {some(whole, 3)} hold integers where floating-point values are needed; if these really "
             "are activations and not labels, write them with a decimal point"
         )
     return contents
@@ -73,19 +75,18 @@ def load_columns(
 def column(path: Path, name: str) -> Array:
     """One column, as integers where every entry is one, otherwise as text."""
     with _open(path) as table:
-        if name not in table.names:
-            raise InputError(f"there is no column {name!r}; there are {_some(table.names)}")
-        place = table.names.index(name)
+        require_column(name, table.names)
+        index = table.names.index(name)
         labels = _Labels(path.stat().st_size, name)
         for _, row in table.rows:
-            labels.append(row[place])
+            labels.append(row[index])
         return labels.array()
 
 
 def save(path: Path, rows: RowStream, key: str | None) -> None:
     """Write a header and one line a row, with as many digits as bring every value back exactly."""
     lowered = path.name.lower()
-    names = [f"{FEATURE_PREFIX if key is None else key}{place}" for place in range(rows.shape[1])]
+    names = [f"{FEATURE_PREFIX if key is None else key}{index}" for index in range(rows.shape[1])]
     with (
         path.open("wb") as raw,
         _compressed(raw, lowered) as binary,
@@ -117,9 +118,9 @@ def _load(
 ) -> tuple[Contents, list[str]]:
     size = path.stat().st_size
     with _open(path) as table:
-        if ids is not None and ids not in table.names:
-            raise InputError(f"there is no column {ids!r}; there are {_some(table.names)}")
         ids_name = default_ids_name(table.names) if ids is None else ids
+        if ids_name is not None:
+            require_column(ids_name, table.names)
         kinds = {name: known.get(name) or kind for name, kind in table.kinds.items()}
         choice = choose_columns(kinds, key, [*besides, *([] if ids_name is None else [ids_name])])
         if not choice.columns:
@@ -129,7 +130,7 @@ def _load(
         asked = key is not None or chosen[0].startswith(FEATURE_PREFIX)
         row_ids = _Labels(size, ids_name or "")
         parsing = _Parsing(table, chosen, choice.doubtful, doubts=not known, asked=asked)
-        parsing.flags = [place for place, name in enumerate(chosen) if kinds[name] == FLAG]
+        parsing.flags = [index for index, name in enumerate(chosen) if kinds[name] == FLAG]
         values = spool(parsing.blocks(None if ids_name is None else table.names.index(ids_name), row_ids), size)
     for tally in parsing.tallies.values():
         tally.kind()
@@ -138,7 +139,7 @@ def _load(
     if table.counts and key is None:
         left_out = {"line 1": "a header that counts the columns", **left_out}
     converted = dict.fromkeys(chosen, "decimal comma") if parsing.decimals.finished() else {}
-    converted |= {chosen[place]: "true and false to 1 and 0" for place in parsing.flags}
+    converted |= {chosen[index]: "true and false to 1 and 0" for index in parsing.flags}
     contents = Contents(
         values, None if ids_name is None else row_ids.array(), left_out, converted, columns=tuple(chosen)
     )
@@ -151,7 +152,7 @@ class _Parsing:
     def __init__(self, table: _Table, chosen: list[str], texts: list[str], *, doubts: bool, asked: bool) -> None:
         self._table = table
         self._chosen = chosen
-        self._places = [table.names.index(name) for name in chosen]
+        self._indices = [table.names.index(name) for name in chosen]
         self._doubts, self._asked = doubts, asked
         self.tallies = {table.names.index(name): Tally(name, table.comma) for name in texts}
         self.flags: list[int] = []
@@ -160,15 +161,15 @@ class _Parsing:
 
     def blocks(self, ids_place: int | None, row_ids: _Labels) -> Iterator[Array]:
         """The chosen columns in blocks of rows; ids are collected on the way, and columns of text are counted."""
-        table, places, tallies = self._table, self._places, list(self.tallies.items())
-        step = max(1, _BLOCK_CELLS // max(1, len(places)))
-        everything = places == list(range(len(table.names)))
+        table, indices, tallies = self._table, self._indices, list(self.tallies.items())
+        step = max(1, _BLOCK_CELLS // max(1, len(indices)))
+        everything = indices == list(range(len(table.names)))
         done = 0
         while True:
-            values = np.empty((step, len(places)))
+            values = np.empty((step, len(indices)))
             count = 0
             for line, row in islice(table.rows, step):
-                cells = row if everything else [row[place] for place in places]
+                cells = row if everything else [row[index] for index in indices]
                 if self.flags or table.comma:
                     cells = self._respelled(cells, line)
                 try:
@@ -179,8 +180,8 @@ class _Parsing:
                     values[count] = [self._parse(cell, i, (line, done + count)) for i, cell in enumerate(cells)]
                 if ids_place is not None:
                     row_ids.append(row[ids_place])
-                for place, tally in tallies:
-                    tally.add(row[place], (line, done + count))
+                for index, tally in tallies:
+                    tally.add(row[index], (line, done + count))
                 count += 1
             self.large = self.large or bool((np.abs(values[:count]) >= EXACT).any())
             done += count
@@ -193,18 +194,18 @@ class _Parsing:
     def _respelled(self, cells: list[str], line: int) -> list[str]:
         """Cells with flags as digits, and decimal commas as points where the file has them."""
         cells = list(cells)
-        for place in self.flags:
-            cells[place] = FLAGS.get(cells[place].strip().lower(), cells[place])
+        for index in self.flags:
+            cells[index] = FLAGS.get(cells[index].strip().lower(), cells[index])
         return self.decimals.plain(cells, line) if self._table.comma else cells
 
-    def _parse(self, cell: str, place: int, where: tuple[int, int]) -> float:
+    def _parse(self, cell: str, index: int, where: tuple[int, int]) -> float:
         if not is_filled(cell):
             return math.nan
         if is_number(cell):
             return float(cell)
         if self._doubts and (not self._asked or cell.strip().lower() in FLAGS):
             raise _Doubt([*self._chosen, *(tally.name for tally in self.tallies.values())])
-        raise InputError(not_a_number(self._chosen[place], where, cell))
+        raise InputError(not_a_number(self._chosen[index], where, cell))
 
 
 class _Decimals:
@@ -217,16 +218,16 @@ class _Decimals:
     def plain(self, cells: list[str], line: int) -> list[str]:
         """The cells of a row with decimal points."""
         for mark in ",.":
-            found = next((cell for cell in cells if mark in cell and is_number(cell, comma=True)), None)
-            if found is None:
+            marked = next((cell for cell in cells if mark in cell and is_number(cell, comma=True)), None)
+            if marked is None:
                 continue
             if self._mark not in ("", mark):
                 raise InputError(
-                    f"line {line}: {shown(found)} has another decimal mark than other numbers: use one mark"
+                    f"line {line}: {shown(marked)} has another decimal mark than other numbers: use one mark"
                 )
             if mark == "," and (self._mark == "" or self._unclear is not None):
                 sure = any("," in cell and is_filled(cell) and not may_be_thousands(cell) for cell in cells)
-                self._unclear = None if sure else found
+                self._unclear = None if sure else marked
             self._mark = mark
         return [cell.replace(",", ".") for cell in cells] if self._mark == "," else cells
 
@@ -245,20 +246,20 @@ def _kinds(path: Path, names: list[str]) -> dict[str, str]:
     with _open(path) as table:
         tallies = [(table.names.index(name), Tally(name, table.comma)) for name in names]
         for number, (line, row) in enumerate(table.rows):
-            for place, tally in tallies:
-                tally.add(row[place], (line, number))
+            for index, tally in tallies:
+                tally.add(row[index], (line, number))
         return {tally.name: tally.kind() for _, tally in tallies}
 
 
 def _refuse_inexact(path: Path, names: list[str]) -> None:
     """Refuse whole numbers that have been rounded."""
     with _open(path) as table:
-        places = [table.names.index(name) for name in names]
+        indices = [table.names.index(name) for name in names]
         for number, (line, row) in enumerate(table.rows):
-            for place in places:
-                cell = row[place]
+            for index in indices:
+                cell = row[index]
                 if 15 < len(cell) < _LONGEST_WHOLE and is_whole(cell) and int(cell) != int(float(cell)):
-                    raise inexact(table.names[place], (line, number), int(cell))
+                    raise inexact(table.names[index], (line, number), int(cell))
 
 
 @dataclass(frozen=True)
@@ -298,7 +299,7 @@ def _open(path: Path) -> Iterator[_Table]:
             if not has_header:
                 _refuse_rising(first[1], [row for _, row in sample[1:]])
             rows = chain(sample, rows)
-            columns = {name: [row[place] for _, row in sample] for place, name in enumerate(names)}
+            columns = {name: [row[index] for _, row in sample] for index, name in enumerate(names)}
             if names[-1] == "" and len(names) > 1 and not any(map(is_filled, columns[""])):
                 columns[_NOTHING] = columns.pop("")
                 names[-1] = _NOTHING  # every line ends with a delimiter
@@ -384,7 +385,7 @@ def _numbered(reader: Any, lines: _Lines) -> Iterator[tuple[int, list[str]]]:
 def _is_header(cells: list[str], comma: bool) -> bool:
     """Whether a first line names the columns: it holds words, or just counts them as data frames do."""
     filled = [cell.strip() for cell in cells if is_filled(cell)]
-    counts = filled == [str(place) for place in range(len(filled))]
+    counts = filled == [str(number) for number in range(len(filled))]
     if counts and (len(filled) == len(cells) or not is_filled(cells[0])):
         return True
     words = [cell for cell in filled if not is_number(cell, comma)]
@@ -485,7 +486,3 @@ class _Labels:
     def _check(self) -> None:
         held = len(self._cells) * max(64, 4 * self._longest)  # as Python text, then as an array
         require_plausible(held, self._stored_bytes, f"column {self._name!r}")
-
-
-def _some(names: list[str], most: int = 12) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -58,7 +58,7 @@ def read_tensors(path: Path) -> dict[str, Any]:
             "(model.state_dict()), with torch.save"
         ) from error
     tensors = held if isinstance(held, dict) else {_ONLY: held}
-    inner = next((name for name, found in tensors.items() if _all_tensors(found)), None)
+    inner = next((name for name, value in tensors.items() if _all_tensors(value)), None)
     advice = (
         "" if inner is None else f"; save what it holds as {inner!r} alone: torch.save(checkpoint[{inner!r}], FILE)"
     )
@@ -70,10 +70,10 @@ def read_tensors(path: Path) -> dict[str, Any]:
     return tensors
 
 
-def _all_tensors(found: Any) -> bool:
+def _all_tensors(value: Any) -> bool:
     """Whether something is a dict of tensors, as a state_dict() inside of a checkpoint is."""
     torch = _torch()
-    return isinstance(found, dict) and bool(found) and all(isinstance(each, torch.Tensor) for each in found.values())
+    return isinstance(value, dict) and bool(value) and all(isinstance(each, torch.Tensor) for each in value.values())
 
 
 def check_archive(path: Path) -> None:

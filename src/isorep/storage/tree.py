@@ -200,9 +200,9 @@ def load_tree(tree: Tree, key: str | None, ids: str | None) -> Contents:
         if ids is None or ids == name:
             return Contents(values, left_out=left_out)
         left_out.pop(ids, None)
-    found = tree.shape(ids)
-    if found is not None and found != values.shape[:1]:
-        raise InputError(f"there are {values.shape[0]} rows and the ids {ids!r} have shape {found}")
+    ids_shape = tree.shape(ids)
+    if ids_shape is not None and ids_shape != values.shape[:1]:
+        raise InputError(f"there are {values.shape[0]} rows and the ids {ids!r} have shape {ids_shape}")
     return Contents(values, column_of_tree(tree, ids), left_out)
 
 

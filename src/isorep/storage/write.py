@@ -15,7 +15,7 @@ from .naming import IDS_NAMES
 from .registry import RowStream, family, is_zarr, split_key
 
 _NUMBERS_ONLY = {"npy": "npy", "safetensors": "safetensors", "torch_files": "torch"}  # modules of files without text
-_UNCOMPRESSED = ("npy", "npz", "safetensors", "hdf5", "h5ad", "torch_files")
+_UNCOMPRESSED = ("npy", "npz", "safetensors", "hdf5", "torch_files")
 
 
 def write(representation: Any, path: str | Path, *, key: str | None = None, drop_ids: bool = False) -> None:
@@ -72,21 +72,20 @@ def _target(path: str | Path, key: str | None) -> tuple[Path, str | None, Any]:
     path, key = split_key(path, key)
     path = path.resolve() if path.is_symlink() else path  # what the link points to is written, the link stays
     module = family(path, "write")
-    _require_plain_key(key, module)
-    if key in IDS_NAMES:
-        raise InputError(f"the values cannot be called {key!r}, which is where row ids are looked for")
+    if key is not None:
+        _require_plain_key(key, path)
     _require_place(path)
     return path, key, module
 
 
-def _require_plain_key(key: str | None, module: Any) -> None:
+def _require_plain_key(key: str, path: Path) -> None:
     """Refuse a name that a format would take for something else."""
-    if key is None:
-        return
     parts = key.split("/")
-    annotated = module.__name__.endswith(".h5ad") and (len(parts) > 1 or key == "X")
+    annotated = path.suffix.lower() == ".h5ad" and (len(parts) > 1 or key == "X")
     if key == "__metadata__" or annotated or any(part.strip() in ("", ".", "..") for part in parts):
         raise InputError(f"the values cannot be called {key!r}: choose a plain name")
+    if key in IDS_NAMES:
+        raise InputError(f"the values cannot be called {key!r}, which is where row ids are looked for")
 
 
 def require_plain_ids(ids: Array) -> None:

@@ -109,8 +109,8 @@ class ZarrTree(hierarchy.Tree):
         array = self._array(name)
         stored = int(array.nbytes_stored())
         require_plausible(array.size * max(16, array.dtype.itemsize), stored, f"array {name!r}")
-        found = self._checked(array)[0 : array.shape[0]]
-        return found if found.dtype.kind in "fiub" else as_text(found, stored, f"array {name!r}")
+        values = self._checked(array)[0 : array.shape[0]]
+        return values if values.dtype.kind in "fiub" else as_text(values, stored, f"array {name!r}")
 
     def _checked(self, array: Any) -> CheckedArray:
         return CheckedArray(array, self.path)
@@ -225,26 +225,26 @@ def _unpacks_beyond(compressor: str, packed: bytes, most: int) -> bool:
 
 def _zstd_bytes(packed: bytes) -> int:
     """At most how many bytes zstd frames unpack to (RFC 8878): what they declare, otherwise a sum over their blocks."""
-    total = place = 0
-    while place + 8 < len(packed):
-        magic = int.from_bytes(packed[place : place + 4], "little")
+    total = offset = 0
+    while offset + 8 < len(packed):
+        magic = int.from_bytes(packed[offset : offset + 4], "little")
         if magic & 0xFFFFFFF0 == 0x184D2A50:  # a frame to skip
-            place += 8 + int.from_bytes(packed[place + 4 : place + 8], "little")
+            offset += 8 + int.from_bytes(packed[offset + 4 : offset + 8], "little")
             continue
         if magic != 0xFD2FB528:
             break
-        descriptor = packed[place + 4]
+        descriptor = packed[offset + 4]
         single, size_flag = bool(descriptor & 32), descriptor >> 6
-        place += 5 + (0 if single else 1) + (0, 1, 2, 4)[descriptor & 3]
+        offset += 5 + (0 if single else 1) + (0, 1, 2, 4)[descriptor & 3]
         size_bytes = (1 if single else 0, 2, 4, 8)[size_flag]
-        declared = int.from_bytes(packed[place : place + size_bytes], "little") + (256 if size_flag == 1 else 0)
-        place += size_bytes
+        declared = int.from_bytes(packed[offset : offset + size_bytes], "little") + (256 if size_flag == 1 else 0)
+        offset += size_bytes
         in_blocks, last = 0, False
-        while not last and place + 3 <= len(packed):
-            block = int.from_bytes(packed[place : place + 3], "little")
+        while not last and offset + 3 <= len(packed):
+            block = int.from_bytes(packed[offset : offset + 3], "little")
             last, kind, size = bool(block & 1), (block >> 1) & 3, block >> 3
             in_blocks += size if kind < 2 else _ZSTD_BLOCK
-            place += 3 + (1 if kind == 1 else size)
-        place += 4 if descriptor & 4 else 0
+            offset += 3 + (1 if kind == 1 else size)
+        offset += 4 if descriptor & 4 else 0
         total += declared if size_bytes else in_blocks
     return total

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from .axes import Drawing, Key, Series
-from .heatmap import Clustered, Heatmap
+from .heatmap import Clustered, Heatmap, Picture
 from .intervals import IntervalRow, Intervals
 from .lines import Cloud, Histogram, Line, Lines, Scatter
-from .picture import Picture
 
 NARROW, WIDE = 340, 720
 """The widths to draw for: text keeps its size on a phone and on a desk."""

@@ -119,8 +119,8 @@ def _round_values(low: float, high: float, most: int) -> list[tuple[float, str]]
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     decimals = next((places for places in range(12) if abs(round(step, places) - step) < 1e-9 * step), 12)
     if max(abs(low), abs(high)) >= 1e6 or high - low < 1e-6:
-        return [(place * step, f"{place * step:.3g}".replace("-", "−")) for place in range(first, last + 1)]
-    return [(place * step, f"{place * step:.{decimals}f}".replace("-", "−")) for place in range(first, last + 1)]
+        return [(number * step, f"{number * step:.3g}".replace("-", "−")) for number in range(first, last + 1)]
+    return [(number * step, f"{number * step:.{decimals}f}".replace("-", "−")) for number in range(first, last + 1)]
 
 
 def _decades(low: float, high: float, most: int) -> list[tuple[float, str]]:
@@ -128,11 +128,11 @@ def _decades(low: float, high: float, most: int) -> list[tuple[float, str]]:
     if last - first < 1:
         return _round_values(low, high, most)
     stride = max(1, math.ceil((last - first + 1) / most))
-    return [(10.0**place, _power(place)) for place in range(last, first - 1, -stride)]
+    return [(10.0**power, _power(power)) for power in range(last, first - 1, -stride)]
 
 
-def _power(place: int) -> str:
-    return f"{10.0**place:g}" if -3 < place < 4 else "10" + str(place).translate(SUPERSCRIPTS)
+def _power(power: int) -> str:
+    return f"{10.0**power:g}" if -3 < power < 4 else "10" + str(power).translate(SUPERSCRIPTS)
 
 
 @dataclass(frozen=True)

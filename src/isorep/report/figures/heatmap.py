@@ -1,12 +1,17 @@
 """A matrix of signed values in colour.
 
 A matrix of errors in colour, near items side by side, with the tree that put them there.
+
+A picture that came as PNG in base64, drawn with its pixels as squares.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import struct
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -46,32 +51,21 @@ class Heatmap:
         """At this width."""
         width = min(width, self.widest)
         left = max(min(self.left, width / 4), 48.0)
-        top, right, bottom = 30.0, 8.0, 92.0
-        cell = min((width - left - right) / max(len(self.columns), 1), LARGEST_CELL)
-        height = top + cell * len(self.rows) + bottom
-        middle = left + cell * len(self.columns) / 2
-        foot = top + cell * len(self.rows)
-        columns = [clipped(name, 60) for name in self.columns]
+        cell = min((width - left - 8) / max(len(self.columns), 1), LARGEST_CELL)
+        grid = _Grid(left, 30.0, cell, len(self.rows), len(self.columns))
+        rows = [clipped(name, left - 6) for name in self.rows]
         drawn = [
-            tag("text", self.axes[1], class_="axis-title", x=2, y=top - 14),
-            tag("text", self.axes[0], class_="axis-title", x=max(middle, 90), y=foot + 35, text_anchor="middle"),
-            tag("rect", class_="ground", x=left, y=top, width=cell * len(columns), height=cell * len(self.rows)),
-            *_cells(self.values, left, top, cell),
-            *_names([clipped(name, left - 6) for name in self.rows], columns, left, top, cell),
-            _legend(left, foot + 52, self.signed),
+            *grid.ground(rows, [clipped(name, 60) for name in self.columns], self.axes),
+            *grid.cells(self.values, _signed_shade),
+            _legend(left, grid.foot + 52, 9.0, self.signed, ("−1", "0", "1") if self.signed else ("0", "1")),
         ]
         if self.marked:
-            spots = [(left + (j + 0.5) * cell, top + (i + 0.5) * cell) for i, j in self.marked]
+            spots = [grid.middle(i, j) for i, j in self.marked]
             drawn.append(group([dots(spots, "medium" if cell > 9 else "small")], class_="s2"))
-        series = tuple(
-            Series(
-                f"{self.axes[1]} {row}",
-                tuple((left + (j + 0.5) * cell, top + (i + 0.5) * cell) for j in range(len(columns))),
-                self.labels[i] if self.labels else tuple(map(self._label, self.columns, self.values[i])),
-            )
-            for i, row in enumerate(self.rows)
+        labels = self.labels or [tuple(map(self._label, self.columns, row)) for row in self.values]
+        return Drawing(
+            width, grid.foot + 92, Markup("").join(drawn), grid.series(self.axes[1], self.rows, labels), 0.75 * cell
         )
-        return Drawing(width, height, Markup("").join(drawn), series, reach=0.75 * cell)
 
     def _label(self, column: str, value: float | None) -> str:
         return f"{self.axes[0]} {column}: {'no value' if value is None else f'{value:.2f}'.replace('-', '−')}"
@@ -81,49 +75,6 @@ class Heatmap:
         """The chart in words."""
         texts = [", ".join("–" if value is None else f"{value:.2f}" for value in row) for row in self.values]
         return "; ".join(f"{row}: {text}" for row, text in zip(self.rows, texts, strict=False)).replace("-", "−")
-
-
-def _cells(values: Sequence[Sequence[float | None]], left: float, top: float, cell: float) -> list[Markup]:
-    gap = 0.5 if cell > 8 else 0.0
-    side = short(cell - 2 * gap + (0 if gap else 0.1))
-    shades: dict[str, list[str]] = defaultdict(list)
-    for i, row in enumerate(values):
-        for j, value in enumerate(row):
-            shade = 0 if value is None else round(SHADES * min(abs(value), 1.0))
-            if shade and value is not None:
-                corner = f"M{left + j * cell + gap:.2f} {top + i * cell + gap:.2f}"
-                shades[f"{'p' if value > 0 else 'n'}{shade}"].append(f"{corner}h{side}v{side}h-{side}z")
-    return [tag("path", class_=f"cell {shade}", d="".join(shades[shade])) for shade in sorted(shades)]
-
-
-def _names(rows: Sequence[str], columns: Sequence[str], left: float, top: float, cell: float) -> list[Markup]:
-    longest = max((len(name) for name in columns), default=1)
-    across = max(1, round((7.5 * longest + 6) / cell + 0.49))
-    down = max(1, round(14 / cell + 0.49))
-    foot = top + cell * len(rows)
-    drawn = [
-        tag("text", rows[i], class_="tick", x=left - 6, y=top + (i + 0.5) * cell + 4, text_anchor="end")
-        for i in range(0, len(rows), down)
-    ]
-    drawn += [
-        tag("text", columns[j], class_="tick", x=left + (j + 0.5) * cell, y=foot + 16, text_anchor="middle")
-        for j in range(0, len(columns), across)
-    ]
-    return drawn
-
-
-def _legend(left: float, y: float, signed: bool = True) -> Markup:
-    each = 9.0
-    negative = [f"n{shade}" for shade in range(SHADES, 0, -1)] if signed else []
-    shades = [*negative, "p0", *(f"p{shade}" for shade in range(1, SHADES + 1))]
-    drawn = [
-        tag("rect", class_=f"cell {shade}", x=left + place * each, y=y, width=each + 0.1, height=9)
-        for place, shade in enumerate(shades)
-    ]
-    for place, text in ((0.0, "−1"), (0.5, "0"), (1.0, "1")) if signed else ((0.0, "0"), (1.0, "1")):
-        x = left + each * (0.5 + place * (len(shades) - 1))
-        drawn.append(tag("text", text, class_="tick", x=x, y=y + 24, text_anchor="middle"))
-    return group(drawn, class_="scale-bar")
 
 
 LARGEST_CLUSTERED, PRINTED_CELL = 54.0, 32.0
@@ -152,101 +103,176 @@ class Clustered:
 
     def draw(self, width: float) -> Drawing:
         """At this width."""
-        count, names, values = len(self.names), self.names, self.values
-        left, right, bottom = (96.0 if width < 500 else 190.0), 8.0, 86.0
-        top = 30.0 + (TREE if self.tree else 0.0)
-        cell = min((width - left - right) / max(count, 1), LARGEST_CLUSTERED)
-        foot, middle = top + cell * count, left + cell * count / 2
+        count, left = len(self.names), 96.0 if width < 500 else 190.0
+        cell = min((width - left - 8) / max(count, 1), LARGEST_CLUSTERED)
+        grid = _Grid(left, 30.0 + (TREE if self.tree else 0.0), cell, count, count)
+        numbers = [str(number) for number in range(1, count + 1)]
+        rows = [clipped(f"{number} · {name}", left - 8) for number, name in zip(numbers, self.names, strict=True)]
         drawn = [
-            tag("text", self.axes[1], class_="axis-title", x=2, y=top - 10),
-            tag("text", self.axes[0], class_="axis-title", x=middle, y=foot + 35, text_anchor="middle"),
-            tag("rect", class_="ground", x=left, y=top, width=cell * count, height=cell * count),
-            *_clustered_cells(values, left, top, cell),
-            *(_printed(values, left, top, cell) if cell >= PRINTED_CELL else ()),
-            *_clustered_names(names, left, top, cell),
-            *(_branches(self.tree, count, left, top, cell) if self.tree else ()),
-            _clustered_legend(left, foot + 50),
+            *grid.ground(rows, numbers, self.axes),
+            *grid.cells(self.values, _error_shade),
+            *(_printed(self.values, grid) if cell >= PRINTED_CELL else ()),
+            *(_branches(self.tree, grid) if self.tree else ()),
+            _legend(left, grid.foot + 50, 14.0, True, ("0", "0.5", "1 or more"), positive=False),
         ]
-        series = tuple(
-            Series(
-                f"{self.axes[1]} {names[i]}",
-                tuple((left + (j + 0.5) * cell, top + (i + 0.5) * cell) for j in range(count)),
-                tuple(f"{self.axes[0]} {clipped(names[j], LABEL)}: {_spelt(values[i][j])}" for j in range(count)),
+        columns = [f"{self.axes[0]} {clipped(name, LABEL)}" for name in self.names]
+        labels = [
+            tuple(
+                f"{name}: {'the run itself' if each is None else f'{each:.3f}'}"
+                for name, each in zip(columns, row, strict=True)
             )
-            for i in range(count)
+            for row in self.values
+        ]
+        return Drawing(
+            width, grid.foot + 86, Markup("").join(drawn), grid.series(self.axes[1], self.names, labels), 0.75 * cell
         )
-        return Drawing(width, foot + bottom, Markup("").join(drawn), series, reach=0.75 * cell)
 
 
-def _spelt(value: float | None) -> str:
-    return "the run itself" if value is None else f"{value:.3f}"
+@dataclass(frozen=True)
+class _Grid:
+    """Where the cells of a matrix lie."""
+
+    left: float
+    top: float
+    cell: float
+    rows: int
+    columns: int
+
+    @property
+    def foot(self) -> float:
+        """The lower edge."""
+        return self.top + self.cell * self.rows
+
+    def middle(self, row: int, column: int) -> tuple[float, float]:
+        """The middle of a cell."""
+        return self.left + (column + 0.5) * self.cell, self.top + (row + 0.5) * self.cell
+
+    def ground(self, rows: Sequence[str], columns: Sequence[str], axes: tuple[str, str]) -> list[Markup]:
+        """The titles of both axes, the ground, and as many names of rows and columns as there is room for."""
+        wide, high, foot = self.cell * self.columns, self.cell * self.rows, self.foot
+        longest = max((len(name) for name in columns), default=1)
+        across = max(1, round((7.5 * longest + 6) / self.cell + 0.49))
+        down = max(1, round(14 / self.cell + 0.49))
+        return [
+            tag("text", axes[1], class_="axis-title", x=2, y=self.top - 14),
+            tag(
+                "text", axes[0], class_="axis-title", x=max(self.left + wide / 2, 90), y=foot + 35, text_anchor="middle"
+            ),
+            tag("rect", class_="ground", x=self.left, y=self.top, width=wide, height=high),
+            *(
+                tag("text", rows[i], class_="tick", x=self.left - 6, y=self.middle(i, 0)[1] + 4, text_anchor="end")
+                for i in range(0, len(rows), down)
+            ),
+            *(
+                tag("text", columns[j], class_="tick", x=self.middle(0, j)[0], y=foot + 16, text_anchor="middle")
+                for j in range(0, len(columns), across)
+            ),
+        ]
+
+    def cells(self, values: Sequence[Sequence[float | None]], shade_of: Callable[[float], str]) -> list[Markup]:
+        """All cells of one shade as one element; those without a value or a shade stay blank."""
+        gap = 0.5 if self.cell > 8 else 0.0
+        side = short(self.cell - 2 * gap + (0 if gap else 0.1))
+        shades: dict[str, list[str]] = defaultdict(list)
+        for i, row in enumerate(values):
+            for j, value in enumerate(row):
+                shade = "" if value is None else shade_of(value)
+                if shade:
+                    corner = f"M{self.left + j * self.cell + gap:.2f} {self.top + i * self.cell + gap:.2f}"
+                    shades[shade].append(f"{corner}h{side}v{side}h-{side}z")
+        return [tag("path", class_=f"cell {shade}", d="".join(shades[shade])) for shade in sorted(shades)]
+
+    def series(self, axis: str, rows: Sequence[str], labels: Sequence[tuple[str, ...]]) -> tuple[Series, ...]:
+        """A series for each row, a mark for each cell."""
+        return tuple(
+            Series(f"{axis} {row}", tuple(self.middle(i, j) for j in range(self.columns)), labels[i])
+            for i, row in enumerate(rows)
+        )
 
 
-def _shade(value: float) -> int:
-    return round(SHADES * (1 - min(max(value, 0.0), 1.0)))
+def _signed_shade(value: float) -> str:
+    shade = round(SHADES * min(abs(value), 1.0))
+    return f"{'p' if value > 0 else 'n'}{shade}" if shade else ""
 
 
-def _clustered_cells(values: Sequence[Sequence[float | None]], left: float, top: float, cell: float) -> list[Markup]:
-    gap = 0.5 if cell > 8 else 0.0
-    side = short(cell - 2 * gap + (0 if gap else 0.1))
-    shades: dict[int, list[str]] = defaultdict(list)
-    for i, row in enumerate(values):
-        for j, value in enumerate(row):
-            if value is not None:
-                corner = f"M{left + j * cell + gap:.2f} {top + i * cell + gap:.2f}"
-                shades[_shade(value)].append(f"{corner}h{side}v{side}h-{side}z")
-    return [
-        tag("path", class_=f"cell {f'n{shade}' if shade else 'p0'}", d="".join(shades[shade]))
-        for shade in sorted(shades)
+def _error_shade(value: float) -> str:
+    shade = round(SHADES * (1 - min(max(value, 0.0), 1.0)))
+    return f"n{shade}" if shade else "p0"
+
+
+def _legend(left: float, y: float, each: float, negative: bool, texts: Sequence[str], positive: bool = True) -> Markup:
+    """The shades side by side, with texts from the first to the last."""
+    shades = [f"n{shade}" for shade in range(SHADES, 0, -1)] if negative else []
+    shades += [f"p{shade}" for shade in range(SHADES + 1 if positive else 1)]
+    drawn = [
+        tag("rect", class_=f"cell {shade}", x=left + number * each, y=y, width=each + 0.1, height=9)
+        for number, shade in enumerate(shades)
     ]
+    for number, text in enumerate(texts):
+        x = left + each * (0.5 + number / (len(texts) - 1) * (len(shades) - 1))
+        drawn.append(tag("text", text, class_="tick", x=x, y=y + 24, text_anchor="middle"))
+    return group(drawn, class_="scale-bar")
 
 
-def _printed(values: Sequence[Sequence[float | None]], left: float, top: float, cell: float) -> list[Markup]:
-    drawn = []
+def _printed(values: Sequence[Sequence[float | None]], grid: _Grid) -> Iterator[Markup]:
     for i, row in enumerate(values):
         for j, value in enumerate(row):
             if value is not None:
                 text = f"{value:.2f}" if value < 9.995 else f"{value:.0f}"
-                tone = "inside light" if _shade(value) > SHADES / 2 else "inside"
-                where = {"x": left + (j + 0.5) * cell, "y": top + (i + 0.5) * cell + 4}
-                drawn.append(tag("text", clipped(text, cell + 8), class_=tone, text_anchor="middle", **where))
-    return drawn
+                tone = "inside light" if int(_error_shade(value)[1:]) > SHADES / 2 else "inside"
+                x, y = grid.middle(i, j)
+                yield tag("text", clipped(text, grid.cell + 8), class_=tone, text_anchor="middle", x=x, y=y + 4)
 
 
-def _clustered_names(names: Sequence[str], left: float, top: float, cell: float) -> list[Markup]:
-    """Names at the rows with their numbers, numbers under the columns; where cells are small, some of them."""
-    every = max(1, round(15 / cell + 0.49))
-    foot = top + cell * len(names)
-    drawn = []
-    for i in range(0, len(names), every):
-        middle = (i + 0.5) * cell
-        text = clipped(f"{i + 1} · {names[i]}", left - 8)
-        drawn.append(tag("text", text, class_="tick", x=left - 6, y=top + middle + 4, text_anchor="end"))
-        drawn.append(tag("text", str(i + 1), class_="tick", x=left + middle, y=foot + 16, text_anchor="middle"))
-    return drawn
-
-
-def _branches(tree: Tree, count: int, left: float, top: float, cell: float) -> list[Markup]:
+def _branches(tree: Tree, grid: _Grid) -> list[Markup]:
     """The tree above the matrix: a bracket for each join, at the height of its error."""
     highest = max((height for _, _, height in tree), default=0.0) or 1.0
-    places = {leaf: (left + (leaf + 0.5) * cell, top - 4.0) for leaf in range(count)}
+    ends = {leaf: (grid.middle(0, leaf)[0], grid.top - 4.0) for leaf in range(grid.columns)}
     paths = []
     for step, (a, b, height) in enumerate(tree):
-        (x_a, y_a), (x_b, y_b) = places[a], places[b]
-        y = top - 4 - (TREE - 12) * height / highest
+        (x_a, y_a), (x_b, y_b) = ends[a], ends[b]
+        y = grid.top - 4 - (TREE - 12) * height / highest
         paths.append(f"M{short(x_a)} {short(y_a)}V{short(y)}H{short(x_b)}V{short(y_b)}")
-        places[count + step] = ((x_a + x_b) / 2, y)
+        ends[grid.columns + step] = ((x_a + x_b) / 2, y)
     return [tag("path", class_="branch", d="".join(paths))]
 
 
-def _clustered_legend(left: float, y: float) -> Markup:
-    each = 14.0
-    shades = [f"n{shade}" for shade in range(SHADES, 0, -1)] + ["p0"]
-    drawn = [
-        tag("rect", class_=f"cell {shade}", x=left + place * each, y=y, width=each + 0.1, height=9)
-        for place, shade in enumerate(shades)
-    ]
-    for place, text in ((0.0, "0"), (0.5, "0.5"), (1.0, "1 or more")):
-        x = left + each * (0.5 + place * (len(shades) - 1))
-        drawn.append(tag("text", text, class_="tick", x=x, y=y + 24, text_anchor="middle"))
-    return group(drawn, class_="scale-bar")
+MOST_CHARACTERS = 400_000  # of a picture: a page must stay below 1.5 MB
+LARGEST_SIDE = 4096
+PICTURE_WIDTH = 500  # about how wide a picture is drawn
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A PNG in base64; anything else is refused."""
+
+    png: str
+    title: str
+
+    def __post_init__(self) -> None:
+        if self.size is None:
+            raise ValueError("not a PNG picture in base64 that a page has room for")
+
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """Width and height in pixels; None for what is no PNG, or too large for a page."""
+        if not self.png or len(self.png) > MOST_CHARACTERS:
+            return None
+        try:
+            data = base64.b64decode(self.png, validate=True)
+        except (binascii.Error, ValueError):
+            return None
+        if not data.startswith(SIGNATURE) or data[12:16] != b"IHDR" or len(data) < 33:
+            return None
+        width, height = struct.unpack(">II", data[16:24])
+        return (width, height) if 0 < width <= LARGEST_SIDE and 0 < height <= LARGEST_SIDE else None
+
+    def draw(self, width: float) -> Drawing:
+        """Enlarged by a whole number where it is small, whatever the page."""
+        size = self.size or (1, 1)
+        times = max(1, round(PICTURE_WIDTH / size[0]))
+        across, down = float(times * size[0]), float(times * size[1])
+        address, style = f"data:image/png;base64,{self.png}", "image-rendering:pixelated"
+        body = tag("image", width=across, height=down, href=address, role="img", aria_label=self.title, style=style)
+        return Drawing(across, down, body, (Series(self.title, ((across / 2, down / 2),), (self.title,)),))

@@ -49,8 +49,8 @@ class Intervals:
         scale = Scale(0.0, 1.04 * reach if SMALLEST < reach < LARGEST else 1.0, start, stop)
         drawn = [frame.x_axis(scale, self.axis)]
         series = []
-        for place, row in enumerate(self.rows):
-            top = 10 + place * each
+        for number, row in enumerate(self.rows):
+            top = 10 + number * each
             y = top + (33 if narrow else each / 2)
             drawn.append(_names(row, frame, y, top, narrow))
             drawn.append(_marks(row, scale, y))
@@ -64,8 +64,8 @@ class Intervals:
 
 
 def _reach(row: IntervalRow) -> float:
-    found = [row.value, row.second, *(row.interval or ()), *(row.band or ())]
-    return max((value for value in found if value is not None), default=0.0)
+    values = [row.value, row.second, *(row.interval or ()), *(row.band or ())]
+    return max((value for value in values if value is not None), default=0.0)
 
 
 def _names(row: IntervalRow, frame: Frame, y: float, top: float, narrow: bool) -> Markup:
