@@ -18,7 +18,7 @@ import numpy as np
 from ..comparison import compare
 from ..comparison.result import Direction
 from ..datasets import Rooms, digits_and_photos, load
-from ..datasets.labelled import find_cifar10
+from ..datasets.catalogue import find_cifar10
 from ..errors import InputError
 from ..files import replacing
 from ..representation import Array
