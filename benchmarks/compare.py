@@ -1,8 +1,12 @@
 """Speed and memory of the ladder and the diameter, beside the usual ways of doing the same work.
 
     python benchmarks/compare.py                # everything, about a quarter of an hour on two cores
-    python benchmarks/compare.py ladder         # one part: ladder, mapped, diameter
+    python benchmarks/compare.py command        # one part: command, ladder, mapped, diameter
     python benchmarks/compare.py --scale 0.1    # rows scaled down
+
+``command`` is what everybody runs first: ``isorep compare a.npy b.npy``, all defaults, start-up included, on rows as
+embeddings have them (power-law spectrum, clusters, heavy tails; the target is a rotation and noise). Beside it stands
+the ladder by hand with scipy: refitted per fold, both directions, without a null, intervals or ICA.
 
 Each case runs in a process of its own, so that peak memory means something. Ratios are printed beside the times;
 nothing is asserted. Results go to benchmarks/results/compare.json too.
@@ -14,6 +18,8 @@ import argparse
 import json
 import os
 import platform
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -25,17 +31,20 @@ from measuring import MemoryWatch, apart, machine, show, timed
 
 RUNGS = ("identity", "signed_permutation", "rigid", "linear")
 RESULTS = Path(__file__).parent / "results" / "compare.json"
+COMMANDS = ((2_000, 64, 2), (10_000, 384, 2), (10_000, 384, 5), (50_000, 768, 2))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=[], help="ladder, mapped, diameter; all by default")
+    parser.add_argument("parts", nargs="*", default=[], help="command, ladder, mapped, diameter; all by default")
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies the number of rows")
     parser.add_argument("--skip-usual", action="store_true", help="leave out the slow peers")
     chosen = parser.parse_args()
-    parts = chosen.parts or ["ladder", "mapped", "diameter"]
+    parts = chosen.parts or ["command", "ladder", "mapped", "diameter"]
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, numpy {np.__version__}\n")
     results: dict[str, Any] = machine() | {"scale": chosen.scale}
+    if "command" in parts:
+        results["command"] = [command_part(int(n * chosen.scale), d, runs) for n, d, runs in COMMANDS]
     if "ladder" in parts:
         results["ladder"] = ladder_part(int(50_000 * chosen.scale), 768, chosen.skip_usual)
     if "mapped" in parts:
@@ -45,6 +54,68 @@ def main() -> None:
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=2))
     print(f"\nwritten to {RESULTS}")
+
+
+# The command ----------------------------------------------------------------------------------------------------
+
+
+def command_part(n: int, d: int, runs: int) -> dict[str, Any]:
+    print(f"COMMAND isorep compare, all defaults: {runs} runs of {n:,} x {d} float32")
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [Path(folder) / f"run{run}.npy" for run in range(runs)]
+        for path, values in zip(rows, realistic(n, d, runs), strict=True):
+            np.save(path, values)
+        told = Path(folder) / "result.json"
+        result: dict[str, Any] = {"n": n, "d": d, "runs": runs, "inputs_gb": runs * n * d * 4 / 1e9}
+        result |= run_command([*map(str, rows), "--json", str(told)], None)
+        stages = json.loads(told.read_text()).get("seconds", {})
+        one = run_command([*map(str, rows)], "1")
+        result |= {"one_thread_cpu_s": one["cpu_s"], "stages_s": stages}
+    show("all defaults, wall", result["wall_s"], f"{result['cpu_s']:.1f} s of processor time")
+    show("  one thread, processor time", result["one_thread_cpu_s"])
+    print(f"    peak memory {result['peak_gb']:.2f} GB, of which inputs {result['inputs_gb']:.2f} GB")
+    if runs == 2:
+        by_hand = apart(run_by_hand, n, d)
+        result["by_hand_s"] = by_hand
+        show("ladder by hand with scipy", by_hand, f"the command takes {result['wall_s'] / by_hand:.2f} times as long")
+        for stage, seconds in stages.items():
+            show(f"  {stage}", seconds, f"{seconds / by_hand:.2f} of the ladder by hand")
+    print()
+    return result
+
+
+def run_command(arguments: list[str], threads: str | None) -> dict[str, float]:
+    """Wall and processor seconds and peak memory of the command, in a process of its own."""
+    environment = dict(os.environ)
+    if threads is not None:
+        environment |= {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+    started = time.perf_counter()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "isorep", "compare", *arguments], env=environment, stdout=subprocess.DEVNULL
+    )
+    _, status, used = os.wait4(child.pid, 0)
+    if status:
+        raise RuntimeError(f"isorep compare ended with status {status}")
+    return {
+        "wall_s": time.perf_counter() - started,
+        "cpu_s": used.ru_utime + used.ru_stime,
+        "peak_gb": used.ru_maxrss * 1024 / 1e9,
+    }
+
+
+def realistic(n: int, d: int, runs: int) -> list[np.ndarray]:
+    """Runs as embeddings look: a power-law spectrum, ten clusters, heavy tails; each a rotation and noise."""
+    rng = np.random.default_rng(0)
+    shared = rng.standard_t(5, size=(n, d)) + rng.normal(size=(10, d))[rng.integers(0, 10, n)]
+    shared *= (np.arange(d) + 1.0) ** -0.5
+    turns = [np.linalg.qr(rng.normal(size=(d, d)))[0] for _ in range(runs)]
+    noise = 0.1 * shared.std()
+    return [(shared @ turn + noise * rng.normal(size=(n, d))).astype(np.float32) for turn in turns]
+
+
+def run_by_hand(n: int, d: int) -> float:
+    x, y = realistic(n, d, 2)
+    return by_hand(x, y)[0]
 
 
 # The ladder -----------------------------------------------------------------------------------------------------
@@ -106,19 +177,7 @@ def run_ladder(n: int, d: int) -> dict[str, Any]:
 def run_usual(n: int, d: int) -> dict[str, Any]:
     """What one writes by hand: centre, fit, predict, for every fold and both directions."""
     x, y = pair(n, d)
-    folds = np.random.default_rng(0).permutation(n) % 5
-    started = time.perf_counter()
-    errors: dict[str, list[np.ndarray]] = {"lstsq": [], "procrustes": []}
-    for source, target in ((x, y), (y, x)):
-        for fold in (None, 0, 1, 2, 3, 4):
-            train = slice(None) if fold is None else folds != fold
-            test = slice(None) if fold is None else folds == fold
-            for name, fit in (("lstsq", usual_linear), ("procrustes", usual_rigid)):
-                predict = fit(source[train], target[train])
-                norms = np.linalg.norm(target[test] - predict(source[test]), axis=1)
-                if fold is not None and source is x:
-                    errors[name].append(norms)
-    usual = time.perf_counter() - started
+    usual, errors = by_hand(x, y)
     score, seconds, used = cebra_score(x, y)
     m = 2 * d
     rng = np.random.default_rng(1)
@@ -133,6 +192,23 @@ def run_usual(n: int, d: int) -> dict[str, Any]:
         "cebra_noise_n": m,
         "cebra_with": used,
     }
+
+
+def by_hand(x: np.ndarray, y: np.ndarray) -> tuple[float, dict[str, list[np.ndarray]]]:
+    """The seconds it takes, and the held-out errors of the first direction."""
+    folds = np.random.default_rng(0).permutation(len(x)) % 5
+    started = time.perf_counter()
+    errors: dict[str, list[np.ndarray]] = {"lstsq": [], "procrustes": []}
+    for source, target in ((x, y), (y, x)):
+        for fold in (None, 0, 1, 2, 3, 4):
+            train = slice(None) if fold is None else folds != fold
+            test = slice(None) if fold is None else folds == fold
+            for name, fit in (("lstsq", usual_linear), ("procrustes", usual_rigid)):
+                predict = fit(source[train], target[train])
+                norms = np.linalg.norm(target[test] - predict(source[test]), axis=1)
+                if fold is not None and source is x:
+                    errors[name].append(norms)
+    return time.perf_counter() - started, errors
 
 
 def usual_linear(x: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

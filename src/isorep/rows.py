@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock, local
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -84,25 +85,54 @@ class Deadline:
             raise OutOfTimeError
 
 
-class Crew:
-    """One thread a core, with single-threaded BLAS inside: the way every pass is made.
+class _OneThread:
+    """BLAS with one thread, for as long as anybody in this process asks for it.
 
-    Results come in the order of the slices, so that nothing depends on the number of threads.
+    Limits belong to the process. So the first to come sets them and the last to go takes them back, whichever thread
+    either is in.
     """
 
     def __init__(self) -> None:
-        self.size = blas_threads()
-        self._pool = ThreadPoolExecutor(self.size) if self.size > 1 else None
+        self._lock = Lock()
+        self._count = 0
         self._limits: Any = None
+        self.threads = 1  # that there were before
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._count == 0:
+                self.threads = blas_threads()
+                self._limits = threadpool_limits(1)
+            self._count += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._count -= 1
+            if self._count == 0:
+                self._limits.restore_original_limits()
+
+
+one_blas_thread = _OneThread()
+_THREAD = local()  # whether it belongs to a crew
+
+
+class Crew:
+    """One thread a core, with single-threaded BLAS inside: the way every pass is made.
+
+    Results come in the order of the slices, so that nothing depends on the number of threads. Inside a thread of a crew
+    another one has that thread alone.
+    """
 
     def __enter__(self) -> Self:
-        self._limits = threadpool_limits(1)
+        one_blas_thread.__enter__()
+        self.size = 1 if getattr(_THREAD, "of_a_crew", False) else one_blas_thread.threads
+        self._pool = ThreadPoolExecutor(self.size, initializer=_join_crew) if self.size > 1 else None
         return self
 
     def __exit__(self, *error: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
-        self._limits.restore_original_limits()
+        one_blas_thread.__exit__()
 
     def stream(self, function: Callable[[slice], Result], slices: Iterable[slice]) -> Iterator[Result]:
         """Results one by one, in order; only as many are worked on ahead as there are threads."""
@@ -120,6 +150,10 @@ class Crew:
         finally:
             for future in pending:
                 future.cancel()
+
+
+def _join_crew() -> None:
+    _THREAD.of_a_crew = True
 
 
 def map_blocks(

@@ -5,6 +5,11 @@ import pytest
 from scipy import stats
 
 import isorep
+from isorep import Moments
+from isorep.comparison.fits import TrainingSet
+from isorep.comparison.null import shuffled_errors
+from isorep.comparison.residuals import Centre
+from isorep.resampling import Shuffles, assign_folds
 
 from ..data import rotation
 
@@ -91,3 +96,51 @@ def test_what_classes_explain_is_chance_within_them():
     many = isorep.compare_many([x, y], rungs=("rigid", "linear"), within=classes)
     assert many.agreed_rung(0, 1) is None
     assert isorep.compare_many([x, y], rungs=("rigid", "linear")).agreed_rung(0, 1) == "linear"
+
+
+ALIGNERS = {
+    "signed_permutation": isorep.SignedPermutation,
+    "rigid": isorep.Rigid,
+    "linear": isorep.Linear,
+}
+
+
+@pytest.mark.parametrize("kind", ["few rows", "many rows", "groups", "repeated rows", "narrower target"])
+def test_every_draw_is_a_plain_refit_on_shuffled_rows(kind, rng):
+    n, d_y = 2800 if kind == "many rows" else 120, 2 if kind == "narrower target" else 3
+    x, y = rng.normal(size=(n, 3)), rng.normal(size=(n, d_y)) + 4.0
+    labels = np.repeat(np.arange(30), 4) if kind == "groups" else None
+    scored = rng.random(n) < 0.6 if kind == "repeated rows" else None
+    fold_of = assign_folds(n, 5, labels, rng)
+    shuffles = Shuffles(n, labels)
+    centre = Centre(x.mean(axis=0), y.mean(axis=0), np.dtype(float))
+    training = TrainingSet(Moments.from_rows(x, y), (1e-16, 1e-16))
+    seed = np.random.SeedSequence(3)
+    units = None if labels is None else 30
+    drawn = shuffled_errors(
+        x, y, shuffles, fold_of, centre, training, list(ALIGNERS), 3, seed, units=units, scored=scored
+    )
+    partners = [shuffles.rows] + [
+        shuffles.draw(np.random.default_rng(each)) for each in np.random.SeedSequence(3).spawn(3)
+    ]
+    folds = [0] if kind == "many rows" else range(5)
+    for name, aligner in ALIGNERS.items():
+        plain = np.zeros((4, 2))
+        for which, partner in enumerate(partners):
+            sums = np.zeros((2, 2))
+            for fold in folds:
+                held = np.flatnonzero(fold_of[shuffles.rows] == fold)
+                train = np.setdiff1d(np.arange(len(shuffles.rows)), held)
+                counted = held if scored is None else held[scored[shuffles.rows][held]]
+                if kind == "many rows":
+                    counted = counted[np.linspace(0, len(counted) - 1, 500).astype(int)]
+                sides = (x[shuffles.rows], y[partner])
+                if kind == "narrower target":  # the wider side is shuffled
+                    sides = (x[partner], y[shuffles.rows])
+                for way, (source, target) in enumerate((sides, sides[::-1])):
+                    errors = aligner().fit(source[train], target[train]).residuals(source[counted], target[counted])
+                    mean = (x, y)[1 - way].mean(axis=0)
+                    sums[way] += errors.sum(), np.linalg.norm(target[counted] - mean, axis=1).sum()
+            plain[which] = sums[:, 0] / sums[:, 1]
+        np.testing.assert_allclose(drawn.observed[name], plain[0], rtol=1e-9)
+        np.testing.assert_allclose(drawn.draws[name].T, plain[1:], rtol=1e-9)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -18,10 +19,11 @@ from ..resampling import common_codes, equal_rows
 from ..rows import Deadline, OutOfTimeError, Progress, no_progress
 from ..settings import check_choice, check_counts, check_seed, check_tolerance
 from .caveats import collect_caveats, too_few_rows
-from .diameter import SEARCHES
+from .diameter import SEARCHES, Diameter
 from .fits import PARTS, RUNGS, checked_rungs
 from .ladder import (
     Design,
+    Ladder,
     bracket,
     chance,
     climb,
@@ -160,23 +162,23 @@ def compare(
                     for name, each in ladder.residuals.rungs.items()
                 }
             )
-    with watch("independent components", deadline):
-        if "ica" in names:
-            until = deadline.share(_ICA_SHARE) if len(names) > 1 else Deadline()
-            ladder = with_components(ladder, random_state, for_ica, until)
     with watch("diameter"):
         sizes = diameters(ladder, "bound" if deadline.passed and diameter == "auto" else diameter)
-    with watch("null"):
-        null = chance(ladder, n_null, seeds[2], deadline.share(_NULL_SHARE))
-        if n_null and (null is None or null.count < n_null):
-            watch.left_out.append(f"{n_null - (0 if null is None else null.count)} of {n_null} shuffled pairings")
-    with watch("intervals"):
-        forward, reverse = directions(ladder, sizes, null, for_blocks if n_boot else None, tolerance, tail=fast)
-    worst = None
-    if wants_worst_case(design, worst_case):
-        with watch("worst case", deadline):
-            deadline.leave()
-            worst = bracket(ladder, sizes, random_state, deadline)
+    # The worst case is one thread's work, and fills the gaps that the others leave.
+    with Beside(deadline) as beside:
+        wanted = wants_worst_case(design, worst_case)
+        worst = beside.start(_worst_case, ladder, sizes, random_state, watch) if wanted else None
+        with watch("independent components", deadline):
+            if "ica" in names:
+                until = deadline.share(_ICA_SHARE) if len(names) > 1 else Deadline()
+                ladder = with_components(ladder, random_state, for_ica, until)
+        with watch("null"):
+            null = chance(ladder, n_null, seeds[2], deadline.share(_NULL_SHARE))
+            if n_null and (null is None or null.count < n_null):
+                watch.left_out.append(f"{n_null - (0 if null is None else null.count)} of {n_null} shuffled pairings")
+        with watch("intervals"):
+            forward, reverse = directions(ladder, sizes, null, for_blocks if n_boot else None, tolerance, tail=fast)
+        certificates = None if worst is None else worst.result()
     with watch("figures"):
         figures = figures_of(ladder, forward, random_state)
     result = Comparison(
@@ -202,7 +204,7 @@ def compare(
             "rows_dropped": [match.dropped_from_source, match.dropped_from_target],
         },
         figures=figures,
-        worst_case=worst,
+        worst_case=certificates,
     )
     if null is not None and "linear" in names:
         with watch("views", deadline):
@@ -229,6 +231,35 @@ def as_deadline(time_limit: float | Deadline | None) -> Deadline:
     if time_limit is not None and not float(time_limit) > 0:
         raise InputError(f"time_limit={time_limit!r} must be positive: it is in seconds")
     return Deadline(time_limit)
+
+
+def _worst_case(
+    until: Deadline, ladder: Ladder, sizes: tuple[Diameter, Diameter], seed: int, watch: Stopwatch
+) -> dict[str, Any] | None:
+    certificates = None
+    with watch("worst case", until):
+        until.leave()
+        certificates = bracket(ladder, sizes, seed, until)
+    return certificates
+
+
+class Beside:
+    """Work in a thread beside this one; it is told to stop when this one fails."""
+
+    def __init__(self, deadline: Deadline) -> None:
+        self._until = deadline.share(1.0)
+        self._pool = ThreadPoolExecutor(1)
+
+    def start(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Begin, with the deadline as the first argument; the result is waited for later."""
+        return self._pool.submit(work, self._until, *arguments)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: Any, *error: Any) -> None:
+        self._until.stopped = kind is not None
+        self._pool.shutdown(cancel_futures=True)
 
 
 class Stopwatch:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from ..errors import InputError
 from ..moments import JointMoments
 from ..representation import Array, as_representation
+from ..rows import one_blas_thread
 
 MOST_SWEEPS = 50
 _SETTLED = 1e-5  # gain of a sweep, relative to the objective
@@ -94,7 +94,7 @@ def find_consensus(total: JointMoments, names: Sequence[str], radii: Sequence[fl
     """Rotate every run onto the sum of the others, in turn, until next to nothing is gained."""
     frames = _Frames(total, radii)
     order = _from_the_centre(frames)
-    with threadpool_limits(1):  # threads only get in each other's way in products of this size
+    with one_blas_thread:  # threads only get in each other's way in products of this size
         for place, run in enumerate(order[1:], 1):
             frames.turn(run, order[:place])
         converged, sweeps = False, 0

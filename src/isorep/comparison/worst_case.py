@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 from scipy.optimize import minimize_scalar
-from threadpoolctl import threadpool_limits
 
 from ..alignment import AffineMap, Rigid
 from ..alignment.base import padded
@@ -27,7 +26,7 @@ from ..errors import InputError
 from ..moments import Moments
 from ..pairs import row_ids
 from ..representation import Array, Matrix, as_representation, match_rows
-from ..rows import Deadline, block_rows, map_blocks, read_rows
+from ..rows import Deadline, block_rows, map_blocks, one_blas_thread, read_rows
 from ..settings import check_seed
 from .diameter import diameter
 
@@ -284,7 +283,7 @@ def _lawson(x: Array, y: Array, weights: Array, scale: bool, most_steps: int) ->
     low, high, steps = 0.0, np.inf, 0
     best: AffineMap | None = None
     best_weights, best_norms, power = weights, np.ones(len(weights)), 2.0
-    with threadpool_limits(1):  # threads get in each other's way here, and in those of other programs
+    with one_blas_thread:  # threads get in each other's way here, and in those of other programs
         while best is None or steps < most_steps:
             steps += 1
             fitted, squares = _weighted_fit(x, y, weights, scale)
