@@ -9,7 +9,7 @@ WORKERS ?= 2
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 PYTEST := -m pytest --numprocesses $(WORKERS) --dist loadfile
 
-.PHONY: install demo test test-kernels test-lowest test-python lint docs bench chromium clean
+.PHONY: install demo test test-kernels test-lowest test-python lint docs bench bench-quick chromium clean
 .DEFAULT_GOAL := help
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make test-python PYTHON=/path/to/python3.13  the same tests under another Python"
 	@echo "make docs      the documentation, in docs/_build/html"
 	@echo "make bench     speed and memory beside the usual ways"
+	@echo "make bench-quick   the same in five minutes: fewer rows, steps and repeats"
 
 install: .venv/isorep.stamp
 	@echo "isorep is in .venv/bin: try  .venv/bin/isorep --help"
@@ -77,6 +78,21 @@ bench: .venv/bench.stamp
 	$(BIN)/python benchmarks/extract.py
 	$(BIN)/python benchmarks/scenes.py
 	$(BIN)/python benchmarks/ica.py
+
+bench-quick: .venv/bench.stamp
+	$(BIN)/python benchmarks/compare.py command ladder --scale 0.2
+	$(BIN)/python benchmarks/many.py --scale 0.1
+	$(BIN)/python benchmarks/similarity.py --scale 0.1
+	$(BIN)/python benchmarks/translate.py --scale 0.01
+	$(BIN)/python benchmarks/deconfound.py --scale 0.02
+	$(BIN)/python benchmarks/training.py --steps 0.02
+	$(BIN)/python benchmarks/decoder.py --scale 0.1
+	$(BIN)/python benchmarks/structure.py --scale 0.1
+	$(BIN)/python benchmarks/mechanisms.py --repeats 5
+	$(BIN)/python benchmarks/heads.py --scale 0.05
+	$(BIN)/python benchmarks/extract.py --texts 100
+	$(BIN)/python benchmarks/scenes.py --images 200
+	$(BIN)/python benchmarks/ica.py medium small --scale 0.05
 
 clean:
 	rm -rf .venv .venv-* docs/_build docs/gallery docs/api/generated

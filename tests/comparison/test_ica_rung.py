@@ -49,6 +49,17 @@ def test_gaussian_rows_give_ica_no_more_than_random_rotations(spread, noise):
     assert result.rungs["rigid"].held_out.mean < 0.2
 
 
+def test_wide_gaussian_rows_are_not_identified_by_where_the_search_began():
+    """In more dimensions than ICA iterates to the end, what it leaves alone is turned at random."""
+    rng = np.random.default_rng(0)
+    wide = rng.normal(size=(1200, 140)) * np.geomspace(1, 0.1, 140)
+    result = isorep.compare(wide, wide @ rotation(140, 1), **FAST)
+    assert result.rungs["rigid"].held_out.mean < 0.01
+    assert result.rungs["ica"].in_sample.mean < 0.2  # the same rows on both sides end in the same place
+    assert result.rungs["ica"].held_out.mean > 1.1  # no better than the mean
+    assert result.ica_efficiency < 0
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 def test_sources_that_are_not_gaussian_give_it_much(noise):
     rng = np.random.default_rng(0)
