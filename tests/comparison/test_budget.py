@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import isorep
+from isorep.comparison.null import default_draws
 from isorep.rows import Deadline, OutOfTimeError
 
 from ..data import rotation, sources
@@ -121,3 +122,17 @@ def test_a_share_of_a_deadline_ends_with_it():
         part.leave()
     assert Deadline(1e-9).share(0.5).passed
     assert not Deadline(1e9).share(0.5).passed
+
+
+def test_default_draws_are_a_hundred_but_for_very_many_columns():
+    assert default_draws(2000, 64, 64) == default_draws(50_000, 768, 384) == 100
+    assert default_draws(20_000, 4096, 4096) == default_draws(20_000, 3, 4096) == 20
+
+
+def test_few_default_draws_have_a_fitted_tail_and_few_that_were_asked_for_are_counted(pair, monkeypatch):
+    monkeypatch.setattr("isorep.comparison.null._MOST_WORK", 1.0)
+    by_default = isorep.compare(*pair, rungs=["rigid"], worst_case=False)
+    assert by_default.settings["n_null"] == 20
+    assert by_default.rungs["rigid"].null.p_value < 0.01
+    counted = isorep.compare(*pair, rungs=["rigid"], worst_case=False, n_null=20)
+    assert counted.rungs["rigid"].null.p_value == pytest.approx(1 / 21)

@@ -222,6 +222,14 @@ def test_what_is_determined_is_found_as_if_the_noise_had_been_iterated_too(n, d,
 
 
 @pytest.mark.filterwarnings("ignore::isorep.GaussianityWarning")
+def test_fewer_than_two_rows_per_dimension_are_whitened_and_called_noise():
+    fitted = ICA().fit(np.random.default_rng(0).laplace(size=(250, 140)))
+    assert fitted.gaussian_.all()
+    assert fitted.n_iter_ == 1
+    assert fitted.converged_
+
+
+@pytest.mark.filterwarnings("ignore::isorep.GaussianityWarning")
 def test_noise_alone_determines_nothing_and_is_left_soon():
     fitted = ICA().fit(np.random.default_rng(0).normal(size=(3000, 150)))
     assert fitted.gaussian_.all()

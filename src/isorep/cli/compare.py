@@ -89,7 +89,7 @@ def command(
     with common.progress_bar(quiet) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the same sentences are printed as notes
         if len(runs) == 2:
-            settings |= {"n_null": 100 if null is None else null, "n_boot": 1000 if boot is None else boot}
+            settings |= {"n_null": null, "n_boot": 1000 if boot is None else boot}
             result = compare(*runs, diameter=diameter or "auto", worst_case=worst_case, progress=progress, **settings)
         else:
             settings |= {"n_null": 20 if null is None else null, "residuals": residuals}

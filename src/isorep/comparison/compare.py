@@ -35,11 +35,11 @@ from .ladder import (
     wants_worst_case,
     with_components,
 )
+from .null import DRAWS, FEW_DRAWS, default_draws
 from .result import Comparison
 from .verdict import TOLERANCE
 from .views import qualified, views_of
 
-FAST_DRAWS = 20
 _ICA_SHARE, _NULL_SHARE = 0.5, 0.8  # of the time that is left when they begin
 Preview = Callable[[dict[str, float]], None]
 
@@ -53,7 +53,7 @@ def compare(
     groups: Any = None,
     within: Any = None,
     join: bool = False,
-    n_null: int = 100,
+    n_null: int | None = None,
     n_boot: int = 1000,
     tolerance: float = TOLERANCE,
     diameter: str = "auto",
@@ -91,8 +91,9 @@ def compare(
         Classes of rows: pairings are shuffled inside classes only, so that what the classes alone explain is chance.
     join : bool
         Align by row id instead of refusing another order or other rows.
-    n_null : int
-        Number of shuffled pairings; 0 switches the null and the verdict off.
+    n_null : int, optional
+        Number of shuffled pairings; 0 switches the null and the verdict off. By default 100, and 20 where columns are
+        so many that 100 would take long: then p-values come from a tail fitted to them (Pearson III).
     n_boot : int
         0 switches intervals off. They come from a jackknife over blocks of rows, which draws nothing.
     tolerance : float
@@ -102,8 +103,7 @@ def compare(
     worst_case : bool, optional
         Whether to bracket the largest error from both sides; see :func:`isorep.worst_case`. By default if it is short.
     fast : bool
-        For loops: no ICA, no worst case, and no more than 20 shuffled pairings, with p-values from a tail fitted
-        to them (Pearson III).
+        For loops: no ICA, no worst case, and no more than 20 shuffled pairings, with p-values from a fitted tail.
     time_limit : float, optional
         Seconds to spend. Moments, fits and residuals are always made; of ICA, the null and the worst case what there is
         time for, and ``left_out`` says what there was none for. Numbers then depend on the machine. A
@@ -129,7 +129,7 @@ def compare(
     'rigid'
     """
     names = checked_rungs(rungs)
-    check_counts(folds=(folds, 2), n_null=(n_null, 0), n_boot=(n_boot, 0))
+    check_counts(folds=(folds, 2), n_null=(DRAWS if n_null is None else n_null, 0), n_boot=(n_boot, 0))
     check_choice("worst_case", worst_case, (None, True, False))
     check_choice("diameter", diameter, SEARCHES)
     check_tolerance(tolerance)
@@ -138,7 +138,7 @@ def compare(
     wanted_ica = "ica" in names and not fast
     if fast:
         names = [name for name in names if name != "ica"] or names
-        worst_case, n_null, diameter = False, min(n_null, FAST_DRAWS), "bound" if diameter == "auto" else diameter
+        worst_case, diameter = False, "bound" if diameter == "auto" else diameter
     watch = Stopwatch()
     with watch("reading"):
         pair, match, labels = open_pair(source, target, ("source", "target"), groups, join)
@@ -153,6 +153,8 @@ def compare(
         if "ica" in names and units is not None and int(units.max()) + 1 < PARTS:
             names = [name for name in names if name != "ica"]
         design = Design(pair, fold_of, folds, units, names, progress or no_progress, classes, repeats.scored)
+        draws = default_draws(pair.n, pair.x.shape[1], pair.y.shape[1]) if n_null is None else int(n_null)
+        draws, tail = min(draws, FEW_DRAWS) if fast else draws, fast or (n_null is None and draws < DRAWS)
     with watch("ladder"):
         ladder = climb(design, measure(design), intervals=n_boot > 0)
         if preview is not None:
@@ -173,11 +175,12 @@ def compare(
                 until = deadline.share(_ICA_SHARE) if len(names) > 1 else Deadline()
                 ladder = with_components(ladder, random_state, for_ica, until)
         with watch("null"):
-            null = chance(ladder, n_null, seeds[2], deadline.share(_NULL_SHARE))
-            if n_null and (null is None or null.count < n_null):
-                watch.left_out.append(f"{n_null - (0 if null is None else null.count)} of {n_null} shuffled pairings")
+            null = chance(ladder, draws, seeds[2], deadline.share(_NULL_SHARE))
+            missing = draws - (0 if null is None else null.count)
+            if missing:
+                watch.left_out["null"] = f"{missing} of {draws} shuffled pairings"
         with watch("intervals"):
-            forward, reverse = directions(ladder, sizes, null, for_blocks if n_boot else None, tolerance, tail=fast)
+            forward, reverse = directions(ladder, sizes, null, for_blocks if n_boot else None, tolerance, tail=tail)
         certificates = None if worst is None else worst.result()
     with watch("figures"):
         figures = figures_of(ladder, forward, random_state)
@@ -216,7 +219,7 @@ def compare(
                 forward=replace(forward, verdict=qualified(forward.verdict, views)),
                 reverse=replace(reverse, verdict=qualified(reverse.verdict, views, reverse=True)),
             )
-    result = replace(result, left_out=tuple(watch.left_out), seconds=watch.seconds)
+    result = replace(result, left_out=watch.told(), seconds=watch.seconds)
     missing_ica = wanted_ica and "ica" not in names
     caveats = collect_caveats(result, ladder, match, repeats, missing_ica)
     if too_few_rows(pair.n, max(pair.x.shape[1], pair.y.shape[1])):
@@ -236,11 +239,11 @@ def as_deadline(time_limit: float | Deadline | None) -> Deadline:
 def _worst_case(
     until: Deadline, ladder: Ladder, sizes: tuple[Diameter, Diameter], seed: int, watch: Stopwatch
 ) -> dict[str, Any] | None:
-    certificates = None
+    certificates: list[dict[str, Any]] = []
     with watch("worst case", until):
         until.leave()
-        certificates = bracket(ladder, sizes, seed, until)
-    return certificates
+        certificates.append(bracket(ladder, sizes, seed, until))
+    return certificates[0] if certificates else None
 
 
 class Beside:
@@ -267,7 +270,7 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
-        self.left_out: list[str] = []
+        self.left_out: dict[str, str] = {}
 
     @contextmanager
     def __call__(self, stage: str, deadline: Deadline | None = None) -> Iterator[None]:
@@ -278,13 +281,18 @@ class Stopwatch:
         except OutOfTimeError:
             if deadline is None:
                 raise
-            self.left_out.append(_LEFT_OUT[stage])
+            self.left_out[stage] = _LEFT_OUT[stage]
         finally:
             self.seconds[stage] = time.perf_counter() - start
+
+    def told(self) -> tuple[str, ...]:
+        """What was left out, in the order of the stages."""
+        return tuple(self.left_out[stage] for stage in _LEFT_OUT if stage in self.left_out)
 
 
 _LEFT_OUT = {
     "independent components": "independent components",
+    "null": "shuffled pairings",
     "worst case": "the worst case",
     "views": "the look at what few rows or dimensions decide",
 }

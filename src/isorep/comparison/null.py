@@ -15,6 +15,8 @@ from ..rows import Crew, Deadline, blocks, read_rows
 from .fits import TrainingSet, fit
 from .residuals import Centre, Maps, PreparedMaps, identity_norms, norms_of
 
+DRAWS, FEW_DRAWS = 100, 20  # by default, and where so many would take long: then p-values come from a fitted tail
+_MOST_WORK = 3e13  # floating-point operations of all draws beyond which they take long: some ten minutes
 LEAST_ROWS = 4000  # rows that shuffles move, where there are as many, and
 ROWS_PER_DIMENSION = 20  # this many per dimension, if that is more
 FEW_UNITS = (
@@ -49,6 +51,13 @@ class ShuffledErrors:
 def null_rows(shuffles: Shuffles, d_x: int, d_y: int, rng: np.random.Generator) -> Shuffles:
     """The shuffles that are drawn: of all rows that take part, or of enough of them to fit maps of this width."""
     return shuffles.thinned(max(LEAST_ROWS, ROWS_PER_DIMENSION * max(d_x, d_y)), rng)
+
+
+def default_draws(n: int, d_x: int, d_y: int) -> int:
+    """How many pairings are shuffled where nobody says: fewer where columns are so many that each takes seconds."""
+    d = float(max(d_x, d_y))
+    rows = min(n, max(LEAST_ROWS, ROWS_PER_DIMENSION * d))
+    return DRAWS if DRAWS * (2 * rows * d**2 + 30 * d**3) <= _MOST_WORK else FEW_DRAWS
 
 
 def shuffled_errors(

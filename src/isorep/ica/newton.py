@@ -24,7 +24,7 @@ _EXCURSION_GOAL = 0.05  # share of its gain that an excursion leaves
 _EXCURSION_SWEEPS = 40
 _MEMORY = 8
 _LONGEST_STEP = 0.7  # largest rotation of a component in one step, in radians
-_ROWS_A_DIMENSION = 2.0  # with fewer, some projection of any data looks like anything
+ROWS_A_DIMENSION = 2.0  # with fewer, some projection of any data looks like anything
 _ROUNDING = 1e-8  # of a component's contrast in single precision
 _SMALLEST_STEP = 1e-7  # a step this small that still loses contrast has met rounding
 
@@ -89,7 +89,7 @@ def indistinct(alpha: Array, contrast: Contrast, n: int) -> Array:
     order = np.argsort(size, kind="stable")
     reach = contrast.reach * np.sqrt(contrast.noise / n * np.arange(1, len(size) + 1))
     within = np.flatnonzero(size[order] <= reach)
-    mask = np.full(len(size), n < _ROWS_A_DIMENSION * len(size))
+    mask = np.full(len(size), n < ROWS_A_DIMENSION * len(size))
     if len(within) and within[-1] > 0:  # a single one is determined by the others
         mask[order[: within[-1] + 1]] = True
     return mask

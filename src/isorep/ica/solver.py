@@ -29,7 +29,7 @@ from ..errors import InputError
 from ..representation import Array
 from .checkpoint import Keeper, Ledger, Report
 from .contrasts import Contrast
-from .newton import Finish, Outlook, converged, look
+from .newton import ROWS_A_DIMENSION, Finish, Outlook, converged, look
 from .search import PATIENCE, WIDE, fixed_point, orthonormal, search
 from .white import Portrait, WhiteRows
 
@@ -80,6 +80,9 @@ def rotate(
     if kept is not None:
         ledger.restore(kept.facts)
     stage = "search" if kept is None else kept.stage
+    if start is None and rows.width > WIDE and rows.n < ROWS_A_DIMENSION * rows.width:
+        matrix = np.eye(rows.width)  # whatever the search found, it would be called noise
+        return Rotation(matrix, rows.portrait(matrix, contrast), True, ledger.spent, ledger.path, np.zeros(rows.width))
     if stage == "search":
         matrix = search(rows, contrast, ledger, seed, keeper, kept, start_rotation) if start is None else start
         finish = Finish(rows, orthonormal(matrix), contrast, ledger)
