@@ -207,7 +207,7 @@ def ica(replicates: int, seed: int) -> Iterator[str]:
 
 def _random_efficiency(x: Array, y: Array, result: Any, rng: np.random.Generator) -> float | None:
     """The efficiency of whitened sides turned at random and matched, as ICA's components are."""
-    from isorep.alignment.signed_permutation import match_signed
+    from isorep.alignment.base import match_signed
 
     sides = []
     for rows in (x, y):

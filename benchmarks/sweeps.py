@@ -123,7 +123,7 @@ def run_sweep(place: str, rows: int | None) -> dict[str, Any]:
     """Single sweeps at all directions over whitened rows, stored as a fit stores them, and their products alone."""
     import isorep
     from isorep.ica.contrasts import contrast_named
-    from isorep.ica.whitening import as_source
+    from isorep.ica.unmixing import as_source
     from isorep.rows import Crew
 
     warnings.simplefilter("ignore")
@@ -232,7 +232,7 @@ def run_cluster(place: str) -> dict[str, Any]:
 
     import isorep
     from isorep.ica.contrasts import contrast_named
-    from isorep.ica.whitening import as_source
+    from isorep.ica.unmixing import as_source
     from isorep.rows import Crew
 
     warnings.simplefilter("ignore")

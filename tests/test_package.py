@@ -42,6 +42,49 @@ def test_importing_the_package_and_its_command_line_loads_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
+HEAVY = ("sklearn", "pandas", "scipy.stats", "pyarrow", "matplotlib", "rich")
+COMPARED = {
+    "compare": "import isorep; isorep.compare(files[0], files[1])",
+    "compare_many": "import isorep; isorep.compare_many(files)",
+    "the command for two files": "arguments = files[:2]",
+    "the command for many files": "arguments = files",
+    "a page": "arguments = [*files[:2], '--html', files[0] + '.html', '--json', files[0] + '.json']",
+}
+
+
+@pytest.mark.parametrize("kind", COMPARED)
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_comparing_arrays_loads_nothing_heavy(tmp_path, kind, repeats):
+    """Neither an estimator nor a table is needed, with equal rows, which are kept in one fold, or without."""
+    rng = np.random.default_rng(0)
+    sources = rng.laplace(size=(60, 4))
+    files = [str(tmp_path / f"{name}.npy") for name in "abc"]
+    for file in files:
+        np.save(file, np.repeat(sources @ rng.normal(size=(4, 4)), repeats, axis=0))
+    code = f"""
+import sys
+files, arguments = {files!r}, None
+{COMPARED[kind]}
+if arguments is not None:
+    from isorep.cli.main import app
+    app(["compare", *arguments], standalone_mode=False)
+print("loaded:", [name for name in {HEAVY!r} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1:] == ["loaded: []"], done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("room", ["alignment", "ica"])
+def test_names_that_load_on_first_use_are_those_of_their_room(room):
+    package = importlib.import_module(f"isorep.{room}")
+    for info in pkgutil.iter_modules(package.__path__):
+        assert info.name not in package.__all__, "the module would hide the name"
+    for name in package.__all__:
+        assert getattr(package, name).__name__ == name
+    with pytest.raises(AttributeError, match="nonsense"):
+        package.nonsense  # noqa: B018
+
+
 def modules():
     return [info.name for info in pkgutil.walk_packages(isorep.__path__, "isorep.")]
 

@@ -21,7 +21,9 @@ from isorep.resampling import (
     jackknife_se,
     null_of,
     p_text,
+    pearson3_tail,
     ratio_jackknife,
+    skewness,
     t_interval,
 )
 
@@ -30,6 +32,37 @@ def _binomial_range(share: float, replicates: int) -> tuple[float, float]:
     """What a share can look like over replicates: its 99.9 % range."""
     low, high = stats.binom.interval(0.999, replicates, share)
     return low / replicates, high / replicates
+
+
+class TestDistributions:
+    """Tails and quantiles from special functions are those of scipy.stats."""
+
+    @given(st.floats(-8, 8), st.floats(-1.5, 1.5))
+    def test_pearson_iii(self, z: float, skew: float) -> None:
+        assert pearson3_tail(z, skew) == pytest.approx(float(stats.pearson3.sf(z, skew)), rel=1e-12, abs=1e-12)
+
+    @given(st.lists(st.integers(-1000, 1000), min_size=3, max_size=50, unique=True), st.floats(0.01, 100))
+    def test_skewness(self, values: list[int], unit: float) -> None:
+        given = unit * np.array(values, dtype=np.float64)
+        assert skewness(given) == pytest.approx(float(stats.skew(given, bias=False)), rel=1e-12, abs=1e-12)
+
+    def test_values_that_differ_by_rounding_have_no_skewness(self) -> None:
+        assert math.isnan(skewness(np.full(20, 0.3)))
+
+    @given(st.integers(2, 200), st.floats(0.5, 0.999))
+    def test_student(self, blocks: int, level: float) -> None:
+        reach = float(stats.t.ppf((1 + level) / 2, blocks - 1))
+        assert t_interval(0.0, 1.0, blocks, level=level).high == pytest.approx(reach, rel=1e-12)
+
+    @given(st.lists(st.floats(-3, 3), min_size=20, max_size=40, unique=True), st.floats(-9, 9), st.booleans())
+    def test_fitted_tail(self, draws: list[float], observed: float, higher: bool) -> None:
+        values, sign = np.array([*draws, -4.0, 4.0]), 1 if higher else -1
+        n, spread = len(values), float(np.std(values, ddof=1))
+        z = sign * (observed - float(np.mean(values))) / (spread * math.sqrt(1 + 1 / n))
+        skew = float(np.clip(sign * stats.skew(values, bias=False), -1.5, 1.5))
+        expected = max(float(stats.t.sf(z, n - 1)), float(stats.pearson3.sf(z, skew)), 1e-3)
+        found = null_of(values, observed, higher_is_closer=higher, distinct=1e9, tail=True).p_value
+        assert found == pytest.approx(expected, rel=1e-12)
 
 
 class TestShuffles:

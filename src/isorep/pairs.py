@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
@@ -162,9 +162,7 @@ def broken_pairing(x: Matrix, y: Matrix, names: tuple[str, str], seed: int) -> s
     mean, variance = float(chance.mean()), max(float(chance.var(ddof=1)), 1e-30)
 
     def height(left: Array, right: Array) -> float:
-        """Minus the decimal logarithm of how often chance is as high: a gamma tail, as sums of squares have."""
-        overlap = _overlap(left, right) * (len(a) / len(left))
-        return -float(stats.gamma.logsf(overlap, mean**2 / variance, scale=variance / mean) / np.log(10))
+        return gamma_height(_overlap(left, right) * (len(a) / len(left)), mean, variance)
 
     clear = -np.log10(_CLEAR)
     given = height(a, b)
@@ -185,6 +183,12 @@ def broken_pairing(x: Matrix, y: Matrix, names: tuple[str, str], seed: int) -> s
             "their mean, as the same rows in another order would: check the order of the rows"
         )
     return None
+
+
+def gamma_height(overlap: float, mean: float, variance: float) -> float:
+    """Minus the decimal logarithm of how often chance is as high: a gamma tail, as sums of squares have."""
+    with np.errstate(divide="ignore"):  # beyond the smallest number it is infinite
+        return -float(np.log10(special.gammaincc(mean**2 / variance, overlap * mean / variance)))
 
 
 def _whitened(rows: Array) -> Array:
@@ -209,8 +213,14 @@ def _same_rows(x: Matrix, y: Matrix) -> bool:
     first, second = (_leverages(np.asarray(values[:], dtype=np.float64)) for values in (x, y))
     if first is None or second is None:
         return False
-    apart = float(stats.ks_2samp(first, second, method="asymp").statistic)
-    return bool(apart < _SAME * np.sqrt(2 / x.shape[0]))
+    return bool(kolmogorov_distance(first, second) < _SAME * np.sqrt(2 / x.shape[0]))
+
+
+def kolmogorov_distance(first: Array, second: Array) -> float:
+    """The largest difference of two samples' distribution functions."""
+    every = np.concatenate([first, second])
+    shares = [np.searchsorted(np.sort(sample), every, side="right") / len(sample) for sample in (first, second)]
+    return float(np.abs(shares[0] - shares[1]).max())
 
 
 def _leverages(rows: Array) -> Array | None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from .errors import InputError
 from .representation import Array, Matrix
@@ -73,16 +73,16 @@ def assign_folds(n: int, n_folds: int, groups: Array | None, rng: np.random.Gene
     if groups is None:
         folds[rng.permutation(n)] = np.arange(n) % n_folds
         return _with_training_rows(folds)
-    from sklearn.model_selection import GroupKFold  # late: it is slow to import
-
     n_groups = int(groups.max()) + 1
     if n_groups < n_folds:
         raise InputError(f"there are {n_groups} groups and {n_folds} folds: a group is never split over folds")
-    # GroupKFold breaks ties between groups of equal size by their number: numbers are drawn at random
-    drawn = rng.permutation(n_groups)[groups]
-    for fold, (_, held_out) in enumerate(GroupKFold(n_splits=n_folds).split(np.empty((n, 0)), groups=drawn)):
-        folds[held_out] = fold
-    return _with_training_rows(folds)
+    numbers = rng.permutation(n_groups)[groups]  # groups of equal size are taken in a random order
+    sizes, loads = np.bincount(numbers, minlength=n_groups), np.zeros(n_folds)
+    fold_of = np.empty(n_groups, dtype=np.intp)
+    for group in np.argsort(sizes, kind="stable")[::-1]:  # the largest first, each to the fold with the fewest rows
+        fold_of[group] = np.argmin(loads)
+        loads[fold_of[group]] += sizes[group]
+    return _with_training_rows(fold_of[numbers])
 
 
 def _with_training_rows(folds: Array) -> Array:
@@ -377,6 +377,7 @@ def null_of(
 
 
 _SMALLEST_TAIL = 1e-3  # a tail fitted to few draws says no more
+_NEARLY_NORMAL = 1.6e-5  # skewness below which a gamma's shape is too large to compute its tail
 
 
 def _tail_p(values: Array, observed: float, higher_is_closer: bool) -> float:
@@ -391,9 +392,30 @@ def _tail_p(values: Array, observed: float, higher_is_closer: bool) -> float:
     if not spread > 0:
         return (1 + int((sign * values >= sign * observed).sum())) / (1 + n)
     z = sign * (observed - float(np.mean(values))) / (spread * math.sqrt(1 + 1 / n))
-    skew = float(np.clip(sign * stats.skew(values, bias=False), -1.5, 1.5))
-    student = float(stats.t.sf(z, n - 1))
-    return max(student, float(stats.pearson3.sf(z, skew)))
+    student = float(special.stdtr(n - 1, -z))
+    skew = sign * skewness(values)
+    return student if math.isnan(skew) else max(student, pearson3_tail(z, min(max(skew, -1.5), 1.5)))
+
+
+def skewness(values: Array) -> float:
+    r"""The adjusted Fisher-Pearson skewness of at least three values; NaN where they differ by rounding alone.
+
+    .. math:: G_1=\frac{\sqrt{n(n-1)}}{n-2}\,\frac{m_3}{m_2^{3/2}}
+    """
+    n, mean = len(values), float(np.mean(values))
+    second, third = (float(np.mean((values - mean) ** power)) for power in (2, 3))
+    if second <= (float(np.finfo(np.float64).eps) * mean) ** 2:
+        return math.nan
+    return float(math.sqrt(n * (n - 1)) / (n - 2) * third / second**1.5)
+
+
+def pearson3_tail(z: float, skew: float) -> float:
+    """The upper tail of Pearson III at mean 0 and variance 1: of a shifted gamma, mirrored for negative skewness."""
+    if abs(skew) < _NEARLY_NORMAL:
+        return float(special.ndtr(-z))
+    shape = 4 / skew**2
+    tail = special.gammaincc if skew > 0 else special.gammainc
+    return float(tail(shape, max(shape + 2 * z / skew, 0.0)))
 
 
 def p_text(p: float, smallest: float) -> str:
@@ -504,7 +526,7 @@ def t_interval(
     level: float = LEVEL,
 ) -> Interval:
     """The estimate give or take Student's quantile of its standard error, within what the quantity can be."""
-    reach = float(stats.t.ppf((1 + level) / 2, max(blocks - 1, 1))) * se
+    reach = float(special.stdtrit(max(blocks - 1, 1), (1 + level) / 2)) * se
     return Interval(min(max(estimate - reach, least), estimate), max(min(estimate + reach, most), estimate), level)
 
 

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
 
 import isorep
-from isorep.pairs import broken_pairing
+from isorep.pairs import broken_pairing, gamma_height, kolmogorov_distance
 
 from ..data import noisy_pair, rotation
 
@@ -106,3 +109,19 @@ def test_independent_rows_get_no_such_note_from_either_command():
 def test_too_few_rows_say_nothing():
     x = np.random.default_rng(0).normal(size=(150, 3))
     assert broken_pairing(x, x[::-1].copy(), NAMES, 0) is None
+
+
+@given(st.floats(0, 30), st.floats(0.01, 5), st.floats(0.01, 5))
+def test_the_gamma_tail_is_that_of_scipy_stats(overlap, mean, variance):
+    expected = stats.gamma.logsf(overlap, mean**2 / variance, scale=variance / mean) / np.log(10)
+    assert gamma_height(overlap, mean, variance) == pytest.approx(-expected, rel=1e-12, abs=1e-12)
+
+
+def test_an_overlap_beyond_all_chance_is_infinitely_high():
+    assert gamma_height(1e6, 1.0, 0.01) == np.inf
+
+
+@given(st.lists(st.integers(0, 20), min_size=4, max_size=40), st.lists(st.integers(0, 20), min_size=4, max_size=40))
+def test_the_distance_of_distributions_is_that_of_scipy_stats(first, second):
+    expected = stats.ks_2samp(first, second, method="asymp").statistic
+    assert kolmogorov_distance(np.array(first), np.array(second)) == pytest.approx(expected, abs=1e-12)

@@ -13,7 +13,7 @@ import isorep
 from isorep import ICA, Whitening
 from isorep.ica.checkpoint import Checkpoint
 from isorep.ica.contrasts import contrast_named
-from isorep.ica.whitening import ArraySource, as_source
+from isorep.ica.unmixing import ArraySource, as_source
 from isorep.rows import Crew, blas_threads
 
 from ..data import mixing, rotation, sources

@@ -12,7 +12,7 @@ from isorep import ICA, InputError
 from isorep.ica import summarise
 from isorep.ica.contrasts import CONTRASTS
 from isorep.ica.curvature import constants, curvature, hessian, weak_planes
-from isorep.ica.stability import directions, drawn, match, quality
+from isorep.ica.refits import directions, drawn, match, quality
 from isorep.ica.summary import _NORMAL_SPREAD
 
 from ..data import mixing, rotation, signed_permutation, sources
@@ -142,7 +142,7 @@ def test_files_and_representations_give_what_arrays_give(tmp_path):
 
 
 def test_large_data_are_sampled_and_the_result_says_so(monkeypatch):
-    monkeypatch.setattr(import_module("isorep.ica.stability"), "MOST_CELLS", 4 * 500)
+    monkeypatch.setattr(import_module("isorep.ica.refits"), "MOST_CELLS", 4 * 500)
     found = isorep.stability(sources(3000, 4) @ mixing(4, 0), n_restarts=2)
     assert found.rows_used == 500
     assert any("a refit drew 500 of 3000 rows" in caveat for caveat in found.caveats)

@@ -12,7 +12,7 @@ from isorep import ICA
 from isorep.files import finite_json
 from isorep.ica import Plane, Stability
 from isorep.ica.curvature import Constants
-from isorep.ica.stability import RefitFacts
+from isorep.ica.refits import RefitFacts
 from isorep.ica.summary import Fit
 
 from ..data import mixing

@@ -1,19 +1,27 @@
-"""What all aligners share: checking, applying, inverting and scoring an affine map from source to target."""
+"""Affine maps from source to target: the optimal one of every rung from moments, and the errors that maps leave.
+
+Plain functions and records; the scikit-learn estimators beside them hold no mathematics and load on first use.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.exceptions import NotFittedError
+from scipy.optimize import linear_sum_assignment
 
-from ..errors import InputError
+from ..covariance import (
+    Preconditioner,
+    factor_covariance,
+    factor_preconditioned,
+    least_squares,
+    solve_well_conditioned,
+)
 from ..moments import Moments
-from ..representation import Array, Representation, as_representation, match_rows
-from ..rows import refuse_non_finite
+from ..representation import Array
+
+_DEAD = 0.02  # share of the columns that may be dead
+_RESOLVED = 1e-7  # squares of singular values, relative to the largest, that leave nine digits of a rotation
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,74 +92,6 @@ def column_errors(matrix: Array, shift: Array, n: int, xx: Array, xy: Array, yy:
     return np.asarray(np.maximum(around, 0) + n * shift**2)
 
 
-class Aligner(TransformerMixin, BaseEstimator, ABC):
-    """Base of the aligners; a subclass says how its map follows from the moments.
-
-    ``fit(X, y)`` maps the rows of ``X`` (source) onto the rows of ``y`` (target); ``fit_moments`` does the same
-    from their :class:`~isorep.Moments`. Different widths are handled by padding the narrower side with zeros.
-    """
-
-    map_: AffineMap
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit from paired rows."""
-        source, target = paired_arrays(X, y)
-        return self._fit_rows(source, target)
-
-    @abstractmethod
-    def fit_moments(self, moments: Moments) -> Self:
-        """Fit from the moments of paired rows."""
-
-    def transform(self, X: Any) -> Array:
-        """Map rows of the source into the target's space."""
-        fitted = self._fitted()
-        x = as_representation(X, "X").values[:]
-        if x.shape[1] != len(fitted.source_mean):
-            raise InputError(f"X has {x.shape[1]} columns and the aligner was fitted with {len(fitted.source_mean)}")
-        return fitted.apply(x)[:, : fitted.target_width]
-
-    def inverse_transform(self, y: Any) -> Array:
-        """Map rows of the target back into the source's space.
-
-        Exact where the map is invertible: not when the source is wider than the target, nor for a linear map
-        of deficient rank, where the least-squares inverse is taken.
-        """
-        fitted = self._fitted()
-        target = np.asarray(as_representation(y, "y").values[:], dtype=np.float64)
-        if target.shape[1] != fitted.target_width:
-            raise InputError(f"y has {target.shape[1]} columns and the aligner was fitted with {fitted.target_width}")
-        centred = np.zeros((len(target), fitted.matrix.shape[1]))
-        centred[:, : fitted.target_width] = target - fitted.target_mean
-        return np.asarray(centred @ np.linalg.pinv(fitted.matrix) + fitted.source_mean)
-
-    def residuals(self, X: Any, y: Any) -> Array:
-        """The distance of each mapped row from its target, padded columns included."""
-        source, target = paired_arrays(X, y)
-        return self._fitted().residual_norms(source, target)
-
-    def score(self, X: Any, y: Any) -> float:
-        """The share of the target's variance that the map explains: 1 is exact, 0 no better than the mean."""
-        source, target = paired_arrays(X, y)
-        errors = self._fitted().residual_norms(source, target)
-        spread = float(((target - target.mean(axis=0)) ** 2).sum())
-        return 1.0 - float(errors @ errors) / spread if spread > 0 else float("nan")
-
-    def _fit_rows(self, x: Array, y: Array) -> Self:
-        return self.fit_moments(Moments.from_rows(x, y))
-
-    def _fitted(self) -> AffineMap:
-        if not hasattr(self, "map_"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit(X, y) first")
-        return self.map_
-
-
-def paired_arrays(x: Any, y: Any) -> tuple[Array, Array]:
-    """Two arrays whose rows belong together, checked."""
-    source, target = as_representation(x, "X"), as_representation(y, "y")
-    match_rows(source, target)
-    return _finite(source), _finite(target)
-
-
 def padded(cross: Array) -> Array:
     """A matrix with zero rows or columns besides: a square one."""
     d_x, d_y = cross.shape
@@ -167,11 +107,136 @@ def fitted_scale(wanted: bool, overlap: float, sums: Array) -> float:
     return overlap / squares if squares > 0 else 0.0
 
 
-def _finite(data: Representation) -> Array:
-    values = np.asarray(data.values[:])
-    if not np.isfinite(values).all():
-        refuse_non_finite(values, data.name or "the representation")
-    return values
+# The rungs' maps, from moments
+
+
+def identity_map(moments: Moments) -> AffineMap:
+    """No map at all, between spaces of these widths."""
+    d_x, d_y = moments.xy.shape
+    return AffineMap(np.eye(d_x, max(d_x, d_y)), np.zeros(d_x), np.zeros(d_y), orthogonal=True)
+
+
+def match_signed(cross: Array) -> tuple[Array, Array, float]:
+    """For each column of ``cross`` its row, the sign, and the sum of matched absolute values.
+
+    ``cross`` has at least as many rows as columns.
+    """
+    columns, rows = linear_sum_assignment(-np.abs(cross.T))
+    matched = cross[rows, columns]
+    return rows, np.where(matched >= 0, 1, -1), float(np.abs(matched).sum())
+
+
+def signed_matrix(permutation: Array, signs: Array) -> Array:
+    """The orthogonal matrix that takes row ``permutation[j]``, with its sign, to column ``j``."""
+    width = len(permutation)
+    matrix = np.zeros((width, width))
+    matrix[permutation, np.arange(width)] = signs
+    return matrix
+
+
+def nearest_rotation(cross: Array) -> tuple[Array, float]:
+    """The orthogonal matrix nearest to a square one (Procrustes), and the sum of its singular values."""
+    u, singular, vt = np.linalg.svd(cross)  # numpy's lets other threads run, scipy's does not
+    return np.asarray(u @ vt), float(singular.sum())
+
+
+def orthogonal_map(moments: Moments, matrix: Array, overlap: float, *, scale: bool = True) -> AffineMap:
+    """An orthogonal matrix between the means, with the least-squares scale where wanted.
+
+    ``overlap`` is the matrix's inner product with the cross-moments.
+    """
+    factor = fitted_scale(scale, overlap, moments.xx)
+    linear = matrix[: moments.xy.shape[0]]
+    return AffineMap(linear, moments.source_mean, moments.target_mean, factor, orthogonal=True)
+
+
+def signed_permutation_maps(moments: Moments) -> tuple[AffineMap, AffineMap]:
+    """The best signed permutation, both ways."""
+    permutation, signs, overlap = match_signed(padded(moments.xy))
+    back = np.argsort(permutation)
+    return (
+        orthogonal_map(moments, signed_matrix(permutation, signs), overlap),
+        orthogonal_map(moments.swapped(), signed_matrix(back, signs[back]), overlap),
+    )
+
+
+def rigid_maps(moments: Moments, *, quick: bool = False) -> tuple[AffineMap, AffineMap]:
+    """The best rigid motion with a scale, both ways.
+
+    ``quick`` is for errors of rows alone, which a few dead columns of the source do not change: they are left where
+    they are, and the source's rotation need not be complete.
+    """
+    polar = quick_polar(moments.xy, dead=_DEAD) if quick else None
+    rotation, overlap = polar or nearest_rotation(padded(moments.xy))
+    return orthogonal_map(moments, rotation, overlap), orthogonal_map(moments.swapped(), rotation.T, overlap)
+
+
+def quick_polar(cross: Array, dead: float = 0.0) -> tuple[Array, float] | None:
+    r"""The orthonormal factor of a matrix with no more rows than columns, and the sum of its singular values.
+
+    :math:`(CC^\top)^{-1/2}C` costs a quarter of a decomposition. None where squares do not resolve the singular values,
+    but for a share of them that may be dead.
+    """
+    size = float(np.abs(cross).max(initial=0.0))
+    if cross.shape[0] > cross.shape[1] or not size > 0:
+        return None
+    scaled = cross / size  # squares of large values overflow, of small ones vanish
+    squares, axes = np.linalg.eigh(scaled @ scaled.T)
+    kept = squares > _RESOLVED * squares[-1]
+    if (~kept).sum() > dead * len(kept):
+        return None
+    singular, axes = np.sqrt(squares[kept]), axes[:, kept]
+    return np.asarray((axes / singular) @ (axes.T @ scaled)), size * float(singular.sum())
+
+
+def solve_linear(moments: Moments, rounding: float, by: Preconditioner | None = None) -> tuple[Array, int]:
+    """The (d_x, d_y) matrix of least squares and the source's numerical rank.
+
+    With a preconditioner the moments are those of the preconditioned rows.
+    """
+    if by is not None:
+        factor = factor_preconditioned(moments.xx, moments.n, by, any_scale=True)
+    else:
+        quick = solve_well_conditioned(moments.xx, moments.xy, moments.n, moments.source_mean, rounding)
+        if quick is not None:
+            return quick, len(quick)
+        factor = factor_covariance(moments.xx, moments.n, moments.source_mean, rounding, any_scale=True)
+    return least_squares(factor, moments.xy, moments.n), factor.rank
+
+
+@dataclass(frozen=True, eq=False)
+class ComponentMatch:
+    """Independent components matched one to one: ``source[j]`` with ``target[j]``, by sign and absolute correlation."""
+
+    source: Array
+    target: Array
+    signs: Array
+    correlations: Array
+
+    def swapped(self) -> ComponentMatch:
+        """The same matching, read the other way."""
+        return ComponentMatch(self.target, self.source, self.signs, self.correlations)
+
+
+def match_components(moments: Moments, source: Array, target: Array) -> ComponentMatch:
+    """Match the components of two unmixing matrices by the absolute correlations that the paired rows' moments give."""
+    correlations = source @ moments.xy @ target.T / max(moments.n, 1)
+    if len(source) >= len(target):
+        here, signs, _ = match_signed(correlations)
+        there = np.arange(len(target))
+    else:
+        there, signs, _ = match_signed(correlations.T)
+        here = np.arange(len(source))
+    return ComponentMatch(here, there, signs, np.abs(correlations[here, there]))
+
+
+def component_map(moments: Moments, unmixing: Array, mixing: Array, match: ComponentMatch) -> AffineMap:
+    """Unmixed by the source's ICA, matched, and mixed by the target's."""
+    unmixed = unmixing[match.source].T * match.signs
+    return AffineMap(unmixed @ mixing.T[match.target], moments.source_mean, moments.target_mean)
+
+
+# Errors
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Self
 
-import numpy as np
 from sklearn.base import clone
 
 from ..errors import InputError
 from ..ica import ICA
 from ..moments import Moments
 from ..representation import Array
-from .base import AffineMap, Aligner
-from .signed_permutation import match_signed
+from .aligner import Aligner
+from .base import ComponentMatch, component_map, match_components
 
 
 class ICAAlignment(Aligner):
@@ -54,31 +53,19 @@ class ICAAlignment(Aligner):
         """Match the components of two fitted ICAs, given the moments of the paired rows."""
         if source_ica is None or target_ica is None:
             raise InputError("second moments do not determine independent components: pass source_ica and target_ica")
-        self.source_ica_, self.target_ica_ = source_ica, target_ica
-        w_x, w_y = source_ica.components_, target_ica.components_
-        correlations = w_x @ moments.xy @ w_y.T / max(moments.n, 1)
-        if len(w_x) >= len(w_y):
-            source, self.signs_, _ = match_signed(correlations)
-            target = np.arange(len(w_y))
-        else:
-            target, self.signs_, _ = match_signed(correlations.T)
-            source = np.arange(len(w_x))
-        self.matched_source_, self.matched_target_ = source, target
-        self.correlations_ = np.abs(correlations[source, target])
-        return self._with_map(moments)
+        match = match_components(moments, source_ica.components_, target_ica.components_)
+        return self._with_match(moments, source_ica, target_ica, match)
 
     def reversed(self, moments: Moments) -> ICAAlignment:
         """The map from target to source: the same matching of components, read the other way."""
-        other = ICAAlignment(self.ica)
-        other.source_ica_, other.target_ica_ = self.target_ica_, self.source_ica_
-        other.matched_source_, other.matched_target_ = self.matched_target_, self.matched_source_
-        other.signs_, other.correlations_ = self.signs_, self.correlations_
-        return other._with_map(moments.swapped())
+        match = ComponentMatch(self.matched_target_, self.matched_source_, self.signs_, self.correlations_)
+        return ICAAlignment(self.ica)._with_match(moments.swapped(), self.target_ica_, self.source_ica_, match)
 
-    def _with_map(self, moments: Moments) -> Self:
-        unmixed = self.source_ica_.components_[self.matched_source_].T * self.signs_
-        matrix = unmixed @ self.target_ica_.mixing_.T[self.matched_target_]
-        self.map_ = AffineMap(matrix, moments.source_mean, moments.target_mean)
+    def _with_match(self, moments: Moments, source: ICA, target: ICA, match: ComponentMatch) -> Self:
+        self.source_ica_, self.target_ica_ = source, target
+        self.matched_source_, self.matched_target_ = match.source, match.target
+        self.signs_, self.correlations_ = match.signs, match.correlations
+        self.map_ = component_map(moments, source.components_, target.mixing_, match)
         return self
 
     def _fit_rows(self, x: Array, y: Array) -> Self:

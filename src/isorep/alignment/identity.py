@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Self
 
-import numpy as np
-
 from ..moments import Moments
-from .base import AffineMap, Aligner
+from .aligner import Aligner
+from .base import identity_map
 
 
 class Identity(Aligner):
@@ -23,6 +22,5 @@ class Identity(Aligner):
 
     def fit_moments(self, moments: Moments) -> Self:
         """Take the widths from the moments; there is nothing else to fit."""
-        d_x, d_y = moments.xy.shape
-        self.map_ = AffineMap(np.eye(d_x, max(d_x, d_y)), np.zeros(d_x), np.zeros(d_y), orthogonal=True)
+        self.map_ = identity_map(moments)
         return self

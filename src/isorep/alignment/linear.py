@@ -6,17 +6,11 @@ from typing import Self
 
 import numpy as np
 
-from ..covariance import (
-    Preconditioner,
-    factor_covariance,
-    factor_preconditioned,
-    least_squares,
-    resolve_source,
-    solve_well_conditioned,
-)
+from ..covariance import resolve_source
 from ..moments import Moments
 from ..representation import Array, rounding_of
-from .base import AffineMap, Aligner
+from .aligner import Aligner
+from .base import AffineMap, solve_linear
 
 
 class Linear(Aligner):
@@ -48,14 +42,14 @@ class Linear(Aligner):
 
     def fit_moments(self, moments: Moments) -> Self:
         """Least squares from the moments alone, which resolve directions down to 1e-6 of the largest."""
-        return self._with_map(moments, *solve(moments, float(np.finfo(np.float64).eps)))
+        return self._with_map(moments, *solve_linear(moments, float(np.finfo(np.float64).eps)))
 
     def _fit_rows(self, x: Array, y: Array) -> Self:
         moments = Moments.from_rows(x, y)
         _, second = resolve_source(moments, x, y, np.zeros(len(x), dtype=np.intp), 1)
         if second is None:
-            return self._with_map(moments, *solve(moments, rounding_of(x)))
-        return self._with_map(moments, *solve(second.folds[0], rounding_of(x), second.by))
+            return self._with_map(moments, *solve_linear(moments, rounding_of(x)))
+        return self._with_map(moments, *solve_linear(second.folds[0], rounding_of(x), second.by))
 
     def _with_map(self, moments: Moments, matrix: Array, rank: int) -> Self:
         self.coef_ = matrix
@@ -63,18 +57,3 @@ class Linear(Aligner):
         self.rank_ = rank
         self.map_ = AffineMap(matrix, moments.source_mean, moments.target_mean)
         return self
-
-
-def solve(moments: Moments, rounding: float, by: Preconditioner | None = None) -> tuple[Array, int]:
-    """The (d_x, d_y) matrix of least squares and the source's numerical rank.
-
-    With a preconditioner the moments are those of the preconditioned rows.
-    """
-    if by is not None:
-        factor = factor_preconditioned(moments.xx, moments.n, by, any_scale=True)
-    else:
-        quick = solve_well_conditioned(moments.xx, moments.xy, moments.n, moments.source_mean, rounding)
-        if quick is not None:
-            return quick, len(quick)
-        factor = factor_covariance(moments.xx, moments.n, moments.source_mean, rounding, any_scale=True)
-    return least_squares(factor, moments.xy, moments.n), factor.rank

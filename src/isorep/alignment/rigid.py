@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import Self
 
-import numpy as np
-
 from ..moments import Moments
 from ..representation import Array
-from .base import AffineMap, Aligner, fitted_scale, padded
-
-_DEAD = 0.02  # share of the columns that may be dead
-_RESOLVED = 1e-7  # squares of singular values, relative to the largest, that leave nine digits of a rotation
+from .aligner import Aligner
+from .base import nearest_rotation, orthogonal_map, padded
 
 
 class Rigid(Aligner):
@@ -50,55 +46,14 @@ class Rigid(Aligner):
 
     def fit_moments(self, moments: Moments) -> Self:
         """Singular value decomposition of the cross-covariance."""
-        u, singular, vt = np.linalg.svd(padded(moments.xy))  # numpy's lets other threads run, scipy's does not
-        self.rotation_, self._overlap = np.asarray(u @ vt), float(singular.sum())
-        self.scale_ = fitted_scale(self.scale, self._overlap, moments.xx)
-        return self._with_map(moments)
+        return self._with_rotation(moments, *nearest_rotation(padded(moments.xy)))
 
     def reversed(self, moments: Moments) -> Rigid:
         """The optimal map from target to source: the transposed rotation, with its own scale."""
-        other = Rigid(self.scale)
-        other.rotation_ = self.rotation_.T
-        other._overlap = self._overlap
-        other.scale_ = fitted_scale(self.scale, self._overlap, moments.yy)
-        return other._with_map(moments.swapped())
+        return Rigid(self.scale)._with_rotation(moments.swapped(), self.rotation_.T, self._overlap)
 
-    def _with_map(self, moments: Moments) -> Self:
-        linear = self.rotation_[: moments.xy.shape[0]]
-        self.map_ = AffineMap(linear, moments.source_mean, moments.target_mean, self.scale_, orthogonal=True)
+    def _with_rotation(self, moments: Moments, rotation: Array, overlap: float) -> Self:
+        self.rotation_, self._overlap = rotation, overlap
+        self.map_ = orthogonal_map(moments, rotation, overlap, scale=self.scale)
+        self.scale_ = self.map_.scale
         return self
-
-
-def quick_maps(moments: Moments) -> tuple[AffineMap, AffineMap] | None:
-    """The rigid maps of a source that is no wider than the target, both ways; None where squares do not resolve them.
-
-    A few dead columns of the source are left where they are: for errors of rows alone that makes no difference.
-    """
-    quick = quick_polar(moments.xy, dead=_DEAD)
-    if quick is None:
-        return None
-    rotation, overlap = quick
-    scales = (fitted_scale(True, overlap, moments.xx), fitted_scale(True, overlap, moments.yy))
-    means = (moments.source_mean, moments.target_mean)
-    return (
-        AffineMap(rotation, *means, scales[0], orthogonal=True),
-        AffineMap(rotation.T, *means[::-1], scales[1], orthogonal=True),
-    )
-
-
-def quick_polar(cross: Array, dead: float = 0.0) -> tuple[Array, float] | None:
-    r"""The orthonormal factor of a matrix with no more rows than columns, and the sum of its singular values.
-
-    :math:`(CC^\top)^{-1/2}C` costs a quarter of a decomposition. None where squares do not resolve the singular values,
-    but for a share of them that may be dead.
-    """
-    size = float(np.abs(cross).max(initial=0.0))
-    if cross.shape[0] > cross.shape[1] or not size > 0:
-        return None
-    scaled = cross / size  # squares of large values overflow, of small ones vanish
-    squares, axes = np.linalg.eigh(scaled @ scaled.T)
-    kept = squares > _RESOLVED * squares[-1]
-    if (~kept).sum() > dead * len(kept):
-        return None
-    singular, axes = np.sqrt(squares[kept]), axes[:, kept]
-    return np.asarray((axes / singular) @ (axes.T @ scaled)), size * float(singular.sum())

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Self
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from ..moments import Moments
 from ..representation import Array
-from .base import AffineMap, Aligner, fitted_scale, padded
+from .aligner import Aligner
+from .base import match_signed, orthogonal_map, padded, signed_matrix
 
 
 class SignedPermutation(Aligner):
@@ -46,36 +46,16 @@ class SignedPermutation(Aligner):
 
     def fit_moments(self, moments: Moments) -> Self:
         """Hungarian assignment on the absolute cross-covariance."""
-        cross = padded(moments.xy)
-        self.permutation_, self.signs_, overlap = match_signed(cross)
-        self.scale_ = fitted_scale(self.scale, overlap, moments.xx)
-        return self._with_map(moments)
+        return self._with_matching(moments, *match_signed(padded(moments.xy)))
 
     def reversed(self, moments: Moments) -> SignedPermutation:
         """The optimal map from target to source: the same matching, read the other way."""
-        other = SignedPermutation(self.scale)
-        width = len(self.permutation_)
-        other.permutation_ = np.argsort(self.permutation_)
-        other.signs_ = self.signs_[other.permutation_]
-        cross = padded(moments.xy)
-        overlap = float(np.abs(cross[self.permutation_, np.arange(width)]).sum())
-        other.scale_ = fitted_scale(self.scale, overlap, moments.yy)
-        return other._with_map(moments.swapped())
+        back = np.argsort(self.permutation_)
+        overlap = float(np.abs(padded(moments.xy)[self.permutation_, np.arange(len(back))]).sum())
+        return SignedPermutation(self.scale)._with_matching(moments.swapped(), back, self.signs_[back], overlap)
 
-    def _with_map(self, moments: Moments) -> Self:
-        width = len(self.permutation_)
-        linear = np.zeros((width, width))
-        linear[self.permutation_, np.arange(width)] = self.signs_
-        linear = linear[: moments.xy.shape[0]]
-        self.map_ = AffineMap(linear, moments.source_mean, moments.target_mean, self.scale_, orthogonal=True)
+    def _with_matching(self, moments: Moments, permutation: Array, signs: Array, overlap: float) -> Self:
+        self.permutation_, self.signs_ = permutation, signs
+        self.map_ = orthogonal_map(moments, signed_matrix(permutation, signs), overlap, scale=self.scale)
+        self.scale_ = self.map_.scale
         return self
-
-
-def match_signed(cross: Array) -> tuple[Array, Array, float]:
-    """For each column of ``cross`` its row, the sign, and the sum of matched absolute values.
-
-    ``cross`` has at least as many rows as columns.
-    """
-    columns, rows = linear_sum_assignment(-np.abs(cross.T))
-    matched = cross[rows, columns]
-    return rows, np.where(matched >= 0, 1, -1), float(np.abs(matched).sum())

@@ -65,7 +65,7 @@ def fit(
     from ..ica.checkpoint import Checkpoint
     from ..ica.model import save_model
     from ..ica.summary import Fit
-    from ..ica.whitening import as_source
+    from ..ica.unmixing import as_source
     from ..representation import reading_notes
     from ..storage import read
     from ..storage.model_files import require_model_path
@@ -156,7 +156,7 @@ def stability(
     seed: Annotated[int, Option(help="Seed of starts and resampled rows.")] = 0,
 ) -> None:
     """Which components come back when the fit is repeated?"""
-    from ..ica.stability import stability as repeat
+    from ..ica.refits import stability as repeat
     from ..storage import read
 
     if restarts < 1:

@@ -265,7 +265,7 @@ def about_components(sides: Sequence[Side], unmixed: Sequence[UnmixedSide]) -> l
         each = "each of " if len(gaussian) > 1 else ""
         said.append(
             f"{span(fitted.gaussian for _, fitted in gaussian)} of "
-            f"{span(len(fitted.whole.components_) for _, fitted in gaussian)} independent components of "
+            f"{span(len(fitted.whole.components) for _, fitted in gaussian)} independent components of "
             f"{each}{named([side for side, _ in gaussian], sides, 'the')} cannot be told from Gaussian ones: their "
             "directions are not determined, and the ICA rung pays for it"
         )

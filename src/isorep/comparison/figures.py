@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from ..alignment import AffineMap, SignedPermutation
-from ..alignment.base import column_errors
+from ..alignment.base import AffineMap, column_errors, match_signed, padded
 from ..moments import Moments
 from ..representation import Array, Matrix
 from ..rows import read_rows
@@ -114,7 +113,7 @@ def scatter(
 
 def matching(total: Moments) -> Matching:
     """The dimensions matched by signed permutation."""
-    matched = SignedPermutation().fit_moments(total).permutation_
+    matched, _, _ = match_signed(padded(total.xy))
     d_x, d_y = total.xy.shape
     spread_x, spread_y = (np.sqrt(np.maximum(np.diagonal(sums), 0)) for sums in (total.xx, total.yy))
     scale = np.multiply.outer(spread_x, spread_y)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zlib import crc32
 
 import numpy as np
 
-from ..alignment import AffineMap, ICAAlignment, Identity, Rigid, SignedPermutation
-from ..alignment.linear import solve
-from ..alignment.rigid import quick_maps
+from ..alignment.base import (
+    AffineMap,
+    component_map,
+    identity_map,
+    match_components,
+    rigid_maps,
+    signed_permutation_maps,
+    solve_linear,
+)
 from ..covariance import SecondPass
 from ..errors import InputError
-from ..ica import ICA
+from ..ica.contrasts import contrast_named
 from ..ica.search import WIDE, orthonormal
+from ..ica.unmixing import FLOATS, as_source, whiten
+from ..ica.unmixing import unmix as unmix_rows
 from ..moments import Moments, merged_without
 from ..representation import Array, Matrix, rounding_of
 from ..rows import Crew, Deadline, Progress, blocks, map_blocks, read_rows
@@ -37,7 +44,7 @@ class TrainingSet:
     moments: Moments
     roundings: tuple[float, float]
     second: tuple[tuple[SecondPass, Moments] | None, tuple[SecondPass, Moments] | None] = (None, None)
-    icas: tuple[ICA, ICA] | None = None
+    icas: tuple[FittedICA, FittedICA] | None = None
     inverse: Array | None = None  # of the source's moments, where many pairings share it
     quick: bool = False  # for errors of rows alone: rigid maps need not be complete rotations
 
@@ -55,21 +62,15 @@ def fit(names: Sequence[str], training: TrainingSet) -> dict[str, Maps]:
 
 
 def _identity(training: TrainingSet) -> Maps:
-    moments = training.moments
-    return Identity().fit_moments(moments).map_, Identity().fit_moments(moments.swapped()).map_
+    return identity_map(training.moments), identity_map(training.moments.swapped())
 
 
 def _signed_permutation(training: TrainingSet) -> Maps:
-    forward = SignedPermutation().fit_moments(training.moments)
-    return forward.map_, forward.reversed(training.moments).map_
+    return signed_permutation_maps(training.moments)
 
 
 def _rigid(training: TrainingSet) -> Maps:
-    quick = quick_maps(training.moments) if training.quick else None
-    if quick is not None:
-        return quick
-    forward = Rigid().fit_moments(training.moments)
-    return forward.map_, forward.reversed(training.moments).map_
+    return rigid_maps(training.moments, quick=training.quick)
 
 
 def _linear(training: TrainingSet) -> Maps:
@@ -79,9 +80,9 @@ def _linear(training: TrainingSet) -> Maps:
         if side == 0 and training.inverse is not None:
             matrix = training.inverse @ moments.xy
         elif second is None:
-            matrix, _ = solve(moments, training.roundings[side])
+            matrix, _ = solve_linear(moments, training.roundings[side])
         else:
-            matrix, _ = solve(second[1], training.roundings[side], second[0].by)
+            matrix, _ = solve_linear(second[1], training.roundings[side], second[0].by)
         maps.append(AffineMap(matrix, moments.source_mean, moments.target_mean))
     return maps[0], maps[1]
 
@@ -105,22 +106,32 @@ PARTS = 3  # of the rows: one for the source's ICA, one for the target's, one to
 
 
 @dataclass(frozen=True, eq=False)
+class FittedICA:
+    """What the ladder needs of an ICA: both matrices, which components may be Gaussian, and whether the fit settled."""
+
+    components: Array
+    mixing: Array
+    gaussian: Array
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
 class UnmixedSide:
     """The ICAs of one side: of all rows, and of each part of them, every one from its own start."""
 
-    whole: ICA
-    parts: list[ICA]
+    whole: FittedICA
+    parts: list[FittedICA]
     rows_used: int
 
     @property
     def gaussian(self) -> int:
         """How many components of all rows cannot be told from Gaussian ones."""
-        return int(self.whole.gaussian_.sum())
+        return int(self.whole.gaussian.sum())
 
     @property
     def converged(self) -> bool:
         """Whether all fits settled."""
-        return bool(self.whole.converged_) and all(bool(each.converged_) for each in self.parts)
+        return self.whole.converged and all(each.converged for each in self.parts)
 
 
 def unmix(
@@ -144,18 +155,17 @@ def unmix(
         (run, part) for run in range(len(runs)) for part in range(PARTS)
     ]
 
-    def fitted(job: slice) -> ICA:
+    def fitted(job: slice) -> FittedICA:
         run, part = jobs[job.start]
         rows = chosen[run] if part is None else chosen[run][part_of[chosen[run]] == part]
-        ica = ICA(random_state=seed, tol=_ICA_TOL, rounding=rounding_of(runs[run]))
         sample = read_rows(runs[run], slice(None) if len(rows) == runs[run].shape[0] else rows)
-        ica = _fit_quietly(ica, sample, deadline)
-        if part is None or len(ica.components_) <= WIDE:
+        ica = _fitted_ica(sample, rounding_of(runs[run]), seed, deadline)
+        if part is None or len(ica.components) <= WIDE:
             return ica
         # The rows decide, and not the order of the runs.
         return _undetermined_turned(ica, np.random.default_rng([seed, part, crc32(sample[:_TELLING].tobytes())]))
 
-    fits: list[ICA] = []
+    fits: list[FittedICA] = []
     report("independent components", 0, len(jobs))
     with Crew() if largest <= _SIDE_BY_SIDE else nullcontext() as crew:
         steps = blocks(len(jobs), 1)
@@ -174,13 +184,14 @@ def _ica_rows(values: Matrix, rng: np.random.Generator) -> Array:
     return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
 
 
-def _undetermined_turned(ica: ICA, rng: np.random.Generator) -> ICA:
+def _undetermined_turned(ica: FittedICA, rng: np.random.Generator) -> FittedICA:
     """A fit whose components that cannot be told from Gaussian ones have been rotated among themselves."""
-    free = np.flatnonzero(ica.gaussian_)
+    free = np.flatnonzero(ica.gaussian)
     rotation = orthonormal(rng.standard_normal((len(free), len(free)))) if len(free) else np.zeros((0, 0))
-    ica.components_[free] = rotation @ ica.components_[free]
-    ica.mixing_[:, free] = ica.mixing_[:, free] @ rotation.T
-    return ica
+    components, mixing = ica.components.copy(), ica.mixing.copy()
+    components[free] = rotation @ components[free]
+    mixing[:, free] = mixing[:, free] @ rotation.T
+    return replace(ica, components=components, mixing=mixing)
 
 
 def paired_sample(n: int, rng: np.random.Generator) -> Array | None:
@@ -206,24 +217,33 @@ def ica_rung(
     return FittedRung(_ica_maps(whole, source.whole, target.whole), without, part_of)
 
 
-def _ica_maps(training: Moments, source: ICA, target: ICA) -> Maps:
-    forward = ICAAlignment().fit_moments(training, source, target)
-    return forward.map_, forward.reversed(training).map_
+def _ica_maps(training: Moments, source: FittedICA, target: FittedICA) -> Maps:
+    match = match_components(training, source.components, target.components)
+    return (
+        component_map(training, source.components, target.mixing, match),
+        component_map(training.swapped(), target.components, source.mixing, match.swapped()),
+    )
 
 
-def _fit_quietly(ica: ICA, rows: Array, deadline: Deadline) -> ICA:
-    """Fit; what the fit would warn of is said once, in the comparison's caveats.
+def _fitted_ica(rows: Array, rounding: float, seed: int, deadline: Deadline) -> FittedICA:
+    """The ICA of some rows; where they did not settle or look Gaussian is said once, in the comparison's caveats.
 
     Where all rows are the same there are no components, so that only the mean is predicted.
     """
-    if len(rows) > 1 and np.ptp(rows, axis=0).any():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            return ica.fit(rows, progress=lambda *_: deadline.leave())
-    d = rows.shape[1]
-    ica.components_, ica.mixing_, ica.gaussian_ = np.zeros((0, d)), np.zeros((d, 0)), np.zeros(0, dtype=bool)
-    ica.converged_ = True
-    return ica
+    if len(rows) < 2 or not np.ptp(rows, axis=0).any():
+        d = rows.shape[1]
+        return FittedICA(np.zeros((0, d)), np.zeros((d, 0)), np.zeros(0, dtype=bool), True)
+    deadline.leave()
+    source = as_source(rows if rows.dtype in FLOATS else rows.astype(np.float64))
+    found = unmix_rows(
+        source,
+        whiten(source, rounding=rounding),
+        contrast_named("logcosh"),
+        np.random.RandomState(seed),
+        tol=_ICA_TOL,
+        report=lambda *_: deadline.leave(),
+    )
+    return FittedICA(found.components_, found.mixing_, found.gaussian_, bool(found.converged_))
 
 
 def checked_rungs(rungs: Sequence[str]) -> list[str]:

@@ -12,11 +12,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
-from ..alignment import AffineMap
-from ..alignment.base import column_errors
-from ..alignment.linear import solve
+from ..alignment.base import AffineMap, column_errors, solve_linear
 from ..covariance import Factor, Preconditioner, factor_covariance, factor_preconditioned, preconditioner
 from ..moments import JointMoments, Moments, joint_moments, merged, merged_without
 from ..pairs import half_variance_share
@@ -166,7 +164,7 @@ class AllPairs:
     def _solved(self, source: int, targets: Sequence[int], place: int) -> tuple[Array, Moments]:
         """Least squares onto several runs at once, and the moments it was solved from."""
         moments, by = self._source_view(self.training, self._again_training, source, targets, place)
-        matrix, _ = solve(moments, self.roundings[source], by)
+        matrix, _ = solve_linear(moments, self.roundings[source], by)
         return matrix, moments
 
     def _source_view(
@@ -376,7 +374,7 @@ def rung_matrices(
 ) -> dict[str, RungMatrix]:
     """The matrices of all rungs. ``squares`` are sums over all rows, where all rows are scored."""
     n_folds = len(next(iter(pairs.values())).sizes)
-    reach = float(stats.t.ppf((1 + LEVEL) / 2, n_folds - 1))
+    reach = float(special.stdtrit(n_folds - 1, (1 + LEVEL) / 2))
     shape = (count, count)
     tables: dict[str, dict[str, Any]] = {
         name: {key: np.zeros(shape) for key in ("error", "se", "upper", "excess", "in_sample", "rms", "rms_in_sample")}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..alignment import ICAAlignment, SignedPermutation
+from ..alignment.base import match_components, match_signed, padded
 from ..moments import JointMoments
 from ..representation import Array
 from .fits import UnmixedSide
@@ -83,7 +83,7 @@ def dimensions_of(total: JointMoments, columns: tuple[Array, ...] | None) -> tup
     for i in range(count):
         for j in range(i + 1, count):
             pair = total.pair(i, j)
-            matched = SignedPermutation().fit_moments(pair).permutation_
+            matched, _, _ = match_signed(padded(pair.xy))
             known = np.flatnonzero(matched[: pair.xy.shape[1]] < pair.xy.shape[0])
             sizes = np.sqrt(np.maximum(total.spread(i)[matched[known]] * total.spread(j)[known], 0))
             shared = np.abs(pair.xy[matched[known], known])
@@ -104,7 +104,7 @@ def _mean_r2(errors: Array, spread: Array, run: int) -> Array:
 def components_of(total: JointMoments, unmixed: Sequence[UnmixedSide]) -> Components:
     """Match the components of every two runs from their cross-moments, and gather what recurs."""
     count = len(unmixed)
-    sizes = [len(side.whole.components_) for side in unmixed]
+    sizes = [len(side.whole.components) for side in unmixed]
     matched = [np.zeros((count, size)) for size in sizes]
     partner = [np.full((count, size), -1) for size in sizes]
     correlations: dict[tuple[int, int], Array] = {}
@@ -112,17 +112,17 @@ def components_of(total: JointMoments, unmixed: Sequence[UnmixedSide]) -> Compon
         for j in range(i + 1, count):
             pair = total.pair(i, j)
             source, target = unmixed[i].whole, unmixed[j].whole
-            found = ICAAlignment().fit_moments(pair, source, target)
-            here, there = found.matched_source_, found.matched_target_
-            matched[i][j, here] = matched[j][i, there] = np.minimum(found.correlations_, 1)
+            found = match_components(pair, source.components, target.components)
+            here, there = found.source, found.target
+            matched[i][j, here] = matched[j][i, there] = np.minimum(found.correlations, 1)
             partner[i][j, here], partner[j][i, there] = there, here
-            correlations[i, j] = np.abs(source.components_ @ pair.xy @ target.components_.T) / pair.n
+            correlations[i, j] = np.abs(source.components @ pair.xy @ target.components.T) / pair.n
     return Components(
         by_run=tuple(
             RunComponents(
                 score=matched[run].sum(axis=0) / (count - 1),
                 runs=1 + (matched[run] >= RECURS).sum(axis=0),
-                gaussian=np.asarray(unmixed[run].whole.gaussian_),
+                gaussian=np.asarray(unmixed[run].whole.gaussian),
             )
             for run in range(count)
         ),

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..alignment import AffineMap
+from ..alignment.base import AffineMap
 from ..representation import Array, Matrix
 from ..rows import Crew, block_rows, blocks, read_rows
 

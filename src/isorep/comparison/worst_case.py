@@ -19,9 +19,7 @@ import numpy as np
 from scipy import linalg
 from scipy.optimize import minimize_scalar
 
-from ..alignment import AffineMap, Rigid
-from ..alignment.base import padded
-from ..alignment.rigid import quick_polar
+from ..alignment.base import AffineMap, nearest_rotation, orthogonal_map, padded, quick_polar
 from ..errors import InputError
 from ..moments import Moments
 from ..pairs import row_ids
@@ -157,7 +155,7 @@ def certify(
     pairs, working = None, None
     dear = x.shape[0] * float(max(x.shape[1], y.shape[1])) ** 2 > _DEAR
     for scale in scales:
-        start = Rigid(scale).fit_moments(moments).map_
+        start = orthogonal_map(moments, *nearest_rotation(padded(moments.xy)), scale=scale)
         norms = _residuals(x, y, start)
         low, high, working = _exchange(x, y, norms, scale, working if dear else None, until)
         if pairs is None:
@@ -311,13 +309,9 @@ def _weighted_fit(x: Array, y: Array, weights: Array, scale: bool) -> tuple[Affi
     a, b = (x - x_mean) * root, (y - y_mean) * root
     own, other = float(np.vdot(a, a)), float(np.vdot(b, b))
     cross = a.T @ b
-    polar = quick_polar(cross)
-    if polar is None:
-        left, singular, right = np.linalg.svd(padded(cross))
-        polar = np.asarray(left @ right)[: x.shape[1]], float(singular.sum())
-    rotation, overlap = polar
+    rotation, overlap = quick_polar(cross) or nearest_rotation(padded(cross))
     factor = (overlap / own if own > 0 else 0.0) if scale else 1.0
-    return AffineMap(rotation, x_mean, y_mean, factor, orthogonal=True), own + other
+    return AffineMap(rotation[: x.shape[1]], x_mean, y_mean, factor, orthogonal=True), own + other
 
 
 def _residuals(x: Matrix, y: Matrix, fitted: AffineMap) -> Array:

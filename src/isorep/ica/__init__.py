@@ -1,11 +1,34 @@
-"""Whitening and independent component analysis as scikit-learn transformers, and which components come back."""
+"""Whitening and independent component analysis as scikit-learn transformers, and which components come back.
+
+Names load on first use (PEP 562): what the estimators do, in ``unmixing``, needs no scikit-learn.
+"""
 
 from __future__ import annotations
 
-from .curvature import Plane
-from .estimator import ICA, GaussianityWarning
-from .stability import Stability, stability
-from .summary import summarise
-from .whitening import Whitening
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .curvature import Plane
+    from .estimator import ICA, GaussianityWarning
+    from .refits import Stability, stability
+    from .summary import summarise
+    from .whitening import Whitening
+
+_HOMES = {
+    "ICA": "estimator",
+    "GaussianityWarning": "estimator",
+    "Plane": "curvature",
+    "Stability": "refits",
+    "Whitening": "whitening",
+    "stability": "refits",
+    "summarise": "summary",
+}
 
 __all__ = ["ICA", "GaussianityWarning", "Plane", "Stability", "Whitening", "stability", "summarise"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

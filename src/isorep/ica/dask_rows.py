@@ -24,8 +24,8 @@ from ..moments import Moments, merged
 from ..representation import Array, rounding_of
 from ..rows import Crew, ProjectedRows, block_rows, blocks
 from . import whitening
+from .unmixing import FINGERPRINT_ROWS
 from .white import ArrayRows, Sums, WhiteRows, add, sums_of
-from .whitening import FINGERPRINT_ROWS
 
 _FAN_IN = 8  # sums that are added up at once
 _LEAST_CELLS = 2**19  # of a whitened chunk: smaller ones are joined, as a task costs a millisecond whatever it does

@@ -14,18 +14,14 @@ from sklearn.utils import check_random_state
 
 from ..errors import InputError
 from ..representation import Array
-from ..rows import Crew
 from .checkpoint import Checkpoint, Keeper
 from .contrasts import Contrast, contrast_named
-from .newton import indistinct
-from .solver import Rotation, conditioning, rotate, rotate_unwhitened, uncertainty
-from .white import WhiteRows, canonical_form, on_device
-from .whitening import AffineTransformer, Source, Whitening, as_source, columns_left_out, open_rows
+from .unmixing import Source, Unmixing, as_source, unmix, unmix_unwhitened, whiten
+from .whitening import AffineTransformer, columns_left_out, open_rows
 
 FitProgress = Callable[[str, float, float, float], None]
 
 _ABOUT_COLUMNS = ("n_features_in_", "feature_names_in_")
-_UNSETTLED = 0.05  # radians a Newton step would still turn a component that has not settled
 
 
 class GaussianityWarning(UserWarning):
@@ -189,58 +185,36 @@ class ICA(AffineTransformer):
                 raise InputError("without whitening columns are taken as they are: standardise belongs to whitening")
             self._fit_unwhitened(source, contrast)
             return self
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         keeper = Keeper() if checkpoint is None else Checkpoint(checkpoint, self._belongs(source, start))
         tell = progress or (lambda *_: None)
         tell("whitening", 0.0, 0.0, 1.0)
-        whitening, seed = self._whitening(source, keeper, seed)
-        with Crew() as crew:
-            white = on_device(source.whitened(whitening.mean_, whitening.components_.T, crew), self.device)
-            rotation = rotate(
-                white,
-                contrast,
-                start=None if start is None else _start_in(whitening, start),
-                tol=self.tol,
-                max_iter=self.max_iter,
-                seed=seed,
-                keeper=keeper,
-                report=lambda sweeps, reached, left: tell("rotation", sweeps, reached, left),
-            )
-            self._describe(white, rotation, contrast, whitening)
-        if isinstance(keeper, Checkpoint):
-            keeper.remove()
+        found = unmix(
+            source,
+            whiten(source, self.n_components, rounding=self.rounding, standardise=self.standardise),
+            contrast,
+            check_random_state(self.random_state),
+            start=start,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            device=self.device,
+            keeper=keeper,
+            report=lambda sweeps, reached, left: tell("rotation", sweeps, reached, left),
+        )
+        self._with_unmixing(found)
         self._warn()
         return self
 
     def _fit_unwhitened(self, source: Source, contrast: Contrast) -> None:
-        """Fit as scikit-learn's FastICA does with ``whiten=False``: the same start, step and stopping rule.
-
-        Without whitening there is no rank to find: every column counts.
-        """
         width = source.shape[1]
         if self.n_components not in (None, width):
             ignored = f"without whitening n_components={self.n_components} is ignored: there are {width}"
             warnings.warn(ignored, stacklevel=3)
-        start = check_random_state(self.random_state).normal(size=(width, width))
-        with Crew() as crew:
-            rows = source.whitened(np.zeros(width), np.eye(width), crew)
-            rotation = rotate_unwhitened(rows, start, contrast, self.tol, self.max_iter)
-        self.mean_ = np.zeros(width)
-        self._set_rotation(rotation, contrast, np.eye(width), np.eye(width))
+        random_state = check_random_state(self.random_state)
+        self._with_unmixing(unmix_unwhitened(source, contrast, random_state, tol=self.tol, max_iter=self.max_iter))
 
-    def _set_rotation(self, rotation: Rotation, contrast: Contrast, unmixing: Array, mixing: Array) -> Array:
-        """Components in canonical form, and how they were reached; their order."""
-        excess = rotation.portrait.value - contrast.normal_value
-        order, signs = canonical_form(excess, rotation.portrait.third, mixing @ rotation.matrix.T)
-        canonical = (rotation.matrix * signs[:, None])[order]
-        self.components_ = canonical @ unmixing
-        self.mixing_ = mixing @ canonical.T
-        self.contrast_ = excess[order]
-        self.n_iter_ = int(np.clip(np.ceil(rotation.sweeps), 1, self.max_iter))
-        self.path_ = np.array(rotation.path).reshape(-1, 2)
-        self.converged_ = rotation.converged
-        self._n_features_out = len(canonical)
-        return order
+    def _with_unmixing(self, found: Unmixing) -> None:
+        self.__dict__.update(vars(found))
+        self._n_features_out = len(found.components_)
 
     def _belongs(self, source: Source, start: Array | None) -> dict[str, Any]:
         """What a checkpoint is for: these data and settings."""
@@ -249,47 +223,6 @@ class ICA(AffineTransformer):
             settings["random_state"] = int(self.random_state)
         begun = None if start is None else sha256(np.asarray(start).tobytes()).hexdigest()
         return {"fingerprint": source.fingerprint(), "start": begun, **settings}
-
-    def _whitening(self, source: Source, keeper: Keeper, seed: int) -> tuple[Whitening, int]:
-        """Fitted to the rows, or taken from the checkpoint, with its seed: nothing may tell the two apart."""
-        whitening = Whitening(
-            self.n_components, kind="pca", rounding=self.rounding, standardise=self.standardise
-        ).fit_source(source)
-        whitening.components_ = np.ascontiguousarray(whitening.components_)  # the order in which files hold them
-        whitening.mixing_ = np.ascontiguousarray(whitening.mixing_)
-        if not isinstance(keeper, Checkpoint):
-            return whitening, seed
-        names = ("mean", "components", "mixing", "singular_values", "rank")
-        if keeper.load() is None:
-            keeper.whitening = {name: np.atleast_1d(getattr(whitening, f"{name}_")) for name in names}
-            keeper.whitening["seed"] = np.array([seed])
-            return whitening, seed
-        kept = keeper.whitening
-        scale = whitening.singular_values_[0] + np.abs(whitening.mean_).max()
-        for name in ("mean", "singular_values"):
-            fresh = getattr(whitening, f"{name}_")
-            if fresh.shape != kept[name].shape or np.abs(fresh - kept[name]).max() > 1e-10 * scale:
-                raise InputError(f"{keeper.path} is the checkpoint of other data: name another file, or remove it")
-        for name in names:
-            setattr(whitening, f"{name}_", kept[name])
-        whitening.rank_ = int(kept["rank"][0])
-        return whitening, int(kept["seed"][0])
-
-    def _describe(self, white: WhiteRows, rotation: Rotation, contrast: Contrast, whitening: Whitening) -> None:
-        """Canonical form and everything that is known about the components."""
-        portrait = rotation.portrait
-        order = self._set_rotation(rotation, contrast, whitening.components_, whitening.mixing_)
-        self.mean_ = whitening.mean_
-        self.rank_ = whitening.rank_
-        self.singular_values_ = whitening.singular_values_
-        self.left_out_columns_ = whitening.left_out_columns_
-        self.left_out_spreads_ = whitening.left_out_spreads_
-        self.skewness_ = np.abs(portrait.third)[order]
-        self.kurtosis_ = portrait.fourth[order] - 3
-        self.conditioning_ = conditioning(portrait)[np.ix_(order, order)]
-        self.uncertainty_ = uncertainty(portrait, white.n)[order]
-        self.gaussian_ = indistinct(portrait.alpha, contrast, white.n)[order]
-        self.unsettled_ = (rotation.newton_step[order] > _UNSETTLED) & ~self.gaussian_
 
     def _warn(self) -> None:
         gaussian, k = int(self.gaussian_.sum()), len(self.gaussian_)
@@ -320,12 +253,3 @@ class ICA(AffineTransformer):
         from .model import load_model
 
         return load_model(path)
-
-
-def _start_in(whitening: Whitening, unmixing: Array) -> Array | None:
-    """An unmixing matrix as a rotation of this whitened space; None where the dimensions do not fit."""
-    unmixing = np.asarray(unmixing, dtype=np.float64)
-    if unmixing.ndim != 2 or unmixing.shape[1] != len(whitening.mixing_):
-        raise InputError(f"start has the shape {unmixing.shape}, not (components, {len(whitening.mixing_)})")
-    start = unmixing @ whitening.mixing_
-    return start if start.shape[0] == start.shape[1] else None

@@ -15,7 +15,7 @@ from ..report.read import MISSING, compact, count, fixed, percent
 from ..representation import Array
 from .curvature import Constants
 from .estimator import ICA
-from .stability import COMES_BACK, Stability
+from .refits import COMES_BACK, Stability
 from .summary import Fit, block_edges, least_of_blocks, remarks, thinned
 
 LEAST = 1e-30  # what is smaller has no place on a logarithmic axis

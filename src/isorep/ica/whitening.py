@@ -1,33 +1,24 @@
-"""Whitening from float64 moments, at the numerical rank of the data.
-
-Applying a fitted affine map to rows, wherever they lie.
-
-Rows to fit from, wherever they lie: the two passes that come before the rotation, moments and whitening.
-"""
+"""The whitening transformer, and what it shares with ICA: checking rows, applying a fitted affine map to them."""
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from dataclasses import fields
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from ..covariance import principal, resolve_alone, sentence_on_columns
+from ..covariance import sentence_on_columns
 from ..errors import InputError
-from ..moments import Moments, moments_alone
-from ..representation import Array, Matrix, Representation, rounding_of
-from ..rows import Crew, ProjectedRows, block_rows, blocks, map_blocks, read_rows, refuse_non_finite
+from ..representation import Array, Matrix, Representation
+from ..rows import Crew, block_rows, blocks, map_blocks, read_rows, refuse_non_finite
 from ..storage.lazy import LazyMatrix
-from .white import ArrayRows, filled
-
-if TYPE_CHECKING:
-    from .dask_rows import DaskSource
+from .unmixing import FLOATS, WhiteningMap, as_source, is_dask, whiten
 
 
 class AffineTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -120,41 +111,19 @@ class Whitening(AffineTransformer):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn mean and axes."""
-        self.fit_source(as_source(open_rows(self, X, reset=True)))
+        source = as_source(open_rows(self, X, reset=True))
+        self.with_map(
+            whiten(source, self.n_components, kind=self.kind, rounding=self.rounding, standardise=self.standardise)
+        )
         left_out = columns_left_out(self, "X")
         if left_out is not None:
             warnings.warn(left_out, UserWarning, stacklevel=2)
         return self
 
-    def fit_source(self, source: Source) -> Self:
-        """Learn mean and axes of rows that have been checked."""
-        if self.kind not in ("pca", "zca"):
-            raise InputError(f"kind is {self.kind!r}; known are pca, zca")
-        rounding = source.rounding if self.rounding is None else self.rounding
-        total, factor = resolve_alone(source.moments, rounding, any_scale=bool(self.standardise))
-        if total.n < 2:
-            raise InputError("one row has no variance: there is nothing to whiten")
-        if factor.rank == 0:
-            raise InputError("X has no variance: all rows are identical")
-        units = np.where(factor.spread > 0, factor.spread, 1.0) if self.standardise else np.ones(len(factor.spread))
-        components, mixing, deviations, axes = principal(factor, units)
-        kept: Any = factor.rank if self.n_components is None else self.n_components
-        if isinstance(kept, bool) or not isinstance(kept, int | np.integer):
-            raise InputError(f"n_components={kept!r} is not a whole number")
-        if not 1 <= kept <= factor.rank:
-            raise InputError(f"n_components={kept} is not between 1 and the data's numerical rank {factor.rank}")
-        axes = axes[:kept]
-        self.mean_ = total.source_mean
-        self.rank_ = factor.rank
-        self.singular_values_ = deviations[:kept]
-        self.components_ = components[:kept]
-        self.mixing_ = mixing[:, :kept]
-        self.left_out_columns_ = np.flatnonzero(factor.constant | factor.left_out)
-        self.left_out_spreads_ = factor.spread[self.left_out_columns_]
-        if self.kind == "zca":
-            self.components_ = axes.T @ self.components_
-            self.mixing_ = self.mixing_ @ axes
-        self._n_features_out = len(self.components_)
+    def with_map(self, found: WhiteningMap) -> Self:
+        """Take over a map, as fitted."""
+        self.__dict__.update(vars(found))
+        self._n_features_out = len(found.components_)
         return self
 
 
@@ -168,10 +137,8 @@ def quietly(estimator: Fitted, rows: Any) -> Fitted:
 
 def keep_leading(whitening: Whitening, k: int) -> Whitening:
     """A fitted PCA whitening cut to its leading axes."""
-    whitening.components_, whitening.mixing_ = whitening.components_[:k], whitening.mixing_[:, :k]
-    whitening.singular_values_ = whitening.singular_values_[:k]
-    whitening._n_features_out = len(whitening.components_)
-    return whitening
+    fitted = WhiteningMap(**{field.name: getattr(whitening, field.name) for field in fields(WhiteningMap)})
+    return whitening.with_map(fitted.leading(k))
 
 
 def columns_left_out(fitted: Any, name: str) -> str | None:
@@ -258,41 +225,6 @@ class AffineRows(LazyMatrix):
         out[:] = transformed(block, self._matrix, self._before, self._after)
 
 
-FLOATS = [np.float64, np.float32, np.float16]
-FINGERPRINT_ROWS = 4096
-
-
-class ArraySource:
-    """Rows to fit from: an array, a memory map, or anything else that gives row slices."""
-
-    def __init__(self, values: Matrix) -> None:
-        self.values = values
-        self.shape = (int(values.shape[0]), int(values.shape[1]))
-        self.dtype = np.dtype(values.dtype)
-        self.rounding = rounding_of(values)
-
-    def moments(self, mean: Array | None, basis: Array | None) -> Moments:
-        """One pass: the moments of the rows, or of centred rows times a basis."""
-        rows = self.values if mean is None or basis is None else ProjectedRows(self.values, mean, basis)
-        return moments_alone(rows)
-
-    def whitened(self, mean: Array, whitener: Array, crew: Crew) -> ArrayRows:
-        """Whitened rows: products in float64, stored as float64 only if the rows are."""
-        dtype = np.float64 if self.dtype == np.float64 else np.float32
-        shape, rows = (self.shape[0], whitener.shape[1]), ProjectedRows(self.values, mean, whitener)
-        parts = blocks(self.shape[0], block_rows(*self.shape[1:], whitener.shape[1], cells=2**21))
-        return ArrayRows(filled(shape, dtype, rows.__getitem__, crew, parts), crew)
-
-    def fingerprint(self) -> str:
-        """Shape, dtype and a few thousand rows from all over the data."""
-        step = max(self.shape[0] // FINGERPRINT_ROWS, 1)
-        digest = hashlib.sha256(f"{self.shape} {self.dtype.str}".encode())
-        for rows in blocks(self.shape[0], block_rows(self.shape[1])):
-            chosen = slice(rows.start + -rows.start % step, rows.stop, step)
-            digest.update(np.ascontiguousarray(read_rows(self.values, chosen)).tobytes())
-        return digest.hexdigest()
-
-
 def open_rows(estimator: BaseEstimator, data: Any, *, reset: bool) -> Any:
     """Check what was passed to an estimator: rows as an array, or as they lie where they should not be copied.
 
@@ -340,20 +272,3 @@ def stays_where_it_is(data: Any) -> bool:
     if in_memory or type(data).__module__.partition(".")[0] in ("torch", "numpy"):
         return isinstance(data, np.memmap)
     return all(hasattr(data, name) for name in ("shape", "dtype", "__getitem__"))
-
-
-def is_dask(data: Any) -> bool:
-    """Whether data are a Dask array, without importing Dask."""
-    return type(data).__module__.startswith("dask.array")
-
-
-Source: TypeAlias = "ArraySource | DaskSource"
-
-
-def as_source(data: Any) -> Source:
-    """The passes over checked data."""
-    if is_dask(data):
-        from .dask_rows import DaskSource
-
-        return DaskSource(data)
-    return ArraySource(data)

@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from ..alignment import Identity, Linear, Rigid, SignedPermutation
-from ..alignment.base import Aligner
+from ..alignment import Aligner, Identity, Linear, Rigid, SignedPermutation
 from ..comparison import Comparison, compare
 from ..representation import Array
 from ..resampling import Interval, Value, jackknife_se, t_interval

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..alignment import AffineMap, Rigid
-from ..alignment.linear import solve
+from ..alignment.base import AffineMap, rigid_maps, solve_linear
 from ..moments import Moments, merged
 from ..representation import Array
 from ..rows import map_blocks
@@ -64,7 +63,7 @@ class Training:
         if kind == "rigid":
             return self._rigid()
         if kind == "linear":
-            return self._affine(solve(self.moments, self.rounding)[0])
+            return self._affine(solve_linear(self.moments, self.rounding)[0])
         matrix = self._ridge(setting.strength or 0.0)
         if kind == "low_rank":
             axes = self._axes(setting.strength or 0.0)[:, : setting.rank]
@@ -96,7 +95,7 @@ class Training:
 
     def _rigid(self) -> AffineMap:
         """Procrustes; from a wider side, columns beyond the target's are cut off and the scale is that of the rest."""
-        fitted = Rigid().fit_moments(self.moments).map_
+        fitted = rigid_maps(self.moments)[0]
         width = fitted.target_width
         if fitted.linear.shape[1] == width:
             return fitted

@@ -16,7 +16,7 @@ import numpy as np
 from ..alignment import AffineMap
 from ..covariance import Factor, factor_covariance, left_out_sentence
 from ..errors import InputError
-from ..ica.whitening import as_source
+from ..ica.unmixing import as_source
 from ..moments import Moments, fold_moments, leave_one_out, merged, require_memory
 from ..pairs import Pair, Repeats, Side, broken_pairing, describe_side, open_pair, repeats_without_groups, rms_radius
 from ..representation import Array, Matrix, rounding_of

@@ -26,8 +26,9 @@ from .estimator import ICA
 from .search import orthonormal
 from .solver import rotate
 from .summary import MOST_PLANES, fit_facts, remarks, settings
+from .unmixing import as_source, described, is_dask, whiten
 from .white import on_device
-from .whitening import Whitening, as_source, columns_left_out, is_dask, keep_leading, open_rows, quietly
+from .whitening import columns_left_out, open_rows, quietly
 
 COMES_BACK = 0.9  # correlation above which a component is the same, and share of refits in which it must be
 
@@ -123,8 +124,7 @@ def _described(data: Matrix, reference: ICA, fits: list[Refit], asked: dict[str,
     n, k = int(data.shape[0]), len(reference.components_)
     basis = reference.mixing_
     if k < reference.rank_:  # refits may reach beyond the directions that the reference kept
-        full = Whitening(rounding=reference.rounding, standardise=reference.standardise)
-        basis = full.fit_source(as_source(data)).mixing_
+        basis = whiten(as_source(data), rounding=reference.rounding, standardise=reference.standardise).mixing_
     here, there = directions(reference.components_, basis), [directions(fit, basis) for fit, _ in fits]
     matched, turned = match(here, there)
     clustered = max(min(len(there), MOST_CLUSTERED // k - 1), 0)
@@ -360,21 +360,20 @@ def drawn(units: Array, width: int, rng: np.random.Generator) -> Array:
 def _refit(rows: Matrix, reference: ICA, rng: np.random.Generator) -> Refit:
     """One fit; a search that starts from the fourth-order start turned by a random rotation."""
     source = as_source(rows)
-    whitening = Whitening(rounding=reference.rounding, standardise=reference.standardise).fit_source(source)
+    whitening = whiten(source, rounding=reference.rounding, standardise=reference.standardise)
     k = min(len(reference.components_), whitening.rank_)
-    keep_leading(whitening, k)
-    contrast, fit = contrast_named(reference.contrast), clone(reference)
+    whitening, contrast = whitening.leading(k), contrast_named(reference.contrast)
     with Crew() as crew:
-        white = on_device(source.whitened(whitening.mean_, whitening.components_.T, crew), fit.device)
+        white = on_device(source.whitened(whitening.mean_, whitening.components_.T, crew), reference.device)
         rotation = rotate(
             white,
             contrast,
             start_rotation=orthonormal(rng.standard_normal((k, k))),
-            tol=fit.tol,
-            max_iter=fit.max_iter,
+            tol=reference.tol,
+            max_iter=reference.max_iter,
             seed=int(rng.integers(2**31 - 1)),
         )
-        fit._describe(white, rotation, contrast, whitening)
+        fit = described(white, rotation, contrast, whitening, reference.max_iter)
     facts = RefitFacts(int(rows.shape[0]), len(fit.components_), bool(fit.converged_), int(fit.gaussian_.sum()))
     return fit.components_, facts
 
