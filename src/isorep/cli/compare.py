@@ -28,7 +28,7 @@ def command(
     ],
     rungs: Annotated[
         str | None,
-        Option(help="Comma-separated; by default all: identity,signed_permutation,rigid,linear,ica."),
+        Option(help="Comma-separated; by default all: identity, signed_permutation, rigid, linear, ica."),
     ] = None,
     folds: Annotated[int, Option(help="Number of folds for held-out errors.")] = 5,
     groups: Groups = None,
