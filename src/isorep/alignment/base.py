@@ -1,4 +1,4 @@
-"""What all aligners share: checking, applying, inverting and scoring an affine map from source to target."""
+"""Affine maps and the base of all aligners: a map is checked, applied, inverted and scored."""
 
 from __future__ import annotations
 

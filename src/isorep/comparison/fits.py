@@ -1,4 +1,4 @@
-"""Fitting every rung in both directions, from moments."""
+"""Fits of every rung in both directions, from moments; ICA of each side alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ladder of one pair, step by step: moments, fits, residuals, components, null, and the records made from them."""
+"""Ladder of one pair, step by step: moments, fits, residuals, components, null, and the records made from them."""
 
 from __future__ import annotations
 

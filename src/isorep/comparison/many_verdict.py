@@ -1,4 +1,4 @@
-"""What the errors of all pairs say: the rung of each pair, the runs that stand apart, which runs are near."""
+"""Verdict on many runs: the rung of each pair, the runs that stand apart, which runs are near."""
 
 from __future__ import annotations
 

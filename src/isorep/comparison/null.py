@@ -1,4 +1,4 @@
-"""The null: held-out errors after the pairing of rows has been shuffled, beside those of the real pairing."""
+"""Null of the ladder: held-out errors after the pairing of rows has been shuffled, beside those of the real pairing."""
 
 from __future__ import annotations
 

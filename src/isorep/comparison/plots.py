@@ -1,4 +1,4 @@
-"""The main figures of a comparison, and of many runs, through matplotlib, for papers."""
+"""Matplotlib figures of a comparison, and of many runs, through matplotlib, for papers."""
 
 from __future__ import annotations
 

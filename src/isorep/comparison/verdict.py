@@ -1,4 +1,4 @@
-"""The verdict on one direction: one rule, in one unit, for two runs and for many.
+"""Verdict on one direction: one rule, in one unit, for two runs and for many.
 
 A rung suffices if, held out and in mean distances of the target's rows to their mean,
 

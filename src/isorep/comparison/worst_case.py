@@ -1,4 +1,4 @@
-r"""The worst case: how far two runs are apart at most, up to rigid motions, bracketed from both sides.
+r"""Worst case: how far two runs are apart at most, up to rigid motions, bracketed from both sides.
 
 Definition 1 of Nelson et al. (2026) asks for :math:`\inf_T\sup_i\|y_i-Tx_i\|` over isometries :math:`T`. The
 least-squares fit of the ladder is not its minimiser. Two kinds of lower bound hold for every isometry, and every single

@@ -1,4 +1,4 @@
-"""Where the user keeps public data sets, and the sentence for a file that is not there.
+"""Data folder: where the user keeps public data sets, and the sentence for a file that is not there.
 
 Members of tar archives, read one after the other and never extracted to where they want to lie.
 """

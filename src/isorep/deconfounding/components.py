@@ -1,4 +1,4 @@
-"""What each component has to do with label and batch, whether it recurs, and which ones a filter would drop."""
+"""Components: what each has to do with label and batch, whether it recurs, and which ones a filter would drop."""
 
 from __future__ import annotations
 

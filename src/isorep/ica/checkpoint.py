@@ -1,4 +1,4 @@
-"""A fit's state in a file, so that it can be interrupted and taken up again to the same answer.
+"""Checkpoint of a fit: its state in a file, so that it can be interrupted and taken up again to the same answer.
 
 The file is safetensors: arrays and JSON, nothing to unpickle. It belongs to one fit of one data set: a fingerprint of
 the rows and the settings are kept in it, and anything else is refused.

@@ -1,4 +1,4 @@
-"""The finish: quasi-Newton steps on the orthogonal group, polishing all components together.
+"""Quasi-Newton steps on the orthogonal group, polishing all components together.
 
 Where most of the gain still to be had lies in a few components, an excursion into their subspace gets it at a
 fraction of the price. Where only some components can be determined, these are polished alone, in all dimensions: they

@@ -1,4 +1,4 @@
-"""The search: from the fourth-order start to the neighbourhood of every component.
+"""FOBI and the symmetric fixed point: from the fourth-order start to the neighbourhood of every component.
 
 Strong components are found first whatever one does, so only the less Gaussian half of the directions is iterated, at
 half the price. Directions that have settled leave; the rows are projected onto what remains, and so on down. In many

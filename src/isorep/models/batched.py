@@ -1,4 +1,4 @@
-"""One model, or several of the same architecture as one program: the same losses, gradients and weights."""
+"""Batched models: one, or several of the same architecture as one program: the same losses, gradients and weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop over steps that one model and many share, the history it writes, and checkpoints to go on from."""
+"""Training loop: the steps that one model and many share, the history it writes, and checkpoints to go on from."""
 
 from __future__ import annotations
 

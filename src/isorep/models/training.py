@@ -1,4 +1,4 @@
-"""Train a network, or many seeds of it as one program: seeded, resumable, with nothing left to chance."""
+"""Trainer of a network, or many seeds of it as one program: seeded, resumable, with nothing left to chance."""
 
 from __future__ import annotations
 

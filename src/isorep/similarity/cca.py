@@ -1,4 +1,4 @@
-"""The canonical correlation family: mean CCA, SVCCA, PWCCA, and the share of variance a linear map explains."""
+"""Canonical correlations: mean CCA, SVCCA, PWCCA, and the share of variance a linear map explains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""The principal frame of one side: centred rows as :math:`X_c=U\,\mathrm{diag}(s)\,V^\top`, at their numerical rank.
+r"""Principal frame of one side: centred rows as :math:`X_c=U\,\mathrm{diag}(s)\,V^\top`, at their numerical rank.
 
 Everything that a linear index asks of two sides follows from their frames and :math:`C=U_X^\top U_Y`: the canonical
 correlations are its singular values, :math:`X^\top Y=V_XS_X\,C\,S_YV_Y^\top`. Under a permutation of rows only

@@ -1,4 +1,4 @@
-"""Layer by layer: a matrix of one index, corrected for having looked at all of it."""
+"""Layer matrix of one index, corrected for having looked at all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do the same rows lie near each other? Mutual nearest neighbours, in bounded memory."""
+"""Mutual nearest neighbours, in bounded memory: do the same rows lie near each other?"""
 
 from __future__ import annotations
 

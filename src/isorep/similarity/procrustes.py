@@ -1,4 +1,4 @@
-"""Indices of shape: the Procrustes distance, and how well single dimensions match."""
+"""Procrustes distance, and MCC: how well single dimensions match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every index of one pair, with one null: what ``isorep similarity`` prints."""
+"""Similarity indices of one pair, with one null: what ``isorep similarity`` prints."""
 
 from __future__ import annotations
 

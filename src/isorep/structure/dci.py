@@ -1,4 +1,4 @@
-r"""Disentanglement, completeness and informativeness (Eastwood and Williams 2018) from how models use latents.
+r"""DCI: disentanglement, completeness and informativeness (Eastwood and Williams 2018) from how models use latents.
 
 Gradient boosting grows depth-3 trees with the importance of every column, as scikit-learn's classic one does. Columns
 are cut into bins, and all trees of a stage (one a class) grow together: the sums of every bin, node and class are one

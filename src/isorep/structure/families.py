@@ -1,4 +1,4 @@
-r"""The families of scores that ``score_factors`` knows: how each is measured once, and again on other rows.
+r"""Families of scores that ``score_factors`` knows: how each is measured once, and again on other rows.
 
 How far a score would move on other rows, and what it is where latents and factors have nothing in common.
 
