@@ -4,6 +4,7 @@ import doctest
 import importlib
 import itertools
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -96,3 +97,37 @@ def test_the_wheel_installs_and_works_without_extras(tmp_path):
     assert refused.returncode == 2
     assert "pip install 'isorep[io]'" in refused.stderr
     assert "not installed" in run(bin_folder / "isorep", "doctor").stdout
+
+
+ROOMS = sorted(path.parent for path in (ROOT / "src" / "isorep").glob("*/__init__.py"))
+LARGE = 10  # files above which a room has a README
+
+
+@pytest.mark.parametrize(
+    "room", [room for room in ROOMS if len(list(room.rglob("*.py"))) > LARGE], ids=lambda r: r.name
+)
+def test_the_readme_of_a_large_room_lists_every_file_once_and_no_other(room):
+    listed = re.findall(r"^(?:\* |\| )`([\w/]+\.py)`", (room / "README.md").read_text(), re.MULTILINE)
+    files = [str(path.relative_to(room)) for path in room.rglob("*.py") if path.name != "__init__.py"]
+    assert sorted(listed) == sorted(files)
+
+
+def test_contributing_names_every_room_and_its_layer():
+    """The table of rooms, from high to low, is that of the import contracts; others are named below it."""
+    import tomllib
+
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = [{name.strip() for name in line.replace("isorep.", "").split("|")} for line in contracts[0]["layers"]]
+    table = re.findall(r"^\| (\d+) \| (.+?) \|", text, re.MULTILINE)
+    named = {}
+    for number, cell in table:
+        named.setdefault(int(number), set()).update(
+            name.removesuffix(".py") for name in re.findall(r"`([\w.]+)/?`", cell)
+        )
+    assert [named[number] for number in sorted(named, reverse=True)] == layers
+    for path in (ROOT / "src" / "isorep").iterdir():
+        if path.suffix == ".py" and not path.name.startswith("_"):
+            assert f"`{path.name}`" in text
+    for room in ROOMS:
+        assert f"`{room.name}/`" in text
