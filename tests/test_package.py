@@ -1,5 +1,6 @@
 """What a stranger meets: names that load, a light import, docs for every name, a wheel that works alone."""
 
+import ast
 import doctest
 import importlib
 import itertools
@@ -131,3 +132,19 @@ def test_contributing_names_every_room_and_its_layer():
             assert f"`{path.name}`" in text
     for room in ROOMS:
         assert f"`{room.name}/`" in text
+
+
+MOST_PARAMETERS = 12  # of functions that users do not call
+
+
+def test_functions_inside_take_few_parameters():
+    """Commands and functions in the API docs have as many as they have options."""
+    public = set(re.findall(r"^   (?:\w+\.)*(\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE))
+    public |= set(re.findall(r"isorep\.[\w.]*?(\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE))
+    for path in (ROOT / "src" / "isorep").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and node.name not in public and path.parent.name != "cli":
+                names = [
+                    each.arg for each in (*node.args.args, *node.args.kwonlyargs) if each.arg not in ("self", "cls")
+                ]
+                assert len(names) <= MOST_PARAMETERS, f"{path.name}: {node.name}"
