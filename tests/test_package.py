@@ -1,9 +1,11 @@
 """What a stranger meets: names that load, a light import, docs for every name, a wheel that works alone."""
 
+import ast
 import doctest
 import importlib
 import itertools
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -139,3 +141,53 @@ def test_the_wheel_installs_and_works_without_extras(tmp_path):
     assert refused.returncode == 2
     assert "pip install 'isorep[io]'" in refused.stderr
     assert "not installed" in run(bin_folder / "isorep", "doctor").stdout
+
+
+ROOMS = sorted(path.parent for path in (ROOT / "src" / "isorep").glob("*/__init__.py"))
+LARGE = 10  # files above which a room has a README
+
+
+@pytest.mark.parametrize(
+    "room", [room for room in ROOMS if len(list(room.rglob("*.py"))) > LARGE], ids=lambda r: r.name
+)
+def test_the_readme_of_a_large_room_lists_every_file_once_and_no_other(room):
+    listed = re.findall(r"^(?:\* |\| )`([\w/]+\.py)`", (room / "README.md").read_text(), re.MULTILINE)
+    files = [str(path.relative_to(room)) for path in room.rglob("*.py") if path.name != "__init__.py"]
+    assert sorted(listed) == sorted(files)
+
+
+def test_contributing_names_every_room_and_its_layer():
+    """The table of rooms, from high to low, is that of the import contracts; others are named below it."""
+    import tomllib
+
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = [{name.strip() for name in line.replace("isorep.", "").split("|")} for line in contracts[0]["layers"]]
+    table = re.findall(r"^\| (\d+) \| (.+?) \|", text, re.MULTILINE)
+    named = {}
+    for number, cell in table:
+        named.setdefault(int(number), set()).update(
+            name.removesuffix(".py") for name in re.findall(r"`([\w.]+)/?`", cell)
+        )
+    assert [named[number] for number in sorted(named, reverse=True)] == layers
+    for path in (ROOT / "src" / "isorep").iterdir():
+        if path.suffix == ".py" and not path.name.startswith("_"):
+            assert f"`{path.name}`" in text
+    for room in ROOMS:
+        assert f"`{room.name}/`" in text
+
+
+MOST_PARAMETERS = 12  # of functions that users do not call
+
+
+def test_functions_inside_take_few_parameters():
+    """Commands and functions in the API docs have as many as they have options."""
+    public = set(re.findall(r"^   (?:\w+\.)*(\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE))
+    public |= set(re.findall(r"isorep\.[\w.]*?(\w+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE))
+    for path in (ROOT / "src" / "isorep").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and node.name not in public and path.parent.name != "cli":
+                names = [
+                    each.arg for each in (*node.args.args, *node.args.kwonlyargs) if each.arg not in ("self", "cls")
+                ]
+                assert len(names) <= MOST_PARAMETERS, f"{path.name}: {node.name}"

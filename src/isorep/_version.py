@@ -1,4 +1,4 @@
-"""The one place that states the version."""
+"""Version: stated here alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errors a caller can act on: one sentence that says what is wrong and where."""
+"""Errors that a caller can act on: one sentence that says what is wrong and where."""
 
 from __future__ import annotations
 

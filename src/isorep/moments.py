@@ -1,4 +1,4 @@
-r"""The additive second moments of paired rows: every aligner but ICA is fitted from them.
+r"""Second moments of paired rows, which add over blocks: every aligner but ICA is fitted from them.
 
 For rows :math:`(x_i, y_i)` they are :math:`n`, the means, and the *centred* co-moments
 :math:`\sum (x_i-\bar x)(x_i-\bar x)^\top`, :math:`\sum (x_i-\bar x)(y_i-\bar y)^\top` and

@@ -1,4 +1,4 @@
-"""A representation: one row an example, with row ids and a name where there are any.
+"""Representation: one row an example, with row ids and a name where there are any.
 
 Also the check that two representations describe the same examples in the same order, which every
 comparison of paired rows rests on.

@@ -1,4 +1,4 @@
-"""What all results share: they write themselves as JSON and as a page, come to a verdict, and set cells in columns."""
+"""Results: they write themselves as JSON and as a page, come to a verdict, and set cells in columns."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """``isorep compare`` from files to a verdict, exit codes and JSON."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -230,6 +231,17 @@ def test_help_and_version(isorep_command):
         done = isorep_command(*command, "--help")
         assert done.code == 0
         assert "Usage" in done.out
+
+
+def test_the_help_names_all_that_can_be_asked_for(isorep_command):
+    from isorep.comparison import RUNGS
+    from isorep.reproduction import EXPERIMENTS
+    from isorep.similarity import INDICES
+    from isorep.structure import FAMILIES
+
+    registries = {"compare": RUNGS, "similarity": INDICES, "structure": FAMILIES, "reproduce": EXPERIMENTS}
+    for command, names in registries.items():
+        assert set(names) <= set(re.findall(r"\w+", isorep_command(command, "--help").out)), command
 
 
 def test_whatever_goes_wrong_never_looks_like_an_exceeded_limit(isorep_command, files, monkeypatch):

@@ -371,3 +371,11 @@ def test_ica_resolves_shared_sources_as_far_as_noise_allows():
             assert found["linear"] <= found["rigid"] + 1e-9
             assert found["ica"] / found["rigid"] == pytest.approx(0.146 / 0.139, abs=0.02)
             assert result.forward.ica_efficiency_in_sample == pytest.approx(0.86, abs=0.08)
+
+
+def test_every_rung_has_a_phrase_for_the_verdict_and_a_colour_of_its_own():
+    from isorep.comparison.plots import SHADES
+    from isorep.report.charts import COLOURS, PHRASES
+
+    assert set(RUNGS) == set(PHRASES) == set(COLOURS)
+    assert len({SHADES[colour] for colour in COLOURS.values()}) == len(RUNGS)

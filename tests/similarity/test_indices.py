@@ -224,3 +224,7 @@ def test_wrong_input_is_refused_with_a_sentence():
 def test_the_room_loads_lazily():
     assert isorep.similarity.cca is similarity.cca
     assert "similarity" in dir(isorep)
+
+
+def test_every_index_has_its_words_for_the_page():
+    assert set(similarity.table.SHOWN) == set(similarity.INDICES)

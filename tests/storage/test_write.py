@@ -251,3 +251,10 @@ def test_a_link_stays_and_what_it_points_to_is_written(tmp_path, suffix):
     assert (tmp_path / f"link.{suffix}").is_symlink()
     assert isorep.read(tmp_path / f"real.{suffix}").shape == (3, 3)
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_format_that_can_only_be_read_is_refused_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setitem(registry._FAMILIES, ".odd", "naming")
+    with pytest.raises(isorep.InputError, match=r"x\.odd: \.odd files can be read, and not written"):
+        isorep.write(np.eye(3), tmp_path / "x.odd")
+    assert not list(tmp_path.iterdir())

@@ -255,3 +255,10 @@ def test_one_captured_factor_of_several_is_spoken_of_as_one():
         for name, state in (("a", "captured"), ("b", "lost"))
     ]
     assert str(result.judge(found)).startswith("1 of 2 factors has a latent of its own (a z0);")
+
+
+def test_every_score_has_its_words_for_the_page():
+    from isorep.structure.families import LEAST, OUTPUTS, SCORES
+
+    assert set(SCORES) == set(OUTPUTS)
+    assert set(LEAST) <= set(OUTPUTS)

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 import isorep
 from isorep import structure
-from isorep.structure.dci import Boosted
+from isorep.structure.dci import BoostedTrees
 from isorep.structure.explicitness import Logistic
 
 from .worlds import aligned, rooms, rotated
@@ -166,11 +166,11 @@ def test_boosted_trees_are_scikit_learn_s_where_bins_hold_every_value(rng):
     x = rng.integers(6, size=(300, 3)).astype(float)
     labels = ((x[:, 0] + (x[:, 1] > 2) + rng.integers(2, size=300)) % 3).astype(float)
     for y in (labels, (labels > 0).astype(float)):
-        ours, theirs = Boosted(classify=True).fit(x, y), GradientBoostingClassifier(random_state=0).fit(x, y)
+        ours, theirs = BoostedTrees(classify=True).fit(x, y), GradientBoostingClassifier(random_state=0).fit(x, y)
         assert ours.importances == pytest.approx(theirs.feature_importances_, abs=3e-3)  # ties go another way
         assert np.mean(ours.predict(x) == theirs.predict(x)) > 0.99
     y = x @ [1.0, -2.0, 0.0] + rng.normal(size=300)
-    ours, theirs = Boosted(classify=False).fit(x, y), GradientBoostingRegressor(random_state=0).fit(x, y)
+    ours, theirs = BoostedTrees(classify=False).fit(x, y), GradientBoostingRegressor(random_state=0).fit(x, y)
     assert ours.importances == pytest.approx(theirs.feature_importances_, abs=1e-6)
     assert ours.predict(x) == pytest.approx(theirs.predict(x), abs=1e-6)
 

@@ -1,4 +1,4 @@
-"""The first rung: no map at all."""
+"""Identity: rows as they are, the first rung."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any linear map, with an intercept."""
+"""Linear map: least squares with an intercept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rotations, reflections and translations, with one scale where wanted."""
+"""Rigid motion (orthogonal Procrustes): rotation or reflection and translation, with one scale where wanted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dimensions matched one to one, up to sign."""
+"""Signed permutation: dimensions matched one to one, up to sign."""
 
 from __future__ import annotations
 

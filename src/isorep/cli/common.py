@@ -1,4 +1,4 @@
-"""What commands share: progress on stderr where it is a terminal, options, and what options hold.
+"""Options and outputs that commands share: progress on stderr where it is a terminal, options, and what options hold.
 
 The files that commands write: refused before any work if they cannot be written or would overwrite an input.
 """

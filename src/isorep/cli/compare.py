@@ -27,8 +27,9 @@ def command(
         ),
     ],
     rungs: Annotated[
-        str, Option(help="Comma-separated, from identity, signed_permutation, rigid, linear, ica.")
-    ] = "identity,signed_permutation,rigid,linear,ica",
+        str | None,
+        Option(help="Comma-separated; by default all: identity, signed_permutation, rigid, linear, ica."),
+    ] = None,
     folds: Annotated[int, Option(help="Number of folds for held-out errors.")] = 5,
     groups: Groups = None,
     within: Within = None,
@@ -63,10 +64,11 @@ def command(
     Prints held-out errors for a ladder of groups, then the verdict.
     """
     from .. import Ensemble, compare, compare_many
+    from ..comparison import RUNGS
     from ..comparison.many import told_apart
     from ..storage import read
 
-    wanted = common.parts(rungs, "--rungs")
+    wanted = list(RUNGS) if rungs is None else common.parts(rungs, "--rungs")
     limit = None if fail_above is None else _limit(fail_above, wanted)
     if len(files) < 2:
         raise InputError(f"{files[0]} alone cannot be compared: name at least two files")

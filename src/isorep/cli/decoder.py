@@ -73,12 +73,12 @@ def command(
         for name in options:
             if name in given:
                 raise InputError(f"--{name.replace('_', '-')} is for {what}")
-    models = [Given(model, latents, weights)]
+    models = [NamedModel(model, latents, weights)]
     if form == "pair":
         if against is None or against_latents is None:
             missing = "--against" if against is None else "--against-latents"
             raise InputError(f"a pair needs --against MODEL and --against-latents LATENTS: {missing} is missing")
-        models.append(Given(against, against_latents, against_weights))
+        models.append(NamedModel(against, against_latents, against_weights))
     require_outputs([json, html], *(file for each in models for file in each.files))
     if fail_above is not None and not fail_above >= 1:
         raise InputError(f"--fail-above takes a constant, which is 1 or more, not {fail_above:g}")
@@ -133,7 +133,7 @@ _WITHOUT_EFFECT = {  # in each form of the command: what options are for that wo
 
 
 @dataclass(frozen=True)
-class Given:
+class NamedModel:
     """One model as named on the command line."""
 
     model: str
@@ -158,7 +158,7 @@ class Given:
         return load_decoder(self.model, weights=self.weights)
 
 
-def _pair(models: list[Given], decoders: list[Any], **settings: Any) -> Any:
+def _pair(models: list[NamedModel], decoders: list[Any], **settings: Any) -> Any:
     from ..decoder import pair
 
     first, second = models

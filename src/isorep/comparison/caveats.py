@@ -1,4 +1,4 @@
-"""What a reader of the numbers should know about this pair: sentences, most important first."""
+"""Caveats of a comparison: what to know about the numbers of this pair, most important first."""
 
 from __future__ import annotations
 

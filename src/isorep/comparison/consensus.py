@@ -1,4 +1,4 @@
-r"""One space for all runs: generalised Procrustes from joint moments alone.
+r"""Generalised Procrustes: one space for all runs, from joint moments alone.
 
 .. math:: \max_{Q_i}\ \sum_{i<j}\operatorname{tr}(Q_i^\top C_{ij}Q_j)
 

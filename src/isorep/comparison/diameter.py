@@ -1,4 +1,4 @@
-"""The diameter of a cloud of rows: exact where that is affordable, bounded on both sides where it is not."""
+"""Diameter of a cloud of rows: exact where that is affordable, bounded on both sides where it is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data behind a report's figures, small enough to travel in the result's JSON."""
+"""Figures as data: what a report draws, small enough to travel in the result's JSON."""
 
 from __future__ import annotations
 

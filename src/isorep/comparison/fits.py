@@ -1,4 +1,4 @@
-"""Fitting every rung in both directions, from moments."""
+"""Fits of every rung in both directions, from moments; ICA of each side alone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from ..representation import Array, Matrix, rounding_of
 from ..rows import Crew, Deadline, Progress, blocks, map_blocks, read_rows
 from .residuals import FittedRung, Maps
 
-RUNGS = ("identity", "signed_permutation", "rigid", "linear", "ica")
 MATCHED_ROWS = 20_000  # pairs that components are matched on
 ICA_CELLS = 2**26  # rows x columns that an ICA fit of the ladder may hold in float64: 512 MiB
 _ICA_TOL = 1e-3  # radians: sampling lets directions stray by far more
@@ -100,6 +99,8 @@ _FITS: dict[str, Callable[[TrainingSet], Maps]] = {
     "linear": _linear,
     "ica": _ica,
 }
+RUNGS = tuple(_FITS)
+"""The rungs in the order of the ladder, smallest group first."""
 
 
 PARTS = 3  # of the rows: one for the source's ICA, one for the target's, one to score

@@ -1,4 +1,4 @@
-"""The ladder of one pair, step by step: moments, fits, residuals, components, null, and the records made from them."""
+"""Ladder of one pair, step by step: moments, fits, residuals, components, null, and the records made from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from . import figures
 from .diameter import Diameter, find_diameter
 from .fits import PARTS, TrainingSet, UnmixedSide, fit_all, ica_rung, paired_sample, unmix
 from .intervals import Ends, interval_ends, pulled_rungs, through_maps
-from .null import ShuffledErrors, null_rows, shuffled_errors
+from .null import Scoring, ShuffledErrors, null_rows, shuffled_errors
 from .residuals import Centre, FittedRung, Residuals, residual_pass, told_efficiency
 from .result import Direction, Rung
 from .verdict import judge
@@ -173,14 +173,12 @@ def chance(ladder: Ladder, n_null: int, seed: np.random.SeedSequence, deadline: 
         x,
         y,
         null_rows(design.shuffles, x.shape[1], y.shape[1], np.random.default_rng(thin)),
-        design.fold_of,
+        Scoring(design.fold_of, design.scored, design.units),
         ladder.moments.centre,
         replace(ladder.training[0], icas=icas),
         list(ladder.fitted),
         n_null,
         draw,
-        units=design.units,
-        scored=design.scored,
         deadline=deadline,
         progress=design.stage("null"),
     )

@@ -44,7 +44,7 @@ from .fits import PARTS, RUNGS, UnmixedSide, checked_rungs, paired_sample, unmix
 from .many_errors import AllPairs, PairErrors, factor_runs, half_shares, identity_offsets, rung_matrices
 from .many_result import Ensemble
 from .many_verdict import LEAST_RUNS, cluster, find_outliers, judge_ensemble, pair_rungs
-from .null import shuffled_errors
+from .null import Scoring, shuffled_errors
 from .recurrence import components_of, dimensions_of
 from .residuals import Centre, FittedRung, residual_pass
 from .verdict import TOLERANCE
@@ -260,10 +260,12 @@ def nulls_of(
     Where fewer than a hundred pairings are drawn, p-values come from a fitted tail. Nearly dependent columns take
     no second pass here, which if anything lowers the null.
     """
-    found: dict[tuple[int, int], dict[str, Null]] = {}
+    nulls: dict[tuple[int, int], dict[str, Null]] = {}
     if not n_null:
-        return found
+        return nulls
     shuffles = design.shuffles
+    units = None if design.labels is None else int(design.labels.max()) + 1
+    scoring = Scoring(design.fold_of, design.repeats.scored, units)
     seeds = design.for_null.spawn(len(pairs.pairs))
     for done, ((i, j), seed) in enumerate(zip(pairs.pairs, seeds, strict=True)):
         x, y = design.runs.values[i], design.runs.values[j]
@@ -276,20 +278,18 @@ def nulls_of(
             x,
             y,
             shuffles.thinned(most, np.random.default_rng(thin)),
-            design.fold_of,
+            scoring,
             scored.centre(i, j),
             training,
             design.rungs,
             n_null,
             draw,
-            units=None if design.labels is None else int(design.labels.max()) + 1,
-            scored=design.repeats.scored,
         )
         assert drawn is not None  # without a deadline there are as many as asked for
-        for place, pair in enumerate(((i, j), (j, i))):
-            found[pair] = {name: drawn.null(name, place, tail=n_null < FEW_DRAWS) for name in design.rungs}
+        for direction, pair in enumerate(((i, j), (j, i))):
+            nulls[pair] = {name: drawn.null(name, direction, tail=n_null < FEW_DRAWS) for name in design.rungs}
         design.report("null", done + 1, len(pairs.pairs))
-    return found
+    return nulls
 
 
 def residual_distances(

@@ -1,4 +1,4 @@
-"""What a comparison of many runs found: it prints, tabulates and serialises itself."""
+"""Result of a comparison of many runs: it prints, tabulates and serialises itself."""
 
 from __future__ import annotations
 

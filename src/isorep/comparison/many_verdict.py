@@ -1,4 +1,4 @@
-"""What the errors of all pairs say: the rung of each pair, the runs that stand apart, which runs are near."""
+"""Verdict on many runs: the rung of each pair, the runs that stand apart, which runs are near."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import numpy as np
 from scipy.cluster import hierarchy
 from scipy.spatial.distance import squareform
 
+from ..report.charts import PHRASES
 from ..representation import Array
 from .many_errors import RungMatrix
 from .result import Verdict
-from .verdict import LEAST_SCORED, PARTLY, PHRASES, WITHOUT_LINEAR, WITHOUT_NULL, suffices, too_few_scored
+from .verdict import LEAST_SCORED, PARTLY, WITHOUT_LINEAR, WITHOUT_NULL, suffices, too_few_scored
 
 OUTLIES, BEYOND = 3.5, 0.2  # robust standard deviations and share of the ensemble's median; both must be exceeded
 LEAST_RUNS = 4  # with fewer no run can be called an outlier: there is no majority to differ from
 CONSISTENT = 1.4826  # median absolute deviation to standard deviation, for normal values
 _ROUNDING = 1e-6  # what the rounding of moments can make of runs that are the same
-REFERENCES = ("rigid", "linear", "signed_permutation", "ica", "identity")
+REFERENCES = ("rigid", "linear", "signed_permutation", "ica")
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Clustering:
 
 def reference_rung(rungs: dict[str, RungMatrix]) -> str:
     """The rung that outliers and clusters are judged by: rigid where there is one."""
-    return next(name for name in REFERENCES if name in rungs)
+    return next((name for name in REFERENCES if name in rungs), next(iter(rungs)))
 
 
 def cluster(rungs: dict[str, RungMatrix]) -> Clustering:

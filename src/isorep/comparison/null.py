@@ -1,4 +1,4 @@
-"""The null: held-out errors after the pairing of rows has been shuffled, beside those of the real pairing."""
+"""Null of the ladder: held-out errors after the pairing of rows has been shuffled, beside those of the real pairing."""
 
 from __future__ import annotations
 
@@ -24,6 +24,22 @@ FEW_UNITS = (
 )
 FEWEST_DRAWS = 10  # that say something, where a deadline cuts them short
 SCORED_ROWS = 500  # of the fold: the spread of the null is that of its maps
+
+
+@dataclass(frozen=True, eq=False)
+class Scoring:
+    """The fold of each row, the rows whose errors count (None for all), and the number of groups, if there are any."""
+
+    fold_of: Array
+    scored: Array | None = None
+    units: int | None = None
+
+    @property
+    def folds(self) -> range:
+        """The folds that are held out in turn: one is enough where rows, or groups, are many."""
+        n_folds = int(self.fold_of.max()) + 1
+        few = self.scored is not None or (self.units or len(self.fold_of)) <= FEW_UNITS
+        return range(n_folds if few else 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,15 +80,13 @@ def shuffled_errors(
     x: Matrix,
     y: Matrix,
     shuffles: Shuffles,
-    fold_of: Array,
+    scoring: Scoring,
     centre: Centre,
     training: TrainingSet,
     names: Sequence[str],
     n_null: int,
     seed: np.random.SeedSequence,
     *,
-    units: int | None = None,
-    scored: Array | None = None,
     deadline: Deadline | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ShuffledErrors | None:
@@ -80,18 +94,15 @@ def shuffled_errors(
 
     The statistic of a pairing is the summed error of held-out rows over their summed distance to the mean. Where
     rows are many, one fold is held out per pairing, and some of its rows are scored: always the same places, so that
-    the real pairing is one like the others. ``training`` lends its roundings and ICAs, which see no pairs.
-    ``units`` is the number of groups, where there are any; ``scored`` marks the rows whose errors count. By a deadline
-    there may be fewer draws than asked for; None where they are too few to say anything.
+    the real pairing is one like the others. ``training`` lends its roundings and ICAs, which see no pairs. By a
+    deadline there may be fewer draws than asked for; None where they are too few to say anything.
     """
-    n_folds = int(fold_of.max()) + 1
-    folds = range(n_folds) if scored is not None else _folds_scored(units or x.shape[0], n_folds)
     turned = x.shape[1] > y.shape[1]  # the narrower side is the source, whose rotation costs less
     if turned:
         x, y, centre = y, x, Centre(centre.target, centre.source, centre.dtype)
         icas = None if training.icas is None else training.icas[::-1]
         training = replace(training, roundings=training.roundings[::-1], icas=icas)
-    scene = _Scene(x, y, shuffles, fold_of, centre, training, names, folds, scored)
+    scene = _Scene(x, y, shuffles, scoring, centre, training, names)
     observed = scene.errors(shuffles.rows)
     seeds = seed.spawn(n_null)
     draws = {name: np.empty((2, n_null)) for name in names}
@@ -120,10 +131,6 @@ def shuffled_errors(
     return ShuffledErrors(draws, observed, shuffles.distinct)
 
 
-def _folds_scored(units: int, n_folds: int) -> range:
-    return range(n_folds if units <= FEW_UNITS else 1)
-
-
 class _Scene:
     """The rows that take part, and everything about the source that no shuffle changes."""
 
@@ -132,12 +139,10 @@ class _Scene:
         x: Matrix,
         y: Matrix,
         shuffles: Shuffles,
-        fold_of: Array,
+        scoring: Scoring,
         centre: Centre,
         training: TrainingSet,
         names: Sequence[str],
-        folds: range,
-        scored: Array | None,
     ) -> None:
         self._rows, self._centre, self._training, self._names = shuffles.rows, centre, training, names
         self._x = centre.shift(read_rows(x, shuffles.rows), 0)
@@ -145,9 +150,9 @@ class _Scene:
         self._radii = (norms_of(self._x), norms_of(self._y))
         self._place = np.full(shuffles.n, -1)
         self._place[shuffles.rows] = np.arange(len(shuffles.rows))
-        here = fold_of[shuffles.rows]
+        here, folds = scoring.fold_of[shuffles.rows], scoring.folds
         held = [np.flatnonzero(here == fold) for fold in folds]
-        counts = None if scored is None else scored[shuffles.rows]
+        counts = None if scoring.scored is None else scoring.scored[shuffles.rows]
         if counts is None or not counts.any():
             counts = np.ones(len(here), dtype=bool)
         self._splits = [

@@ -1,4 +1,4 @@
-"""The main figures of a comparison, and of many runs, through matplotlib, for papers."""
+"""Matplotlib figures of a comparison, and of many runs, through matplotlib, for papers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import missing_extra
-from ..report.charts import rung_name
+from ..report.charts import colour, rung_name
 from ..report.read import percent
 from .figures import Plane, Reproducibility, ResidualCounts
 
@@ -18,13 +18,16 @@ if TYPE_CHECKING:
     from .many_result import Ensemble
     from .result import Comparison, Direction
 
-COLOURS = {
-    "identity": "#6b7280",
-    "signed_permutation": "#c2570c",
-    "rigid": "#0b65b3",
-    "linear": "#007f5c",
-    "ica": "#9a4c94",
+SHADES = {
+    "s0": "#6b7280",
+    "s1": "#c2570c",
+    "s2": "#0b65b3",
+    "s3": "#007f5c",
+    "s4": "#9a4c94",
+    "s5": "#846500",
+    "s6": "#b02a4c",
 }
+"""The colour of each class of colours, as on a light page."""
 SOURCE, TARGET, CHANCE = "#c2570c", "#0b65b3", "#545c69"
 PANEL = (4.2, 3.2)  # inches: two fill the width of a page
 PRINTED = 9  # runs up to which cells have their numbers in them
@@ -71,14 +74,14 @@ def _arranged(panels: Sequence[Callable[[Any], None]]) -> Any:
 
 def _ladder(axis: Any, direction: Direction) -> None:
     for place, (name, rung) in enumerate(direction.rungs.items()):
-        colour, null, span = COLOURS[name], rung.null, rung.interval
+        shade, null, span = SHADES[colour(name)], rung.null, rung.interval
         if null is not None:
             axis.barh(place, null.high - null.low, left=null.low, height=0.5, color="#c9ced6")
             axis.plot([null.mean, null.mean], [place - 0.3, place + 0.3], color=CHANCE, lw=1.5)
         if span is not None:
-            axis.plot([span.low, span.high], [place, place], color=colour, lw=2)
-        axis.plot(rung.held_out.mean, place, "o", color=colour, ms=5)
-        axis.plot(rung.in_sample.mean, place + 0.28, "o", color=colour, ms=4, mfc="none")
+            axis.plot([span.low, span.high], [place, place], color=shade, lw=2)
+        axis.plot(rung.held_out.mean, place, "o", color=shade, ms=5)
+        axis.plot(rung.in_sample.mean, place + 0.28, "o", color=shade, ms=4, mfc="none")
     axis.set_yticks(range(len(direction.rungs)), [rung_name(name) for name in direction.rungs])
     axis.invert_yaxis()
     axis.set_xlim(left=0)
@@ -87,8 +90,8 @@ def _ladder(axis: Any, direction: Direction) -> None:
 
 
 def _scatter(axis: Any, plane: Plane, when: str, names: tuple[str, str]) -> None:
-    for colour, name, cloud in ((TARGET, names[1], plane.target), (SOURCE, names[0], getattr(plane, when))):
-        axis.scatter(*cloud.T, s=8, color=colour, alpha=0.7, lw=0, label=_label(name))
+    for shade, name, cloud in ((TARGET, names[1], plane.target), (SOURCE, names[0], getattr(plane, when))):
+        axis.scatter(*cloud.T, s=8, color=shade, alpha=0.7, lw=0, label=_label(name))
     axis.set_xlabel(f"axis 1 ({percent(plane.explained[0])} of variance)")
     axis.set_ylabel(f"axis 2 ({percent(plane.explained[1])} of variance)")
     axis.set_aspect("equal", adjustable="datalim")
@@ -99,7 +102,7 @@ def _scatter(axis: Any, plane: Plane, when: str, names: tuple[str, str]) -> None
 
 def _residuals(axis: Any, data: ResidualCounts) -> None:
     for name, counts in data.counts.items():
-        axis.stairs(counts, data.edges, color=COLOURS[name], label=rung_name(name))
+        axis.stairs(counts, data.edges, color=SHADES[colour(name)], label=rung_name(name))
     axis.set_xlabel("held-out error of a row, mean distances to the mean")
     axis.set_ylabel("rows")
     axis.legend(frameon=False, fontsize="small")
@@ -109,7 +112,7 @@ def _dimensions(axis: Any, data: Reproducibility) -> None:
     ranks = range(1, len(data.order) + 1)
     for name, r2 in data.r2.items():
         size = 3 if len(r2) > 100 else 14
-        axis.scatter(ranks, r2[data.order], s=size, color=COLOURS[name], lw=0, label=rung_name(name))
+        axis.scatter(ranks, r2[data.order], s=size, color=SHADES[colour(name)], lw=0, label=rung_name(name))
     axis.axhline(0, color=CHANCE, lw=0.8, ls="--")
     axis.set_ylim(max(axis.get_ylim()[0], -0.5), 1.02)
     axis.set_xlabel("rank of the target dimension")
@@ -127,8 +130,8 @@ def _matrix(axis: Any, rung: RungMatrix, result: Ensemble) -> None:
     if len(order) <= PRINTED:
         for (i, j), value in np.ndenumerate(values):
             if i != j:
-                colour = "white" if value < 0.5 else "black"
-                axis.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize="x-small", color=colour)
+                ink = "white" if value < 0.5 else "black"
+                axis.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize="x-small", color=ink)
     axis.set_title(f"{rung_name(rung.name)}: error, row onto column", fontsize="small", loc="left")
 
 

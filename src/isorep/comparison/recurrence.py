@@ -1,4 +1,4 @@
-"""What comes back from run to run: single dimensions, and independent components."""
+"""Recurrence: single dimensions and independent components that come back from run to run."""
 
 from __future__ import annotations
 

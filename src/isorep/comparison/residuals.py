@@ -1,4 +1,4 @@
-"""The residuals of many maps in one pass over the rows.
+"""Residuals of many maps in one pass over the rows.
 
 Numbers from residuals: summaries and ICA efficiency.
 """

@@ -1,4 +1,4 @@
-"""What a comparison found, as small frozen records that print, tabulate and serialise themselves."""
+"""Result of a comparison, as small frozen records that print, tabulate and serialise themselves."""
 
 from __future__ import annotations
 

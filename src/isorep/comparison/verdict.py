@@ -1,4 +1,4 @@
-"""The verdict on one direction: one rule, in one unit, for two runs and for many.
+"""Verdict on one direction: one rule, in one unit, for two runs and for many.
 
 A rung suffices if, held out and in mean distances of the target's rows to their mean,
 
@@ -12,18 +12,12 @@ so that they can be the verdict only where least squares fails.
 
 from __future__ import annotations
 
+from ..report.charts import PHRASES
 from .result import Rung, Verdict
 
 TOLERANCE = 0.03  # mean distances to the mean
 FOUND = 0.05  # p-value up to which a relation is found, though it may explain nothing for sure
 PARTLY = 0.5  # error above which two sides agree in part only; the rung is the same
-PHRASES = {
-    "identity": "as they are",
-    "signed_permutation": "up to a signed permutation of dimensions (with one scale and a translation)",
-    "rigid": "up to a rigid motion (rotation or reflection, with one scale and a translation)",
-    "linear": "up to a linear map",
-    "ica": "once their independent components are matched",
-}
 WITHOUT_LINEAR = "No verdict: the rule compares every rung with the best one, and the linear rung was left out."
 WITHOUT_NULL = "No verdict: no shuffled pairings were drawn, so that chance cannot be ruled out."
 

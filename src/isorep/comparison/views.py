@@ -1,4 +1,4 @@
-"""What decides the numbers: the ladder again without few outlying rows, or with all dimensions at one scale.
+"""Views of a pair: the ladder again without few outlying rows, or with all dimensions at one scale.
 
 Errors are distances, so that a few rows far out, or a few dimensions with most of the variance, can set all of them.
 Where that is so, the same ladder is climbed without those rows, or after standardising, and both answers are told.

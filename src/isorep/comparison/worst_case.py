@@ -1,4 +1,4 @@
-r"""The worst case: how far two runs are apart at most, up to rigid motions, bracketed from both sides.
+r"""Worst case: how far two runs are apart at most, up to rigid motions, bracketed from both sides.
 
 Definition 1 of Nelson et al. (2026) asks for :math:`\inf_T\sup_i\|y_i-Tx_i\|` over isometries :math:`T`. The
 least-squares fit of the ladder is not its minimiser. Two kinds of lower bound hold for every isometry, and every single
@@ -212,8 +212,8 @@ def sample_claim(norms: Array, units: int) -> SampleClaim:
 
 
 def _exchange(
-    x: Matrix, y: Matrix, norms: Array, scale: bool, working: _Working | None, until: Deadline
-) -> tuple[float, float, _Working]:
+    x: Matrix, y: Matrix, norms: Array, scale: bool, working: _WorkingSet | None, until: Deadline
+) -> tuple[float, float, _WorkingSet]:
     """Lower and upper bound, given the residuals of a first map, and the working set in the end.
 
     The weighted fits run on a working set of rows; bounds from it are valid for all rows, and every map is judged on
@@ -222,7 +222,7 @@ def _exchange(
     n, d = len(norms), max(x.shape[1], y.shape[1])
     if working is None:
         size = min(n, max(_EXCHANGED, 2 * d))
-        working = _Working(np.sort(np.argpartition(-norms, size - 1)[:size]), np.full(size, 1.0 / size))
+        working = _WorkingSet(np.sort(np.argpartition(-norms, size - 1)[:size]), np.full(size, 1.0 / size))
     low, high, work, stalled = 0.0, float(norms.max()), _BUDGET, 0
     for _ in range(_ROUNDS):
         before = (low, high)
@@ -246,23 +246,25 @@ def _exchange(
 
 
 @dataclass(frozen=True, eq=False)
-class _Working:
+class _WorkingSet:
     """The rows that weighted fits run on, in order, and their weights, which sum to one."""
 
     rows: Array
     weights: Array
 
-    def joined_by(self, others: Array, weights: Array) -> _Working:
+    def joined_by(self, others: Array, weights: Array) -> _WorkingSet:
         """With other rows besides, which share a tenth of the weight."""
         fresh = np.full(len(others), _NEW_WEIGHT / max(len(others), 1))
         rows = np.concatenate([self.rows, others])
         weights = np.concatenate([weights * (1 - _NEW_WEIGHT), fresh])
         order = np.argsort(rows, kind="stable")
-        return _Working(rows[order], weights[order] / weights.sum())
+        return _WorkingSet(rows[order], weights[order] / weights.sum())
 
 
 @dataclass(frozen=True, eq=False)
-class _Weighted:
+class _WeightedFit:
+    """A weighted fit: the largest error bracketed, the map, the weights it ended with and its steps."""
+
     low: float
     high: float
     map: AffineMap
@@ -270,7 +272,7 @@ class _Weighted:
     steps: int
 
 
-def _lawson(x: Array, y: Array, weights: Array, scale: bool, most_steps: int) -> _Weighted:
+def _lawson(x: Array, y: Array, weights: Array, scale: bool, most_steps: int) -> _WeightedFit:
     """Lawson's iteration: rows that are served badly gain weight, until the largest residuals are equal.
 
     Weights are taken times a power of the residuals, over and over; the power grows while the lower bound does.
@@ -299,7 +301,7 @@ def _lawson(x: Array, y: Array, weights: Array, scale: bool, most_steps: int) ->
                 break
             weights = best_weights * (best_norms / (high or 1.0) + 1e-15) ** power
             weights = weights / weights.sum()
-    return _Weighted(low, high, best, best_weights, steps)
+    return _WeightedFit(low, high, best, best_weights, steps)
 
 
 def _weighted_fit(x: Array, y: Array, weights: Array, scale: bool) -> tuple[AffineMap, float]:

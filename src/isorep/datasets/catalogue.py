@@ -1,4 +1,4 @@
-"""The data sets that can be loaded by name: their files, where these come from, and how to open them.
+"""Catalogue of the data sets that can be loaded by name: their files, where these come from, and how to open them.
 
 Labelled images in ten classes: CIFAR-10, or rendered rooms with the object's hue as the class.
 """

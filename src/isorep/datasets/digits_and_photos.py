@@ -1,4 +1,6 @@
-"""CIFAR-10: photographs of ten classes, from the published binary files, or from an archive of JPEGs.
+"""MNIST and CIFAR-10: labelled images in ten classes.
+
+CIFAR-10: photographs of ten classes, from the published binary files, or from an archive of JPEGs.
 
 MNIST: 28 x 28 images of handwritten digits, from the archive ``mnist.npz`` (x_train, y_train, x_test, y_test).
 """

@@ -1,4 +1,4 @@
-"""Where the user keeps public data sets, and the sentence for a file that is not there.
+"""Data folder: where the user keeps public data sets, and the sentence for a file that is not there.
 
 Members of tar archives, read one after the other and never extracted to where they want to lie.
 """
@@ -80,7 +80,7 @@ def members(path: Path, wanted: Callable[[str], bool], *, each: int, total: int)
     Links, folders and devices are passed over. A member larger than ``each`` bytes, or an archive that unpacks to more
     than ``total``, is refused.
     """
-    with _Limited(path, total) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as archive:
+    with _LimitedGzip(path, total) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as archive:
         for member in archive:
             if not member.isreg() or not wanted(member.name):
                 continue
@@ -93,7 +93,7 @@ def members(path: Path, wanted: Callable[[str], bool], *, each: int, total: int)
             yield PurePosixPath(member.name).name, data
 
 
-class _Limited(gzip.GzipFile):
+class _LimitedGzip(gzip.GzipFile):
     """A gzipped file that ends in a refusal once it has given so many bytes."""
 
     def __init__(self, path: Path, most: int) -> None:

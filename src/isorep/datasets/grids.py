@@ -1,4 +1,6 @@
-"""Falcor3D and Isaac3D: a lit living room and a robot's kitchen, as folders of PNG files (Nie et al. 2020).
+"""Shapes3D, MPI3D, dSprites, Falcor3D and Isaac3D: images on complete grids of factors.
+
+Falcor3D and Isaac3D: a lit living room and a robot's kitchen, as folders of PNG files (Nie et al. 2020).
 
 dSprites: one white shape on black, five factors and a constant colour (Matthey et al. 2017).
 

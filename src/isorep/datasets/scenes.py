@@ -1,4 +1,4 @@
-"""What rendered scenes share: factors with ranges, grids, correlated draws, rendering in blocks, Jacobians."""
+"""Rendered scenes: factors with ranges, grids, correlated draws, rendering in blocks, Jacobians."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""BBBC021: wells of MCF-7 cells treated with compounds, CellProfiler features averaged over the cells of a well.
+"""BBBC021 and RxRx3-core: wells of cells, as features or embeddings.
+
+BBBC021: wells of MCF-7 cells treated with compounds, CellProfiler features averaged over the cells of a well.
 
 Three files as published: the image table and the mechanisms of the Broad Bioimage Benchmark Collection (Caie et al.
 2010, Ljosa et al. 2012), and the raw means of each well (Ljosa et al. 2013).

@@ -1,4 +1,6 @@
-"""Cars3D: car models seen from 24 azimuths and 4 elevations, as MATLAB files (Reed et al. 2015).
+"""Cars3D and SmallNORB: objects on a turntable.
+
+Cars3D: car models seen from 24 azimuths and 4 elevations, as MATLAB files (Reed et al. 2015).
 
 SmallNORB: fifty toys under 6 lights from 9 elevations and 18 azimuths (LeCun et al. 2004).
 """

@@ -1,4 +1,4 @@
-"""A bound as a record: its value, what it says, whether it says anything, and what it rests on."""
+"""Bound as a record: its value, what it says, whether it says anything, and what it rests on."""
 
 from __future__ import annotations
 

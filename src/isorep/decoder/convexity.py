@@ -1,4 +1,4 @@
-"""Is the latents' support convex? Midpoints of random pairs, and whether samples lie near them."""
+"""Convexity of the latents' support: midpoints of random pairs, and whether samples lie near them."""
 
 from __future__ import annotations
 

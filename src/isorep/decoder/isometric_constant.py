@@ -1,4 +1,4 @@
-r"""Numbers that depend on the dimension alone: the isometric-approximation constant, and Jung's radius.
+r"""Isometric-approximation constant and Jung's radius: numbers that depend on the dimension alone.
 
 A map :math:`f` on a compact set :math:`A\subset\mathbb R^n` of diameter 1 that changes no distance by more than
 :math:`\varepsilon` lies within :math:`c_n\sqrt\varepsilon` of an isometry (Alestalo, Trotsenko & Väisälä 2001). Their

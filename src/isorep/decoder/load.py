@@ -1,12 +1,12 @@
-"""Model archives, checked and copied member by member before torch sees them.
+"""Decoders from model files and from code: TorchScript, exported programs, ``package.module:factory``.
+
+Model archives are checked and copied member by member before torch sees them.
 
 ``torch.export.load`` unpickles without limits what says that it is pickled (weights, constants, sample inputs), loads
 compiled libraries, evaluates shape expressions and guards as Python, and writes names into Python source.
 ``torch.jit.load`` unpickles in C++ with TorchScript's own types only, but the code inside may name operators that touch
 files. So members, operators, names and expressions are held against what a decoder needs, whatever else is refused,
 and torch reads a fresh archive of exactly the bytes that were checked.
-
-Decoders from model files and from code: TorchScript, exported programs, ``package.module:factory``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A decoder made ready: on one device, in one precision, in evaluation mode, and found to decode rows one by one.
+"""Decoder made ready: on one device, in one precision, in evaluation mode, and found to decode rows one by one.
 
 Latents from whatever the caller has: arrays, tensors, representations or files, one row an example.
 

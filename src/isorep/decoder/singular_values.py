@@ -1,4 +1,4 @@
-"""The largest and smallest singular value at each latent, without the Jacobian where that is too large.
+"""Singular values, the largest and the smallest at each latent, without the Jacobian where that is too large.
 
 Singular values of a decoder's Jacobians, with few Jacobians in memory at once.
 """

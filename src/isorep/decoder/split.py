@@ -1,4 +1,4 @@
-"""Splitting a network at a layer: what the layer puts out, and the rest as a function of it.
+"""Network split at a layer: what the layer puts out, and the rest as a function of it.
 
 The layer's output is replaced by a forward hook, so that any module can be split at any submodule that is called once
 and returns one tensor. Where other paths lead past the layer (residual connections), the rest also depends on the

@@ -1,4 +1,4 @@
-r"""The stitching map :math:`h=g_2^{-1}\circ g_1` of two decoders: how much it can change a distance."""
+r"""Stitching map :math:`h=g_2^{-1}\circ g_1` of two decoders: how much it can change a distance."""
 
 from __future__ import annotations
 

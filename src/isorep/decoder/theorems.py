@@ -1,4 +1,4 @@
-r"""From linear to rigid to signed permutation: whitening, ICA under perturbation, and Theorems 2 and 3.
+r"""Theorems 2 and 3, whitening, and ICA under perturbation: from linear to rigid to signed permutation.
 
 Constants of this file are correct and, but for toy data, huge: :math:`\Delta^2/\lambda\ge d` always, as
 :math:`\operatorname{tr}\Sigma\le\Delta^2`. They are diagnoses, never promises.

@@ -1,4 +1,4 @@
-"""What each component has to do with label and batch, whether it recurs, and which ones a filter would drop."""
+"""Components: what each has to do with label and batch, whether it recurs, and which ones a filter would drop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.metrics import mutual_info_score
 from ..ica import ICA, Stability, stability
 from ..ica.whitening import quietly
 from ..representation import Array
-from .inputs import Asked, Column, Inputs
+from .inputs import Column, Inputs, Request
 from .transforms import whitening
 
 _BINS = 10
@@ -62,7 +62,7 @@ class Component:
     lowest: tuple[Example, ...]
 
 
-def final_components(inputs: Inputs, asked: Asked) -> tuple[ICA, tuple[Component, ...]]:
+def final_components(inputs: Inputs, asked: Request) -> tuple[ICA, tuple[Component, ...]]:
     """PCA+ICA on all rows that transforms may see, and its components on all rows."""
     fitted = inputs.values if asked.elsewhere is None else asked.elsewhere
     ica = ICA(n_components=len(whitening(fitted, asked.n_components).components_), random_state=0)

@@ -15,7 +15,17 @@ from ..settings import check_choice, check_counts, check_seed
 from .classifiers import require_classifiers
 from .components import Component, final_components
 from .evaluation import FILTERED, Evaluation, Plan, conditions_of, evaluate, filtered, paired_tests
-from .inputs import SPLITS, TESTS, Asked, Inputs, control_values, make_tasks, open_inputs, open_rows, refuse_confounded
+from .inputs import (
+    SPLITS,
+    TESTS,
+    Inputs,
+    Request,
+    control_values,
+    make_tasks,
+    open_inputs,
+    open_rows,
+    refuse_confounded,
+)
 from .result import CHANCE, LEVEL, Data, Deconfounding, PairedTest, judge
 from .transforms import TRANSDUCTIVE, WHITE, condition_name, dimensions, named
 
@@ -149,7 +159,7 @@ def deconfound(
     controls = control_values(inputs.label, control)
     tasks = make_tasks(inputs, controls, each)
     inside = isinstance(fit_on, str) and fit_on in ("train", "all")
-    asked = Asked(
+    asked = Request(
         each=bool(each),
         names=names,
         transformers=given,
@@ -226,7 +236,7 @@ def _checked_shares(top: Any) -> tuple[float, ...]:
 
 def _caveats(
     inputs: Inputs,
-    asked: Asked,
+    asked: Request,
     plan: Plan,
     evaluation: Evaluation,
     tests: tuple[PairedTest, ...],

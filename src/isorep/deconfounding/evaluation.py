@@ -17,7 +17,7 @@ from ..representation import Array
 from ..rows import Progress, map_blocks
 from .classifiers import Rows, fit_all, fit_parts
 from .components import associations
-from .inputs import Asked, Column, Inputs, Split, Task, holm, interval_of, least_p, make_splits, paired_p
+from .inputs import Column, Inputs, Request, Split, Task, holm, interval_of, least_p, make_splits, paired_p
 from .kbet import Mixing, mixing, sample_rows
 from .result import Condition, Filtered, Fold, Mean, PairedTest, Score, summarised
 from .transforms import WHITE, Transforms
@@ -41,7 +41,7 @@ class Plan:
     test_over_train: float
 
     @classmethod
-    def make(cls, inputs: Inputs, tasks: list[Task], asked: Asked) -> Plan:
+    def make(cls, inputs: Inputs, tasks: list[Task], asked: Request) -> Plan:
         """Refuse a task that no split can evaluate before any work; of one task ``each`` it is left out."""
         steps, facts = [], []
         positive = positives_of(tasks, len(inputs.values))
@@ -89,7 +89,7 @@ Space = tuple[Array, Array]
 """All rows under a condition, and the columns that a classifier sees: the filter needs no copy."""
 
 
-def evaluate(inputs: Inputs, plan: Plan, asked: Asked, tell: Progress) -> Evaluation:
+def evaluate(inputs: Inputs, plan: Plan, asked: Request, tell: Progress) -> Evaluation:
     """Every split: all conditions first, then every classifier and task on them, one thread a core."""
     result = Evaluation()
     transforms: Transforms | None = None
@@ -117,7 +117,7 @@ def evaluate(inputs: Inputs, plan: Plan, asked: Asked, tell: Progress) -> Evalua
     return result
 
 
-def conditions_of(evaluation: Evaluation, asked: Asked) -> dict[str, Condition]:
+def conditions_of(evaluation: Evaluation, asked: Request) -> dict[str, Condition]:
     """What each condition shows by each classifier."""
     shares, conditions = [f"{share:g}" for share in asked.top], {}
     for name in asked.names:
@@ -126,7 +126,7 @@ def conditions_of(evaluation: Evaluation, asked: Asked) -> dict[str, Condition]:
     return conditions
 
 
-def paired_tests(evaluation: Evaluation, plan: Plan, asked: Asked) -> tuple[PairedTest, ...]:
+def paired_tests(evaluation: Evaluation, plan: Plan, asked: Request) -> tuple[PairedTest, ...]:
     """PCA+ICA against every other condition, or all pairs without it."""
     if "pca_ica" in asked.names:
         pairs = [("pca_ica", name) for name in asked.names if name != "pca_ica"]
@@ -142,7 +142,7 @@ def paired_tests(evaluation: Evaluation, plan: Plan, asked: Asked) -> tuple[Pair
     return tuple(tests)
 
 
-def filtered(evaluation: Evaluation, plan: Plan, asked: Asked) -> Filtered | None:
+def filtered(evaluation: Evaluation, plan: Plan, asked: Request) -> Filtered | None:
     """What dropping batch-driven components changes."""
     if "pca_ica" not in asked.names:
         return None
@@ -173,7 +173,7 @@ def positives_of(tasks: list[Task], n: int) -> Array:
     return chosen
 
 
-def _classified(spaces: Mapping[str, Space], seed: int, split: Split, tasks: list[Task], asked: Asked) -> list[Score]:
+def _classified(spaces: Mapping[str, Space], seed: int, split: Split, tasks: list[Task], asked: Request) -> list[Score]:
     """All fits of a split side by side; each is made again on ranked features, for the concentration."""
     fits = [
         (name, classifier, task)
@@ -198,7 +198,7 @@ def _classified(spaces: Mapping[str, Space], seed: int, split: Split, tasks: lis
         return map_blocks(fit, len(fits), 1)
 
 
-def _not_driven(sources: Array, inputs: Inputs, split: Split, asked: Asked, result: Evaluation) -> Array:
+def _not_driven(sources: Array, inputs: Inputs, split: Split, asked: Request, result: Evaluation) -> Array:
     """The components that are not batch-driven on the training batches; one has to stay."""
     label_r2, batch_r2, driven = associations(sources, inputs.label, inputs.batches, asked.batch_limit, split.train)
     if driven.all():

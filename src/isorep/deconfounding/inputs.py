@@ -66,7 +66,7 @@ class Inputs:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class Request:
     """The settings of a deconfounding, checked; ``elsewhere`` holds other rows to fit on, where ``fit_on`` is other."""
 
     each: bool

@@ -1,4 +1,4 @@
-"""How far batches can be told apart in a space: predictability, silhouettes and the mixing of neighbourhoods."""
+"""kBET, silhouettes and predictability of batches: how far batches can be told apart in a space."""
 
 from __future__ import annotations
 

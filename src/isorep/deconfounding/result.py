@@ -1,4 +1,4 @@
-"""What deconfounding found, as small frozen records that print, tabulate and serialise themselves."""
+"""Result of a deconfounding, as small frozen records that print, tabulate and serialise themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conditions: what an embedding is turned into before a classifier sees it. No condition sees the label."""
+"""Transforms: what an embedding is turned into before a classifier sees it. No condition sees the label."""
 
 from __future__ import annotations
 

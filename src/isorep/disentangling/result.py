@@ -1,4 +1,4 @@
-"""What :func:`isorep.disentangle` found, as small frozen records that print, tabulate and serialise.
+"""Result of :func:`isorep.disentangle`, as small frozen records that print, tabulate and serialise.
 
 An autoencoder with its unmixing in a safetensors file, and back; what is read may have been written by anyone.
 """

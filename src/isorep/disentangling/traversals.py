@@ -1,4 +1,4 @@
-"""What the components of an autoencoder do to its images: one at a time, the others at rest.
+"""Traversals: what the components of an autoencoder do to its images, one at a time, the others at rest.
 
 Contact sheets of images, and images as PNG: written by ourselves, so that the core can draw.
 """

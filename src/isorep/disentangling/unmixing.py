@@ -1,4 +1,4 @@
-"""From the latents of an autoencoder to independent components: with which whitening, and in which directions.
+"""Unmixing of the latents of an autoencoder into independent components: with which whitening, and in which directions.
 
 How well conditioned the decoder of an autoencoder is, over all latents and over active directions alone.
 """

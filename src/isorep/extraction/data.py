@@ -1,4 +1,4 @@
-"""What goes into a model: rows of an array, images or documents, found by what a path holds.
+"""Examples that go into a model: rows of an array, images or documents, found by what a path holds.
 
 Examples that are rows of an array or image files: read block by block, as a model takes them.
 """

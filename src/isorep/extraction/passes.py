@@ -1,4 +1,4 @@
-"""One batch through a model: what each layer that was asked for gives, and what all layers give.
+"""Forward pass of one batch through a model: what each layer that was asked for gives, and what all layers give.
 
 Hooks around a forward pass: the outputs of named modules, kept as they come. Which layers are meant: by dotted name, or
 by number.

@@ -1,4 +1,4 @@
-"""What an extraction wrote, as small frozen records that print, tabulate and serialise themselves."""
+"""Result of an extraction, as small frozen records that print, tabulate and serialise themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop of an extraction: batches in, rows of every layer out, in the order of the input.
+"""Loop of an extraction: batches in, rows of every layer out, in the order of the input.
 
 Pooling, from a layer's output to rows: each position a row, or pooled over positions, or flattened. Outputs of three
 axes are sequences (examples, positions, channels), those of four and more are maps (examples, channels, positions...),

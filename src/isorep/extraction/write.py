@@ -1,4 +1,4 @@
-r"""From rows as they come to files: the working folder with its journal, then names, ids and groups.
+r"""Journal and files of an extraction: rows as they come, then names, ids and groups.
 
 Rows are appended to one plain file a layer. After each stretch of work the files are synchronised and the journal is
 replaced; what a killed run has written beyond it is cut off when the run goes on, so no row is there twice. Files are

@@ -1,4 +1,4 @@
-"""The head map beside least squares on paired features, held out, and the target's head from the regression."""
+"""Head map beside least squares on paired features, held out, and the target's head from the regression."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fit's state in a file, so that it can be interrupted and taken up again to the same answer.
+"""Checkpoint of a fit: its state in a file, so that it can be interrupted and taken up again to the same answer.
 
 The file is safetensors: arrays and JSON, nothing to unpickle. It belongs to one fit of one data set: a fingerprint of
 the rows and the settings are kept in it, and anything else is refused.
@@ -27,7 +27,7 @@ Report = Callable[[float, float, float], None]  # sweeps paid, contrast, share o
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class FitState:
     """A state to go on from."""
 
     stage: str
@@ -38,7 +38,7 @@ class Kept:
 class Keeper:
     """Keeps nothing; the checkpoint of a file does."""
 
-    def load(self) -> Kept | None:
+    def load(self) -> FitState | None:
         """The state kept last, if any."""
         return None
 
@@ -46,7 +46,7 @@ class Keeper:
         """Whether it is time to keep a state again."""
         return False
 
-    def save(self, kept: Kept) -> None:
+    def save(self, kept: FitState) -> None:
         """Keep a state."""
 
 
@@ -91,7 +91,7 @@ class Checkpoint(Keeper):
         self.path = self._file.path
         self.whitening: dict[str, Array] = {}
 
-    def load(self) -> Kept | None:
+    def load(self) -> FitState | None:
         """The state in the file, if there is one; a file of another fit or of other data is refused."""
         kept = self._file.load()
         if kept is None:
@@ -103,13 +103,13 @@ class Checkpoint(Keeper):
         self.whitening = {
             name.partition(".")[2]: arrays.pop(name) for name in list(arrays) if name.startswith("white.")
         }
-        return Kept(facts["stage"], arrays, facts["facts"])
+        return FitState(facts["stage"], arrays, facts["facts"])
 
     def due(self) -> bool:
         """Whether the last state is old enough."""
         return self._file.due()
 
-    def save(self, kept: Kept) -> None:
+    def save(self, kept: FitState) -> None:
         """Write the state to a temporary name, then rename."""
         arrays = kept.arrays | {f"white.{name}": values for name, values in self.whitening.items()}
         tensors = {name: np.ascontiguousarray(values) for name, values in arrays.items()}

@@ -1,4 +1,4 @@
-r"""The contrasts: functions whose mean over a component tells how far it is from Gaussian.
+r"""Contrasts: functions whose mean over a component tells how far it is from Gaussian.
 
 For each, :math:`G`, its derivative :math:`g` and the sums a sweep needs are computed in place, in the dtype of the
 block; sums over rows are taken in short runs first and in float64 afterwards, so that float32 loses nothing.

@@ -1,4 +1,4 @@
-r"""The curvature of the contrast around a fit: how firmly the rows hold every plane of two components.
+r"""Curvature of the contrast around a fit: how firmly the rows hold every plane of two components.
 
 In the plane of components :math:`i,j` the second variation of :math:`\sum_jc_j\,\mathbb E\,G(y_j)` is the mean over
 rows of

@@ -1,4 +1,4 @@
-"""The ICA transformer."""
+"""ICA, the transformer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fitted ICA in a file, and its map applied to rows that stay in theirs.
+"""ICA model in a file, and its map applied to rows that stay in theirs.
 
 The file is safetensors: arrays and JSON, nothing to unpickle. What is read may have been written by anyone, so shapes,
 types and values are checked before an estimator is made of them.

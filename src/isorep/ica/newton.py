@@ -1,4 +1,4 @@
-"""The finish: quasi-Newton steps on the orthogonal group, polishing all components together.
+"""Quasi-Newton steps on the orthogonal group, polishing all components together.
 
 Where most of the gain still to be had lies in a few components, an excursion into their subspace gets it at a
 fraction of the price. Where only some components can be determined, these are polished alone, in all dimensions: they
@@ -13,7 +13,7 @@ import numpy as np
 from scipy import linalg
 
 from ..representation import Array
-from .checkpoint import Keeper, Kept, Ledger
+from .checkpoint import FitState, Keeper, Ledger
 from .contrasts import Contrast
 from .white import Sweep, WhiteRows
 
@@ -238,7 +238,7 @@ class Finish:
         self._step = self._outlook = None
         return True
 
-    def kept(self, stage: str) -> Kept:
+    def kept(self, stage: str) -> FitState:
         """The state before a sweep."""
         arrays = {"matrix": self.matrix, "others": self.others}
         facts = self.ledger.facts() | {"contrast": self._contrast, "pairs": len(self._memory.pairs)}
@@ -246,9 +246,9 @@ class Finish:
             arrays |= {"step": self._step, "begun": self._begun, "gradient": self._gradient, "signs": self._signs}
         for place, (step, change) in enumerate(self._memory.pairs):
             arrays |= {f"step.{place}": step, f"change.{place}": change}
-        return Kept(stage, arrays, facts)
+        return FitState(stage, arrays, facts)
 
-    def restore(self, kept: Kept) -> None:
+    def restore(self, kept: FitState) -> None:
         """Go on from a state."""
         arrays = kept.arrays
         self.matrix, self.others, self._contrast = arrays["matrix"], arrays["others"], kept.facts["contrast"]

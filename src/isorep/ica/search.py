@@ -1,4 +1,4 @@
-"""The search: from the fourth-order start to the neighbourhood of every component.
+"""FOBI and the symmetric fixed point: from the fourth-order start to the neighbourhood of every component.
 
 Strong components are found first whatever one does, so only the less Gaussian half of the directions is iterated, at
 half the price. Directions that have settled leave; the rows are projected onto what remains, and so on down. In many
@@ -12,7 +12,7 @@ import numpy as np
 from scipy import linalg
 
 from ..representation import Array
-from .checkpoint import Keeper, Kept, Ledger
+from .checkpoint import FitState, Keeper, Ledger
 from .contrasts import Contrast
 from .white import Sweep, WhiteRows
 
@@ -34,7 +34,7 @@ def search(
     ledger: Ledger,
     seed: int,
     keeper: Keeper,
-    kept: Kept | None,
+    kept: FitState | None,
     start_rotation: Array | None = None,
 ) -> Array:
     """All directions, each near a component of its own or left where the search could not settle it."""
@@ -77,7 +77,7 @@ def search(
         if keeper.due():
             arrays = {f"projection.{place}": each for place, each in enumerate(steps)}
             facts = ledger.facts() | {"found": found, "projections": len(steps), "quiet": quiet}
-            keeper.save(Kept("search", arrays | {"done": np.vstack(done), "base": base}, facts))
+            keeper.save(FitState("search", arrays | {"done": np.vstack(done), "base": base}, facts))
     return orthonormal(np.vstack(done))
 
 

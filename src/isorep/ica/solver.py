@@ -1,4 +1,4 @@
-r"""The rotation of whitened rows to independent components.
+r"""Rotation of whitened rows to independent components.
 
 All components minimise :math:`\sum_j c_j\,\mathbb E\,G(w_j^\top z)` over orthonormal :math:`w_j`, where the sign
 :math:`c_j=\operatorname{sign}\alpha_j`, :math:`\alpha_j=\mathbb E\,g'(y_j)-\mathbb E\,g(y_j)y_j`, lets sub- and

@@ -1,4 +1,4 @@
-"""A fit as plain data with a versioned schema: what a report or another program needs to know about it."""
+"""Summary of a fit: plain data with a versioned schema: what a report or another program needs to know about it."""
 
 from __future__ import annotations
 

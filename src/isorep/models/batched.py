@@ -1,4 +1,4 @@
-"""One model, or several of the same architecture as one program: the same losses, gradients and weights."""
+"""Batched models: one, or several of the same architecture as one program: the same losses, gradients and weights."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Alone:
         self.module.load_state_dict(state)
 
 
-class Stacked:
+class StackedModels:
     """Several models in tensors with one more dimension."""
 
     together = True
@@ -134,7 +134,7 @@ class _Loss(nn.Module):
 class Movers:
     """The optimisers of all groups, clipping before them."""
 
-    def __init__(self, engine: Alone | Stacked, recipe: Recipe) -> None:
+    def __init__(self, engine: Alone | StackedModels, recipe: Recipe) -> None:
         self._together = engine.together
         self._groups: list[tuple[Group, dict[str, Any], Any]] = []
         left = dict(engine.parameters)
@@ -182,7 +182,7 @@ class Movers:
         if expected != set(state):
             raise InputError("it holds the state of another optimiser")
 
-    def taken(self, engine: Alone | Stacked, recipe: Recipe, places: Any, count: int) -> Movers:
+    def taken(self, engine: Alone | StackedModels, recipe: Recipe, places: Any, count: int) -> Movers:
         """Optimisers for some of ``count`` models, which ``engine`` already holds alone."""
         movers = Movers(engine, recipe)
         for (_, before, old), (_, after, new) in zip(self._groups, movers._groups, strict=True):
@@ -266,7 +266,7 @@ def works_together(module: Any, loss: Callable[..., Any], rows: Rows) -> bool:
     """Whether torch can map the loss over models, tried on two rows."""
     try:
         with torch.no_grad():
-            Stacked([module, module], loss).losses(rows[:2], [], shared=True)
+            StackedModels([module, module], loss).losses(rows[:2], [], shared=True)
     except (RuntimeError, ValueError):
         return False
     return True

@@ -1,4 +1,6 @@
-r"""A classifier whose two sides are representations: :math:`p(y\mid x)\propto\exp(f(x)^\top g(y))`.
+r"""Classifiers and contrastive encoders, whose sides are representations.
+
+Classifier whose two sides are representations: :math:`p(y\mid x)\propto\exp(f(x)^\top g(y))`.
 
 A small residual network that names the class of an image, with its penultimate layer as a representation.
 

@@ -1,4 +1,4 @@
-"""A small autoencoder of handwritten digits on scikit-learn alone: two seeds of it make a pair to compare."""
+"""Autoencoder of handwritten digits on scikit-learn alone: two seeds of it make a pair to compare."""
 
 from __future__ import annotations
 

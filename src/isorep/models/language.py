@@ -1,4 +1,4 @@
-r"""The log-bilinear model of words: the next word from a weighted sum of the vectors of the words before it."""
+r"""Log-bilinear model of words: the next word from a weighted sum of the vectors of the words before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop over steps that one model and many share, the history it writes, and checkpoints to go on from."""
+"""Training loop: the steps that one model and many share, the history it writes, and checkpoints to go on from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..checkpoint import Checkpoint
 from ..errors import InputError
 from ..results import plain
 from ..rows import Progress, blocks, no_progress
-from .batched import Alone, Movers, Stacked
+from .batched import Alone, Movers, StackedModels
 from .evaluation import torch
 from .recipe import Recipe, spelt
 from .sampling import MEASURE, NOISE, Order, Rows, generator, mixed, stacked
@@ -50,7 +50,7 @@ class Loop:
 
     def __init__(
         self,
-        engine: Alone | Stacked,
+        engine: Alone | StackedModels,
         seeds: list[int],
         rows: Rows,
         validation: Rows | None,
@@ -201,7 +201,7 @@ class Loop:
             best = self._restores and self._logs[seed].ended == "early"
             self._ended[seed] = self._engine.one_of(self._best if best else self._engine.state(), index)
         kept = [index for index in range(len(self._alive)) if index not in leaving]
-        if kept and isinstance(self._engine, Stacked):
+        if kept and isinstance(self._engine, StackedModels):
             count = len(self._alive)
             self._engine.keep(kept)
             self._movers = self._movers.taken(self._engine, self._recipe, kept, count)

@@ -1,4 +1,4 @@
-"""How a network is trained, as plain settings: groups of parameters, learning rates, clipping, when to stop."""
+"""Recipe of a training, as plain settings: groups of parameters, learning rates, clipping, when to stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Train a network, or many seeds of it as one program: seeded, resumable, with nothing left to chance."""
+"""Trainer of a network, or many seeds of it as one program: seeded, resumable, with nothing left to chance."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import InputError
 from ..rows import Progress
 from ..settings import check_choice
-from .batched import Alone, Stacked, kept_memory, seeded, why_not_together, works_together, worth_together
+from .batched import Alone, StackedModels, kept_memory, seeded, why_not_together, works_together, worth_together
 from .evaluation import nn, torch
 from .loop import History, Hooks, Loop
 from .recipe import Recipe
@@ -173,7 +173,7 @@ def train_many(
     together = batched is True or (batched == "auto" and worth and works_together(first.to(device), loss, rows))
     if together:
         models = [_built(build, seed).to(device) for seed in seeds]
-        loop = Loop(Stacked(models, loss), list(seeds), rows, held_out, recipe, hooks, device)
+        loop = Loop(StackedModels(models, loss), list(seeds), rows, held_out, recipe, hooks, device)
         with kept_memory():
             found = loop.run(checkpoint, checkpoint_seconds)
     else:

@@ -1,10 +1,18 @@
-"""Names and colours of the ladder's rungs: the same in every figure."""
+"""Rungs of the ladder in words and colours: the same in every sentence and figure."""
 
 from __future__ import annotations
 
 from .figures import Key
 
 NAMES = {"signed_permutation": "signed permutation", "ica": "ICA"}
+PHRASES = {
+    "identity": "as they are",
+    "signed_permutation": "up to a signed permutation of dimensions (with one scale and a translation)",
+    "rigid": "up to a rigid motion (rotation or reflection, with one scale and a translation)",
+    "linear": "up to a linear map",
+    "ica": "once their independent components are matched",
+}
+"""How a verdict says that two sides agree."""
 COLOURS = {"identity": "s0", "signed_permutation": "s1", "rigid": "s2", "linear": "s3", "ica": "s4"}
 
 

@@ -1,4 +1,4 @@
-"""A page as data: its parts, each written by the template of its name, and the way to JSON and back."""
+"""Page as data: its parts, each written by the template of its name, and the way to JSON and back."""
 
 from __future__ import annotations
 

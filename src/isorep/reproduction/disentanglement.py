@@ -304,8 +304,13 @@ class Bench:
         return scores, maps
 
     def _both(
-        self, latents: Array, held_out: Array, *, discrete: bool = False, same: tuple[Scored, Scored] | None = None
-    ) -> tuple[Scored, Scored]:
+        self,
+        latents: Array,
+        held_out: Array,
+        *,
+        discrete: bool = False,
+        same: tuple[InfoScores, InfoScores] | None = None,
+    ) -> tuple[InfoScores, InfoScores]:
         split, count = self.split, self.preset.scored
         sides = ((split.factors, latents), (split.held_out_factors, held_out))
         seen, unseen = (
@@ -314,7 +319,7 @@ class Bench:
         )
         return seen, unseen
 
-    def _record(self, both: tuple[Scored, Scored], whole: bool = False) -> Outcome:
+    def _record(self, both: tuple[InfoScores, InfoScores], whole: bool = False) -> Outcome:
         return {"seen": both[0].to_dict(whole), "held_out": both[1].to_dict()}
 
 
@@ -372,7 +377,7 @@ def _rotation(size: int, seed: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class InfoScores:
     """InfoMEC, its matrix (factors x latents), which latents are active, and the explicitness of every factor."""
 
     infom: float
@@ -397,7 +402,7 @@ class Scored:
 
 def score(
     names: tuple[str, ...], factors: Array, latents: Array, *, discrete: bool = False, same: Any = None
-) -> Scored:
+) -> InfoScores:
     """InfoMEC of latents; ``same`` is the score of others that span the same space.
 
     An unpenalised regression from all latents predicts the same whichever basis it is given, so that explicitness does
@@ -416,7 +421,7 @@ def score(
     modular = [value for value in shares(seen.T) if value is not None]
     compact = [value or 0.0 for value in shares(seen)]
     infom, infoc = (float(np.mean(each)) if each else 0.0 for each in (modular, compact))
-    return Scored(infom, told.infoe, infoc, nmi, active, told.explicitness)
+    return InfoScores(infom, told.infoe, infoc, nmi, active, told.explicitness)
 
 
 def _white(latents: Array) -> Array:

@@ -1,4 +1,4 @@
-"""What an experiment is: presets for each scale, units of work with stable keys, and a summary of their outcomes.
+"""Experiment: presets for each scale, units of work with stable keys, and a summary of their outcomes.
 
 The experiments by name; a module is loaded when its experiment is asked for.
 

@@ -1,4 +1,6 @@
-"""Curves err = a sqrt(2L + L^2), and rank correlations with their intervals.
+"""Summaries of outcomes: what the summaries of experiments share.
+
+Curves err = a sqrt(2L + L^2), and rank correlations with their intervals.
 
 Whether a measure grows along a sweep: differences of ends and rank correlations, over pairs of models.
 

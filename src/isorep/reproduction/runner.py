@@ -1,4 +1,4 @@
-"""Run an experiment unit by unit, go on where an earlier run stopped, and write what it found.
+"""Runner of an experiment: unit by unit, from where an earlier run stopped, and what it writes.
 
 The result: tables beside the published ones, with seeds, versions and run time. The folder of a run: its config, one
 file for each finished unit, and what is written at the end.

@@ -1,4 +1,4 @@
-"""The canonical correlation family: mean CCA, SVCCA, PWCCA, and the share of variance a linear map explains."""
+"""Canonical correlations: mean CCA, SVCCA, PWCCA, and the share of variance a linear map explains."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import InputError
 from ..representation import Array
 from ..settings import check_choice, check_counts
 from .frames import Pair, paired
-from .null import Draws, Prepared, Similarity, Source, cross_draws, finished, nuclear_norm
+from .null import Draws, PreparedIndex, Similarity, Source, cross_draws, finished, nuclear_norm
 
 
 def cca(
@@ -164,19 +164,19 @@ def linear_r2(
     return finished(paired(X, Y), prepare_linear_r2, permutations, groups, within, random_state)
 
 
-def prepare_cca(pair: Pair) -> Prepared:
+def prepare_cca(pair: Pair) -> PreparedIndex:
     """Mean CCA of a pair."""
     rho, ranks = _correlations(pair.cross), _ranks(pair)
     details = {"correlations": rho, "mean_squared": float((rho**2).mean()), "ranks": ranks}
     forced = _filled(pair.n, max(ranks), _ALL_ONE)
-    return Prepared(
+    return PreparedIndex(
         "cca", float(rho.mean()), details, cross_source(pair), mean_correlation, _meeting(pair.n, *ranks), forced
     )
 
 
 def prepare_svcca(
     pair: Pair, *, variance: float = 0.99, components: int | None = None, standardise: bool = False
-) -> Prepared:
+) -> PreparedIndex:
     """SVCCA of a pair."""
     if not (isinstance(variance, float | int) and 0 < variance <= 1):
         raise InputError(f"variance is {variance!r} and must be above 0 and at most 1")
@@ -195,10 +195,10 @@ def prepare_svcca(
 
     details = {"correlations": rho, "kept": kept, "standardised": bool(standardise)}
     said, forced = _meeting(pair.n, *kept), _filled(pair.n, max(kept), _ALL_ONE)
-    return Prepared("svcca", float(rho.mean()), details, source, mean_correlation, said, forced)
+    return PreparedIndex("svcca", float(rho.mean()), details, source, mean_correlation, said, forced)
 
 
-def prepare_pwcca(pair: Pair, *, side: str = "x") -> Prepared:
+def prepare_pwcca(pair: Pair, *, side: str = "x") -> PreparedIndex:
     """PWCCA of a pair."""
     check_choice("side", side, ("x", "y"))
     roots = {"x": pair.x.frame.root, "y": pair.y.frame.root}
@@ -212,10 +212,10 @@ def prepare_pwcca(pair: Pair, *, side: str = "x") -> Prepared:
     value, ranks = weighted(pair.cross, side), _ranks(pair)
     details = {"side": side, "other_side": weighted(pair.cross, "y" if side == "x" else "x"), "ranks": ranks}
     said, forced = _meeting(pair.n, *ranks), _filled(pair.n, max(ranks), _ALL_ONE)
-    return Prepared("pwcca", value, details, cross_source(pair), partial(weighted, by=side), said, forced)
+    return PreparedIndex("pwcca", value, details, cross_source(pair), partial(weighted, by=side), said, forced)
 
 
-def prepare_linear_r2(pair: Pair) -> Prepared:
+def prepare_linear_r2(pair: Pair) -> PreparedIndex:
     """The share of variance explained, of a pair."""
     shares = [frame.singular_values**2 / frame.square_norm for frame in (pair.x.frame, pair.y.frame)]
 
@@ -225,7 +225,7 @@ def prepare_linear_r2(pair: Pair) -> Prepared:
     ranks = _ranks(pair)
     details = {"reverse": min(float(np.sum(pair.cross**2, axis=1) @ shares[0]), 1.0), "ranks": ranks}
     said, forced = _meeting(pair.n, *ranks), _filled(pair.n, ranks[0], "a linear map explains any target")
-    return Prepared("linear_r2", explained(pair.cross), details, cross_source(pair), explained, said, forced)
+    return PreparedIndex("linear_r2", explained(pair.cross), details, cross_source(pair), explained, said, forced)
 
 
 def cross_source(pair: Pair) -> Source:

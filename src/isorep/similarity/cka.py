@@ -23,7 +23,7 @@ from ..rows import blocks, map_blocks, read_rows
 from ..settings import check_choice
 from .cca import cross_source
 from .frames import Pair, Side, paired
-from .null import Draws, Prepared, Similarity, finished
+from .null import Draws, PreparedIndex, Similarity, finished
 
 KERNELS = ("linear", "rbf")
 SKETCH_AXES = 32  # leading axes that carry the shape of a null
@@ -93,7 +93,7 @@ def cka(
 
 def prepare_cka(
     pair: Pair, *, kernel: str = "linear", debiased: bool = False, bandwidth: float = 0.5, exact: bool = False
-) -> Prepared:
+) -> PreparedIndex:
     """CKA of a pair."""
     check_choice("kernel", kernel, KERNELS)
     if not (isinstance(bandwidth, float | int) and bandwidth > 0):
@@ -120,7 +120,7 @@ def prepare_cka(
     details = {"kernel": kernel, "debiased": debiased} | ({"bandwidth": float(bandwidth)} if kernel == "rbf" else {})
     name = "cka" + ("_rbf" if kernel == "rbf" else "") + ("_debiased" if debiased else "")
     value = estimate(kernels.alignment, _REAL) / norm
-    return Prepared(name, value, details, source, lambda drawn: float(drawn) / norm)
+    return PreparedIndex(name, value, details, source, lambda drawn: float(drawn) / norm)
 
 
 Estimate = Callable[[float, Any], float]

@@ -1,4 +1,4 @@
-r"""The principal frame of one side: centred rows as :math:`X_c=U\,\mathrm{diag}(s)\,V^\top`, at their numerical rank.
+r"""Principal frame of one side: centred rows as :math:`X_c=U\,\mathrm{diag}(s)\,V^\top`, at their numerical rank.
 
 Everything that a linear index asks of two sides follows from their frames and :math:`C=U_X^\top U_Y`: the canonical
 correlations are its singular values, :math:`X^\top Y=V_XS_X\,C\,S_YV_Y^\top`. Under a permutation of rows only
@@ -175,7 +175,7 @@ def _require_variation(rank: int, name: str) -> None:
 _SMALL = 2**17  # scores of so few cells are shuffled in float64: nothing is gained below
 
 
-class Remembering:
+class Memo:
     """What has been found out about something, so that indices that ask the same share the answer."""
 
     def once(self, key: Any, find: Callable[[], Answer]) -> Answer:
@@ -187,7 +187,7 @@ class Remembering:
         return answer
 
 
-class Side(Remembering):
+class Side(Memo):
     """One representation with what has been found out about it."""
 
     def __init__(self, values: Matrix | None, name: str, n: int) -> None:
@@ -252,7 +252,7 @@ class Side(Remembering):
 
 
 @dataclass(eq=False)
-class Pair(Remembering):
+class Pair(Memo):
     """Two sides with paired rows."""
 
     x: Side

@@ -1,4 +1,4 @@
-"""Layer by layer: a matrix of one index, corrected for having looked at all of it."""
+"""Layer matrix of one index, corrected for having looked at all of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..rows import Progress, no_progress
 from ..settings import check_choice
 from .cka import prepare_cka
 from .frames import Pair, Side
-from .null import Pairings, Prepared, corrected, plan, shown
+from .null import Pairings, PreparedIndex, corrected, plan, shown
 from .table import FOUND, INDICES
 
 _NOTHING = (float("nan"),) * 3
@@ -158,7 +158,7 @@ def layers(
     check_choice("index", index, list(INDICES))
     prepare = partial(_prepare, index)
     pairs = [Pair(a, b) for a in sides[0] for b in sides[1]]
-    prepared: list[Prepared] = []
+    prepared: list[PreparedIndex] = []
     for pair in pairs:
         prepared.append(prepare(pair))
         report("layers", len(prepared), len(pairs))
@@ -170,7 +170,7 @@ def layers(
     return _matrix(index, prepared, cells, names, pairings.settings | {"rows": n})
 
 
-def _prepare(index: str, pair: Pair) -> Prepared:
+def _prepare(index: str, pair: Pair) -> PreparedIndex:
     """With many cells per permutation, linear kernels are sketched: what is shared there is the sketch of a side."""
     if index in ("cka", "cka_debiased"):
         return prepare_cka(pair, debiased=index == "cka_debiased")
@@ -195,7 +195,9 @@ def _named(given: Any, which: str) -> dict[str, Representation]:
 class _Cells:
     """The cells of a matrix under the real pairing and the shuffled ones, of the rows that take part."""
 
-    def __init__(self, pairings: Pairings, like: Prepared, nulls: Sequence[tuple[Null, str]], values: Array) -> None:
+    def __init__(
+        self, pairings: Pairings, like: PreparedIndex, nulls: Sequence[tuple[Null, str]], values: Array
+    ) -> None:
         self.pairings = pairings
         self.nulls = [null for null, _ in nulls]
         self.reasons = [why for _, why in nulls]
@@ -242,7 +244,7 @@ def _first_closest(values: Array, some: Array, informative: Array, sign: float) 
 
 def _matrix(
     index: str,
-    prepared: list[Prepared],
+    prepared: list[PreparedIndex],
     cells: _Cells | None,
     names: tuple[tuple[str, ...], ...],
     settings: dict[str, Any],

@@ -1,4 +1,4 @@
-"""Do the same rows lie near each other? Mutual nearest neighbours, in bounded memory."""
+"""Mutual nearest neighbours, in bounded memory: do the same rows lie near each other?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..resampling import equal_rows
 from ..rows import block_rows, blocks, map_blocks, read_rows, select
 from ..settings import check_choice, check_counts
 from .frames import Pair, Side, paired
-from .null import Draws, Prepared, Similarity, finished
+from .null import Draws, PreparedIndex, Similarity, finished
 
 METRICS = ("cosine", "euclidean", "inner_product")
 _TILE_CELLS = 2**24  # scores of a tile of queries with the whole corpus: 64 MB in float32
@@ -64,13 +64,13 @@ def mutual_knn(
     """
     pair = paired(X, Y, moments=False)
 
-    def prepare(each: Pair) -> Prepared:
+    def prepare(each: Pair) -> PreparedIndex:
         return prepare_mutual_knn(each, k=k if each is pair else min(k, each.n - 1), metric=metric)
 
     return finished(pair, prepare, permutations, groups, within, random_state)
 
 
-def prepare_mutual_knn(pair: Pair, *, k: int = 10, metric: str = "cosine") -> Prepared:
+def prepare_mutual_knn(pair: Pair, *, k: int = 10, metric: str = "cosine") -> PreparedIndex:
     """Mutual nearest neighbours of a pair."""
     check_choice("metric", metric, METRICS)
     check_counts(k=(k, 1, pair.n - 1))
@@ -83,7 +83,7 @@ def prepare_mutual_knn(pair: Pair, *, k: int = 10, metric: str = "cosine") -> Pr
         return _shared(partners[near[0]], near[1][partners])  # rows change their names
 
     draws = pair.once(("knn", k, metric), lambda: Draws(draw, "neighbours renamed per permutation"))
-    return Prepared("mutual_knn", _shared(*near), {"k": int(k), "metric": metric}, lambda uniform: draws, float)
+    return PreparedIndex("mutual_knn", _shared(*near), {"k": int(k), "metric": metric}, lambda uniform: draws, float)
 
 
 def nearest(

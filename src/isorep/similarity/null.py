@@ -48,7 +48,7 @@ Source = Callable[[bool], Draws]
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedIndex:
     """An index of one pair, ready to be shuffled: its value, and how a draw becomes one.
 
     ``forced`` says why every pairing of these rows gives the best value, where this follows from the ranks.
@@ -65,7 +65,7 @@ class Prepared:
     best: float = 1.0
 
 
-Prepare = Callable[[Pair], Prepared]
+Prepare = Callable[[Pair], PreparedIndex]
 
 
 def cross_draws(left: Array, right: Array) -> Draws:
@@ -94,7 +94,7 @@ def similarities(
     pair: Pair, prepares: Sequence[Prepare], pairings: Pairings, report: Progress = no_progress
 ) -> tuple[list[Similarity], Pairings]:
     """Indices with their nulls and what is to be said about each; and the pairings, copies of rows kept together."""
-    prepared: list[Prepared] = []
+    prepared: list[PreparedIndex] = []
     for prepare in prepares:
         report("indices", len(prepared), len(prepares))
         prepared.append(prepare(pair))
@@ -217,7 +217,7 @@ class Pairings:
         return pair if self.shuffles.complete else pair.cut(self.shuffles.rows)
 
     def nulls(
-        self, prepared: Sequence[Prepared], pairs: Sequence[Pair], prepares: Sequence[Prepare], report: Progress
+        self, prepared: Sequence[PreparedIndex], pairs: Sequence[Pair], prepares: Sequence[Prepare], report: Progress
     ) -> tuple[list[tuple[Null, str]], Array]:
         """The null of every index, with the reason where it says nothing; and the values that they are made of.
 
@@ -234,7 +234,7 @@ class Pairings:
             for each, row, part in zip(shuffled, values, parts, strict=True)
         ], values
 
-    def draw(self, prepared: Sequence[Prepared], report: Progress) -> Array:
+    def draw(self, prepared: Sequence[PreparedIndex], report: Progress) -> Array:
         """Every index of the real pairing, first, and of the same shuffled ones: (indices, 1 + permutations).
 
         The real pairing goes through the same arithmetic, so that a draw that gives it back equals it to the last
@@ -265,7 +265,7 @@ class Pairings:
             row[0] = row[0] if source.exact else each.value
         return values
 
-    def null(self, prepared: Prepared, observed: float, draws: Array, single: bool) -> tuple[Null, str]:
+    def null(self, prepared: PreparedIndex, observed: float, draws: Array, single: bool) -> tuple[Null, str]:
         """Draws as a null; without a p-value, and with the reason, where every pairing gives the same."""
         source = prepared.source(self.uniform)
         null = null_of(
@@ -286,7 +286,7 @@ class Pairings:
         return moved if self.within is None else f"{moved} within {self.classes} classes"
 
 
-def uninformative(prepared: Prepared, observed: float, draws: Array, single: bool) -> str:
+def uninformative(prepared: PreparedIndex, observed: float, draws: Array, single: bool) -> str:
     """Why a null says nothing, if every pairing gives the same value; ``single`` where rounding is that of float32."""
     everything = np.append(draws, observed)
     if prepared.forced:

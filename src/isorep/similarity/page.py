@@ -13,21 +13,8 @@ from ..report.page import page_of
 from ..report.read import MISSING, count, fixed, p_value
 from ..resampling import Null
 from .layers import LayerMatrix
-from .table import FOUND, Similarities
+from .table import FOUND, SHOWN, Similarities
 
-SHOWN = {
-    "cca": ("mean CCA", "mean canonical correlation; blind to any invertible linear map"),
-    "svcca": ("SVCCA", "the same after keeping the leading principal components"),
-    "pwcca": ("PWCCA", "canonical correlations weighted by how much of the source they carry"),
-    "linear_r2": ("linear R²", "share of the target that a linear map of the source explains, in sample"),
-    "cka": ("CKA", "alignment of the two Gram matrices; blind to rotations, led by large variances"),
-    "cka_debiased": ("debiased CKA", "the same with an unbiased estimate of each term"),
-    "cka_rbf": ("Gaussian CKA", "alignment of Gaussian kernels: near rows count more"),
-    "procrustes_distance": ("Procrustes distance", "angle that is left after the best rotation, in radians"),
-    "mcc": ("MCC", "mean absolute correlation of dimensions matched one to one"),
-    "mutual_knn": ("mutual kNN", "share of nearest neighbours that both sides have in common"),
-}
-"""The name of every index, and what it is."""
 MOST_LAYERS = 100
 
 

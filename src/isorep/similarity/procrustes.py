@@ -1,4 +1,4 @@
-"""Indices of shape: the Procrustes distance, and how well single dimensions match."""
+"""Procrustes distance, and MCC: how well single dimensions match."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..representation import Array
 from ..settings import check_choice
 from .cca import cross_source
 from .frames import Pair, Side, paired
-from .null import Prepared, Similarity, finished, nuclear_norm
+from .null import PreparedIndex, Similarity, finished, nuclear_norm
 
 GROUPS = ("rotation", "permutation")
 
@@ -103,7 +103,7 @@ def mcc(
     return finished(paired(X, Y), prepare, permutations, groups, within, random_state)
 
 
-def prepare_procrustes(pair: Pair, *, up_to: str = "rotation") -> Prepared:
+def prepare_procrustes(pair: Pair, *, up_to: str = "rotation") -> PreparedIndex:
     """The Procrustes distance of a pair."""
     check_choice("up_to", up_to, GROUPS)
     a, b = pair.x.frame, pair.y.frame
@@ -122,7 +122,7 @@ def prepare_procrustes(pair: Pair, *, up_to: str = "rotation") -> Prepared:
     similarity = cosine(pair.cross, lambda weighted: float(np.linalg.svd(weighted, compute_uv=False).sum()))
     euclidean = np.sqrt(max(a.square_norm + b.square_norm - 2 * similarity * norms, 0.0))
     details = {"up_to": up_to, "cosine": similarity, "euclidean": float(euclidean), "disparity": 1.0 - similarity**2}
-    return Prepared(
+    return PreparedIndex(
         "procrustes_distance",
         float(np.arccos(similarity)),
         details,
@@ -133,7 +133,7 @@ def prepare_procrustes(pair: Pair, *, up_to: str = "rotation") -> Prepared:
     )
 
 
-def prepare_mcc(pair: Pair, *, correlation: str = "pearson") -> Prepared:
+def prepare_mcc(pair: Pair, *, correlation: str = "pearson") -> PreparedIndex:
     """The mean correlation coefficient of a pair."""
     if correlation == "spearman":
         pair = _ranked(pair)
@@ -150,7 +150,7 @@ def prepare_mcc(pair: Pair, *, correlation: str = "pearson") -> Prepared:
 
     rows, columns, correlations = matched(pair.cross)
     details = {"correlation": correlation, "x_dims": rows, "y_dims": columns, "correlations": correlations}
-    return Prepared("mcc", mean(correlations), details, cross_source(pair), lambda cross: mean(matched(cross)[2]))
+    return PreparedIndex("mcc", mean(correlations), details, cross_source(pair), lambda cross: mean(matched(cross)[2]))
 
 
 def _ranked(pair: Pair) -> Pair:

@@ -1,4 +1,4 @@
-"""Every index of one pair, with one null: what ``isorep similarity`` prints."""
+"""Similarity indices of one pair, with one null: what ``isorep similarity`` prints."""
 
 from __future__ import annotations
 
@@ -34,6 +34,20 @@ INDICES: dict[str, Prepare] = {
     "mutual_knn": lambda pair: prepare_mutual_knn(pair, k=min(10, pair.n - 1)),
 }
 """The indices with their defaults. Linear kernels are exact here: the cross product is at hand."""
+
+SHOWN = {
+    "cca": ("mean CCA", "mean canonical correlation; blind to any invertible linear map"),
+    "svcca": ("SVCCA", "the same after keeping the leading principal components"),
+    "pwcca": ("PWCCA", "canonical correlations weighted by how much of the source they carry"),
+    "linear_r2": ("linear R²", "share of the target that a linear map of the source explains, in sample"),
+    "cka": ("CKA", "alignment of the two Gram matrices; blind to rotations, led by large variances"),
+    "cka_debiased": ("debiased CKA", "the same with an unbiased estimate of each term"),
+    "cka_rbf": ("Gaussian CKA", "alignment of Gaussian kernels: near rows count more"),
+    "procrustes_distance": ("Procrustes distance", "angle that is left after the best rotation, in radians"),
+    "mcc": ("MCC", "mean absolute correlation of dimensions matched one to one"),
+    "mutual_knn": ("mutual kNN", "share of nearest neighbours that both sides have in common"),
+}
+"""The name of every index, and what it is."""
 
 COSTLY = {"cka_rbf": 20_000, "mutual_knn": 100_000}
 """Indices that look at all pairs of rows, and up to how many rows they are computed unasked."""

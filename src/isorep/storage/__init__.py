@@ -1,7 +1,7 @@
 """Reading and writing representations: one module a family of formats, found by the file's suffix.
 
-To add a format, write a module with ``load(path, key, ids, besides) -> Contents`` and ``save(path, rows, key)`` and
-name it in ``registry._FAMILIES``.
+To add a format, write a module with ``load(path, key, ids, besides) -> Contents`` and, to be written as well,
+``save(path, rows, key)``, and name it in ``registry._FAMILIES``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which array, tensor or columns of a file are the representation, when the user has not said so.
+"""Names in a file: which array, tensor or columns are the representation, when the user has not said so.
 
 Numbers in text cells: which cells are numbers, what the others look like, and what a column of them holds.
 

@@ -1,4 +1,4 @@
-"""Room for values that cannot be mapped where they lie: text, compressed or columnar files.
+"""Scratch file for values that cannot be mapped where they lie: text, compressed or columnar files.
 
 They are parsed once, block by block. What stays small is kept in memory; what grows beyond ``MEMORY_LIMIT`` goes to a
 nameless scratch file that is mapped and vanishes with the array. ``TMPDIR`` chooses its disk.

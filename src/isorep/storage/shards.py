@@ -1,4 +1,4 @@
-"""A folder of shards: files of one format that hold the rows of one matrix, one after the other."""
+"""Shards, a folder of them: files of one format that hold the rows of one matrix, one after the other."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _load(
         chosen, left_out = choice.columns, choice.left_out
         asked = key is not None or chosen[0].startswith(FEATURE_PREFIX)
         row_ids = _Labels(size, ids_name or "")
-        parsing = _Parsing(table, chosen, choice.doubtful, doubts=not known, asked=asked)
+        parsing = _Parser(table, chosen, choice.doubtful, doubts=not known, asked=asked)
         parsing.flags = [index for index, name in enumerate(chosen) if kinds[name] == FLAG]
         values = spool(parsing.blocks(None if ids_name is None else table.names.index(ids_name), row_ids), size)
     for tally in parsing.tallies.values():
@@ -146,7 +146,7 @@ def _load(
     return contents, [name for name in chosen if name in table.whole or kinds[name] == FLAG]
 
 
-class _Parsing:
+class _Parser:
     """Rows of text on their way to numbers, with what has to be known of all of them in the end."""
 
     def __init__(self, table: _Table, chosen: list[str], texts: list[str], *, doubts: bool, asked: bool) -> None:

@@ -1,4 +1,4 @@
-"""The layout of AnnData, in HDF5 (``.h5ad``) and in zarr: X, obsm, and the columns of obs.
+"""AnnData: its layout, in HDF5 (``.h5ad``) and in zarr: X, obsm, and the columns of obs.
 
 It is read directly: opening a file with the anndata package loads every column of obs and var.
 

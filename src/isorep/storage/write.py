@@ -72,6 +72,8 @@ def _target(path: str | Path, key: str | None) -> tuple[Path, str | None, Any]:
     path, key = split_key(path, key)
     path = path.resolve() if path.is_symlink() else path  # what the link points to is written, the link stays
     module = family(path, "write")
+    if not hasattr(module, "save"):
+        raise InputError(f"{path.name}: {path.suffix} files can be read, and not written; choose another format")
     if key is not None:
         _require_plain_key(key, path)
     _require_place(path)

@@ -1,4 +1,4 @@
-r"""Disentanglement, completeness and informativeness (Eastwood and Williams 2018) from how models use latents.
+r"""DCI: disentanglement, completeness and informativeness (Eastwood and Williams 2018) from how models use latents.
 
 Gradient boosting grows depth-3 trees with the importance of every column, as scikit-learn's classic one does. Columns
 are cut into bins, and all trees of a stage (one a class) grow together: the sums of every bin, node and class are one
@@ -151,7 +151,7 @@ def _right(factor: Column, predicted: Array) -> float:
 
 
 def _binned(x: Array, factor: Column, other: Array) -> tuple[Array, Array, Array]:
-    model = Boosted(classify=factor.discrete).fit(x, factor.values)
+    model = BoostedTrees(classify=factor.discrete).fit(x, factor.values)
     return model.importances, model.predict(x), model.predict(other)
 
 
@@ -232,13 +232,13 @@ class Bins:
         return np.asarray(np.column_stack(bins) + self.starts)
 
 
-class Boosted:
+class BoostedTrees:
     """Boosted trees for labels (``classify``) or numbers, with the importance of every column."""
 
     def __init__(self, *, classify: bool) -> None:
         self.classify = classify
 
-    def fit(self, x: Array, y: Array) -> Boosted:
+    def fit(self, x: Array, y: Array) -> BoostedTrees:
         """Grow all trees; ``importances`` then sum to 1, or are all 0 where nothing could be split."""
         n, d = x.shape
         self.bins = Bins(x)

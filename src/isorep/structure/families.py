@@ -1,4 +1,4 @@
-r"""The families of scores that ``score_factors`` knows: how each is measured once, and again on other rows.
+r"""Families of scores that ``score_factors`` knows: how each is measured once, and again on other rows.
 
 How far a score would move on other rows, and what it is where latents and factors have nothing in common.
 
@@ -212,6 +212,26 @@ FAMILIES: dict[str, Family] = {
 
 OUTPUTS = {name: family for family, each in FAMILIES.items() for name in each.outputs}
 """The family of every score."""
+
+SCORES = {
+    "infom": ("InfoM", "each active latent informs about one factor, however little; chance is far from 0"),
+    "infoe": ("InfoE", "all latents together determine the factors linearly; blind to how they are mixed"),
+    "infoc": ("InfoC", "each factor is in one latent; lowered by duplicates"),
+    "dci_disentanglement": ("DCI disentanglement", "boosted trees use each latent for one factor"),
+    "dci_completeness": ("DCI completeness", "boosted trees use one latent for each factor"),
+    "dci_informativeness": ("DCI informativeness", "how well boosted trees predict unseen rows"),
+    "mig": ("MIG", "the best latent of a factor is ahead of the second, in bins; a duplicate brings it to 0"),
+    "sap": ("SAP", "the same gap for a linear classifier on one latent at a time"),
+    "modularity": ("modularity", "each latent informs about one factor, in bins; latents of noise count"),
+    "explicitness": ("explicitness", "AUROC of a logistic regression from all latents; chance is 0.5"),
+    "mcc": ("MCC", "correlation of factors with latents matched one to one, in sample"),
+    "mcc_held_out": ("MCC, held out", "the same with matching and signs chosen on other rows"),
+    "mcc_spearman": ("MCC of ranks", "the same of ranks: blind to monotone curves"),
+    "linear_r2": ("linear R²", "share of the factors that a linear map of all latents explains on unseen rows"),
+    "kernel_r2": ("kernel R²", "the same for a smooth map"),
+    "sis": ("SIS", "each inferred slot determines one true slot and no other"),
+}
+"""The name of every score, and what it asks."""
 
 LEAST = {"mcc_held_out": -1.0, "sis": -1.0}
 """Scores that may be negative; the others run from 0 to 1."""

@@ -1,4 +1,4 @@
-r"""Scores from binned mutual information: the gap of the two best latents (MIG), and modularity."""
+r"""MIG and modularity from binned mutual information: the gap of the two best latents."""
 
 from __future__ import annotations
 

@@ -13,29 +13,11 @@ from ..report.page import page_of
 from ..report.read import MISSING, count, fixed, p_value
 from ..representation import Array
 from .dci import DCI
+from .families import SCORES
 from .result import LEAST, FactorScores, Information, Score
 
 REACHED = {"not recovered": False, "partly": None, "recovered": True}
 MOST_FACTORS, MOST_LATENTS = 40, 64
-SCORES = {
-    "infom": ("InfoM", "each active latent informs about one factor, however little; chance is far from 0"),
-    "infoe": ("InfoE", "all latents together determine the factors linearly; blind to how they are mixed"),
-    "infoc": ("InfoC", "each factor is in one latent; lowered by duplicates"),
-    "dci_disentanglement": ("DCI disentanglement", "boosted trees use each latent for one factor"),
-    "dci_completeness": ("DCI completeness", "boosted trees use one latent for each factor"),
-    "dci_informativeness": ("DCI informativeness", "how well boosted trees predict unseen rows"),
-    "mig": ("MIG", "the best latent of a factor is ahead of the second, in bins; a duplicate brings it to 0"),
-    "sap": ("SAP", "the same gap for a linear classifier on one latent at a time"),
-    "modularity": ("modularity", "each latent informs about one factor, in bins; latents of noise count"),
-    "explicitness": ("explicitness", "AUROC of a logistic regression from all latents; chance is 0.5"),
-    "mcc": ("MCC", "correlation of factors with latents matched one to one, in sample"),
-    "mcc_held_out": ("MCC, held out", "the same with matching and signs chosen on other rows"),
-    "mcc_spearman": ("MCC of ranks", "the same of ranks: blind to monotone curves"),
-    "linear_r2": ("linear R²", "share of the factors that a linear map of all latents explains on unseen rows"),
-    "kernel_r2": ("kernel R²", "the same for a smooth map"),
-    "sis": ("SIS", "each inferred slot determines one true slot and no other"),
-}
-"""The name of every score, and what it asks."""
 CHANCE = (
     "Chance is what the same latents score against the factors of other rows; a score near it shows nothing, "
     "however high it is. A p-value is the share of pairings, the real one among them, that score as high on the "

@@ -1,4 +1,4 @@
-"""What scoring against factors found, as small frozen records that print, tabulate and serialise themselves.
+"""Result of scoring against factors, as small frozen records that print, tabulate and serialise themselves.
 
 From numbers to words: which factor has a latent of its own, which are mixed, split or lost.
 """

@@ -1,4 +1,4 @@
-"""Which rows models learn from and which they are judged on."""
+"""Splits of rows: which ones models learn from and which they are judged on."""
 
 from __future__ import annotations
 

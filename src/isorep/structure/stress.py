@@ -1,4 +1,4 @@
-"""A stress test of the scores themselves: the same latents, changed in known ways, and which score notices what."""
+"""Stress test of the scores themselves: the same latents, changed in known ways, and which score notices what."""
 
 from __future__ import annotations
 

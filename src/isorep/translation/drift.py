@@ -1,4 +1,4 @@
-r"""Do new rows look like those a map was fitted to? Three numbers that need no labels and no pairs.
+r"""Drift: do new rows look like those a map was fitted to? Three numbers that need no labels and no pairs.
 
 The reference is exchangeable with rows of the same model: mean and covariance come from the training folds, and the
 limit on whitened norms from the test fold, so that fewer rows than dimensions raise no false alarm.

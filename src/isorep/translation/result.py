@@ -1,4 +1,4 @@
-"""What a translation found, as small frozen records that print, tabulate and serialise themselves.
+"""Result of a translation, as small frozen records that print, tabulate and serialise themselves.
 
 The answer to "can I translate instead of embedding again?", by rule, and what to keep in mind about it.
 """

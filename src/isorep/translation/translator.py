@@ -1,4 +1,4 @@
-"""A fitted map that can be kept: it translates rows, says when they look foreign, and lies in a file.
+"""Translator, a fitted map that can be kept: it translates rows, says when they look foreign, and lies in a file.
 
 Translating files: looked at before anything is written, streamed, and written completely or not at all.
 """

@@ -1,4 +1,4 @@
-r"""A decoder as the criteria see it: outputs and derivatives as float64 arrays, whatever it was written in.
+r"""Decoder as the criteria see it: outputs and derivatives as float64 arrays, whatever it was written in.
 
 Blocks in an orthonormal basis of what each of them moves: scale and basis inside a block drop out.
 

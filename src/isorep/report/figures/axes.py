@@ -1,4 +1,4 @@
-"""Scales, and the frame of axes that charts share.
+"""Axes: scales, and the frame that charts share.
 
 A drawing: SVG text, and the marks in it that can be pointed at.
 """

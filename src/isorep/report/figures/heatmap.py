@@ -1,4 +1,6 @@
-"""A matrix of signed values in colour.
+"""Heat maps, clustered or not, and pictures.
+
+Heat map: a matrix of signed values in colour.
 
 A matrix of errors in colour, near items side by side, with the tree that put them there.
 

@@ -1,4 +1,6 @@
-"""Lines or dots over a common x.
+"""Lines, histograms and clouds.
+
+Lines or dots over a common x.
 
 Distributions over common bins, as outlines one can compare.
 
