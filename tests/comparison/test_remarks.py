@@ -354,7 +354,7 @@ def test_many_rows_are_said_to_be_sampled(monkeypatch):
 
 
 def unmixed(gaussian=0, converged=True, rows=1000):
-    whole = SimpleNamespace(components_=np.zeros((4, 4)))
+    whole = SimpleNamespace(components=np.zeros((4, 4)))
     return SimpleNamespace(gaussian=gaussian, converged=converged, rows_used=rows, whole=whole)
 
 
