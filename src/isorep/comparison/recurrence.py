@@ -112,9 +112,9 @@ def components_of(total: JointMoments, unmixed: Sequence[UnmixedSide]) -> Compon
         for j in range(i + 1, count):
             pair = total.pair(i, j)
             source, target = unmixed[i].whole, unmixed[j].whole
-            found = ICAAlignment().fit_moments(pair, source, target)
-            here, there = found.matched_source_, found.matched_target_
-            matched[i][j, here] = matched[j][i, there] = np.minimum(found.correlations_, 1)
+            fitted = ICAAlignment().fit_moments(pair, source, target)
+            here, there = fitted.matched_source_, fitted.matched_target_
+            matched[i][j, here] = matched[j][i, there] = np.minimum(fitted.correlations_, 1)
             partner[i][j, here], partner[j][i, there] = there, here
             correlations[i, j] = np.abs(source.components_ @ pair.xy @ target.components_.T) / pair.n
     return Components(
@@ -153,6 +153,6 @@ def _families(
 
 
 def _cohesion(members: list[tuple[int, int]], correlations: dict[tuple[int, int], Array]) -> float:
-    pairs = [(a, b) for place, a in enumerate(members) for b in members[place + 1 :]]
+    pairs = [(a, b) for index, a in enumerate(members) for b in members[index + 1 :]]
     values = [float(correlations[a[0], b[0]][a[1], b[1]]) for a, b in pairs]
     return min(float(np.mean(values)), 1.0)
