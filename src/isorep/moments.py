@@ -333,8 +333,8 @@ def joint_moments(
             if progress:
                 progress(rows.stop, n)
     for total in totals:
-        for place in range(kept):
-            require_finite(total.pair(place, place), (runs[place], runs[place]), (names[place], names[place]))
+        for run in range(kept):
+            require_finite(total.pair(run, run), (runs[run], runs[run]), (names[run], names[run]))
     return totals
 
 

@@ -227,10 +227,10 @@ def _leverages(rows: Array) -> Array | None:
     """Squared norms of whitened rows; None where they say nothing, as for few rows or few different ones."""
     left, singular, _ = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
     rank = int((singular > 1e-6 * max(float(singular[0]), 1e-300)).sum())
-    found = np.einsum("ij,ij->i", left[:, :rank], left[:, :rank])
-    if not 0 < rank <= len(rows) // 4 or len(np.unique(found.round(9))) < len(rows) // 2:
+    leverages = np.einsum("ij,ij->i", left[:, :rank], left[:, :rank])
+    if not 0 < rank <= len(rows) // 4 or len(np.unique(leverages.round(9))) < len(rows) // 2:
         return None
-    return np.asarray(found.round(12))
+    return np.asarray(leverages.round(12))
 
 
 # Repeated rows
@@ -274,10 +274,10 @@ class Repeats:
 
     def notes(self, names: Sequence[str], n: int) -> list[str]:
         """What a reader should know."""
-        found = [side for side, count in enumerate(self.counts) if count]
-        if not found:
+        repeated = [side for side, count in enumerate(self.counts) if count]
+        if not repeated:
             return []
-        told = {side: f"{self.counts[side]} of {n} rows of {names[side]} equal an earlier row" for side in found}
+        told = {side: f"{self.counts[side]} of {n} rows of {names[side]} equal an earlier row" for side in repeated}
         listed = " and ".join(told.values())
         if self.groups is not None:
             units = int(self.groups.max()) + 1

@@ -60,17 +60,17 @@ class Consensus:
 
     def transform(self, run: int | str, X: Any) -> Array:
         """Rows of a run, given by place or name, in the consensus space."""
-        place = self._place(run)
-        values = np.asarray(as_representation(X, self.names[place]).values[:], dtype=np.float64)
-        if values.shape[1] != len(self.means[place]):
-            raise InputError(f"X has {values.shape[1]} columns and {self.names[place]} has {len(self.means[place])}")
-        return np.asarray((values - self.means[place]) / self.radii[place] @ self.rotations[place])
+        index = self._place(run)
+        values = np.asarray(as_representation(X, self.names[index]).values[:], dtype=np.float64)
+        if values.shape[1] != len(self.means[index]):
+            raise InputError(f"X has {values.shape[1]} columns and {self.names[index]} has {len(self.means[index])}")
+        return np.asarray((values - self.means[index]) / self.radii[index] @ self.rotations[index])
 
     def average(self, runs: Sequence[Any]) -> Array:
         """The consensus of rows that are given for every run: the mean of their images."""
         if len(runs) != len(self.names):
             raise InputError(f"{len(runs)} runs were given where the consensus has {len(self.names)}")
-        images = (self.transform(place, run) for place, run in enumerate(runs))
+        images = (self.transform(index, run) for index, run in enumerate(runs))
         return np.asarray(sum(images) / len(self.names))
 
     def to_dict(self) -> dict[str, Any]:

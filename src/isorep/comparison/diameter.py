@@ -70,16 +70,16 @@ def find_diameter(
 ) -> Diameter:
     """The diameter of rows whose mean and size (their spread, or largest entry) are known."""
     cloud = _Cloud(matrix, centre, size)
-    found, pair = cloud.walk()
+    longest, pair = cloud.walk()
     norms = cloud.norms[cloud.order]
     upper = float(norms[0] + norms[min(1, len(norms) - 1)])
-    candidates = _count_candidates(norms, found)
-    work = _tile_work(norms[:candidates], found) * 2.0 * matrix.shape[1]
+    candidates = _count_candidates(norms, longest)
+    work = _tile_work(norms[:candidates], longest) * 2.0 * matrix.shape[1]
     if search == "bound" or (search == "auto" and work > BUDGET):
-        exact = upper <= found * (1 + 1e-12)
-        return Diameter(found, found, max(found, upper), exact, pair)
-    found, pair = cloud.search(candidates, found, pair, progress)
-    return Diameter(found, found, found, True, pair)
+        exact = upper <= longest * (1 + 1e-12)
+        return Diameter(longest, longest, max(longest, upper), exact, pair)
+    longest, pair = cloud.search(candidates, longest, pair, progress)
+    return Diameter(longest, longest, longest, True, pair)
 
 
 class _Cloud:
@@ -172,8 +172,8 @@ class _Cloud:
             held = self._augmented(rows, left=False)
         state: dict[str, Any] = {"best": best, "pair": pair}
 
-        def right_tile(place: int) -> Array:
-            span = slice(place * _TILE, (place + 1) * _TILE)
+        def right_tile(tile: int) -> Array:
+            span = slice(tile * _TILE, (tile + 1) * _TILE)
             return self._augmented(rows[span], left=False) if held is None else held[span]
 
         def search_row(row: slice) -> None:

@@ -221,7 +221,7 @@ def ensemble(design: ManyDesign, tolerance: float, residuals: bool, n_null: int)
     distances, diameters = residual_distances(design, pairs, means, radii) if residuals else ({}, None)
     nulls = nulls_of(design, n_null, pairs, scored)
     known = squares if design.repeats.scored is None else None
-    matrices = rung_matrices(design.rungs, scored.found, len(names), known, total.n, np.array(radii), nulls)
+    matrices = rung_matrices(design.rungs, scored.errors, len(names), known, total.n, np.array(radii), nulls)
     matrices = {name: replace(matrix, **distances.get(name, {})) for name, matrix in matrices.items()}
     outliers = find_outliers(matrices, names)
     verdicts = pair_rungs(matrices, tolerance, design.repeats.count_scored)
@@ -238,7 +238,7 @@ def ensemble(design: ManyDesign, tolerance: float, residuals: bool, n_null: int)
         diameters=diameters,
         identity_offset=identity_offsets(total, squares["identity"], radii) if "identity" in squares else None,
     )
-    return result, Background(factors, [names[run] for run in (again.place if again else ())], unmixed)
+    return result, Background(factors, [names[run] for run in (again.position if again else ())], unmixed)
 
 
 def unmixed_runs(design: ManyDesign) -> tuple[list[UnmixedSide], tuple[list[JointMoments], Array]]:
@@ -299,7 +299,7 @@ def residual_distances(
     values, count = design.runs.values, len(radii)
     units = tuple(find_diameter(each, means[run], radii[run], "auto") for run, each in enumerate(values))
     levels = [f"{q:g}" for q in QUANTILES]
-    found = {
+    tables = {
         name: {
             "mean_error": np.zeros((count, count)),
             "sup": np.zeros((count, count)),
@@ -312,14 +312,14 @@ def residual_distances(
         dtype = working_dtype((values[i], values[j]), (radii[i], radii[j]))
         passed = residual_pass(values[i], values[j], Centre(means[i], means[j], dtype), pairs.fitted((i, j)))
         for name, norms in passed.rungs.items():
-            for place, (source, target) in enumerate(((i, j), (j, i))):
-                error = summarise(norms[place, 1][kept], units[target].value)
-                mine: dict[str, Any] = found[name]
+            for direction, (source, target) in enumerate(((i, j), (j, i))):
+                error = summarise(norms[direction, 1][kept], units[target].value)
+                mine: dict[str, Any] = tables[name]
                 mine["mean_error"][source, target], mine["sup"][source, target] = error.mean, error.sup
                 for level in levels:
                     mine["quantiles"][level][source, target] = error.quantiles[level]
         design.report("residuals", done + 1, len(pairs.pairs))
-    return found, units
+    return tables, units
 
 
 class Scorer:
@@ -337,7 +337,7 @@ class Scorer:
         self._runs = [read_rows(run, rows) for run in runs]
         self._rows, self._folds, self._n_folds = rows, fold_of[rows], n_folds
         self._means, self._radii = means, radii
-        self.found: dict[tuple[int, int], PairErrors] = {}
+        self.errors: dict[tuple[int, int], PairErrors] = {}
 
     def centre(self, i: int, j: int) -> Centre:
         """What the rows of a pair are shifted by."""
@@ -349,17 +349,20 @@ class Scorer:
         i, j = pair
         here = {name: replace(rung, part_of=rung.part_of[self._rows]) for name, rung in fitted.items()}
         passed = residual_pass(self._runs[i], self._runs[j], self.centre(i, j), here)
-        for place, (source, target) in enumerate(((i, j), (j, i))):
-            radii = passed.radii[1 - place]
+        for direction, (source, target) in enumerate(((i, j), (j, i))):
+            radii = passed.radii[1 - direction]
             size = float(radii @ radii)
             if not size > 0:
                 raise InputError("all rows that can be scored are identical in one of the runs")
-            self.found[source, target] = PairErrors(
-                held_out={name: self._by_fold(each[place, 1]) for name, each in passed.rungs.items()},
-                in_sample={name: self._by_fold(each[place, 0]) for name, each in passed.rungs.items()},
+            self.errors[source, target] = PairErrors(
+                held_out={name: self._by_fold(each[direction, 1]) for name, each in passed.rungs.items()},
+                in_sample={name: self._by_fold(each[direction, 0]) for name, each in passed.rungs.items()},
                 sizes=self._by_fold(radii),
                 squares={
-                    name: (float(each[place, 1] @ each[place, 1]) / size, float(each[place, 0] @ each[place, 0]) / size)
+                    name: (
+                        float(each[direction, 1] @ each[direction, 1]) / size,
+                        float(each[direction, 0] @ each[direction, 0]) / size,
+                    )
                     for name, each in passed.rungs.items()
                 },
             )
@@ -490,19 +493,19 @@ class Runs:
 def gather(runs: Any, names: Sequence[str] | None, groups: Any, join: bool, within: Any = None) -> Runs:
     """Check and pair the rows of all runs; any difference in ids, order or length is refused, or joined by id."""
     given, labels = _listed(runs, names)
-    described = [loaded(run, f"run {place}") for place, run in enumerate(given)]
+    described = [loaded(run, f"run {run_index}") for run_index, run in enumerate(given)]
     named = _named(described, given, labels)
     rows, dropped, half = _common_rows(named, join)
     codes = common_codes(groups, len(named[0]), rows[0], "groups")
     classes = common_codes(within, len(named[0]), rows[0], "within")
     values = tuple(select(run.values, mine) for run, mine in zip(named, rows, strict=True))
     notes = tuple(reading_notes(*named))
-    found = Runs(
+    common = Runs(
         tuple(str(run.name) for run in named), values, dropped, codes, rows[0] is not None, classes, notes, half
     )
-    if found.n < 3:
-        raise InputError(f"the runs have {found.n} rows in common: at least 3 are needed")
-    return found
+    if common.n < 3:
+        raise InputError(f"the runs have {common.n} rows in common: at least 3 are needed")
+    return common
 
 
 def _listed(runs: Any, names: Sequence[str] | None) -> tuple[list[Any], list[str] | None]:
@@ -548,23 +551,25 @@ def told_apart(names: list[str], given: Sequence[Any]) -> list[str]:
 
 def _common_rows(runs: list[Representation], join: bool) -> tuple[list[Array | None], tuple[int, ...], bool]:
     """For each run its rows (None for all), how many it loses, and whether some ids stay unconfirmed."""
-    with_ids = [place for place, run in enumerate(runs) if run.ids is not None]
+    with_ids = [run_index for run_index, run in enumerate(runs) if run.ids is not None]
     first = 0 if join or not with_ids else with_ids[0]
-    matches = {place: match_rows(runs[first], run, join=join) for place, run in enumerate(runs) if place != first}
+    matches = {
+        run_index: match_rows(runs[first], run, join=join) for run_index, run in enumerate(runs) if run_index != first
+    }
     half = any(match.half_identified for match in matches.values())
     if all(match.source_rows is None for match in matches.values()):
         return [None] * len(runs), (0,) * len(runs), half
     kept = np.ones(len(runs[first]), dtype=bool)
     where = {first: np.arange(len(kept))}
-    for place, match in matches.items():
+    for run_index, match in matches.items():
         if match.source_rows is None or match.target_rows is None:
-            where[place] = np.arange(len(kept))
+            where[run_index] = np.arange(len(kept))
             continue
         there = np.full(len(kept), -1)
         there[match.source_rows] = match.target_rows
         kept &= there >= 0
-        where[place] = there
+        where[run_index] = there
     if not kept.any():
         raise InputError("the runs share no row id that all of them have, so there is nothing to join")
-    rows: list[Array | None] = [where[place][kept] for place in range(len(runs))]
+    rows: list[Array | None] = [where[run_index][kept] for run_index in range(len(runs))]
     return rows, tuple(len(run) - int(kept.sum()) for run in runs), half

@@ -43,7 +43,7 @@ class Squares:
 class Again:
     """The preconditioned second pass over runs that are too ill-conditioned for plain normal equations."""
 
-    place: dict[int, int]
+    position: dict[int, int]
     by: dict[int, Preconditioner]
     folds: list[JointMoments]
 
@@ -62,9 +62,9 @@ def factor_runs(
     labels = [*(names[i] for i in unresolved), *names]
     second = joint_moments([*projected, *runs], folds, n_folds, names=labels, strips=len(unresolved))
     whole = merged(second)
-    for place, i in enumerate(unresolved):
-        factors[i] = factor_preconditioned(whole.block(place, place), whole.n, by[i])
-    return factors, Again({i: place for place, i in enumerate(unresolved)}, by, second)
+    for position, i in enumerate(unresolved):
+        factors[i] = factor_preconditioned(whole.block(position, position), whole.n, by[i])
+    return factors, Again({i: position for position, i in enumerate(unresolved)}, by, second)
 
 
 class AllPairs:
@@ -116,10 +116,10 @@ class AllPairs:
                     progress(len(results), len(tasks))
             if other is not None:
                 other.result()
-        found = self._by_pair(others, results[: len(self.pairs)]) if others else {}
+        squares = self._by_pair(others, results[: len(self.pairs)]) if others else {}
         if "linear" in self.rungs:
-            found["linear"] = self._by_source(by_source, results[len(self.pairs) :])
-        return {name: found[name] for name in self.rungs if name in found}
+            squares["linear"] = self._by_source(by_source, results[len(self.pairs) :])
+        return {name: squares[name] for name in self.rungs if name in squares}
 
     def fitted(self, pair: tuple[int, int]) -> dict[str, FittedRung]:
         """The maps of one pair on all rows and without each fold, for a pass over its rows."""
@@ -127,10 +127,10 @@ class AllPairs:
         others = [name for name in self.rungs if name not in ("linear", "ica")]
         made: list[dict[str, Maps]] = []
         for place in range(len(self.training)):
-            found = fit(others, self.training_set(i, j, place))
+            maps = fit(others, self.training_set(i, j, place))
             if "linear" in self.rungs:
-                found["linear"] = (self._linear_map(i, [j], place), self._linear_map(j, [i], place))
-            made.append(found)
+                maps["linear"] = (self._linear_map(i, [j], place), self._linear_map(j, [i], place))
+            made.append(maps)
         rungs = {name: FittedRung(made[0][name], [[each[name]] for each in made[1:]], self.fold_of) for name in made[0]}
         if self.unmixed is not None and self.parts is not None:
             moments, part_of = self.parts
@@ -176,10 +176,10 @@ class AllPairs:
         place: int,
     ) -> tuple[Moments, Preconditioner | None]:
         """A source's moments with targets: plain, or in the preconditioned basis."""
-        if self.again is None or again is None or source not in self.again.place:
+        if self.again is None or again is None or source not in self.again.position:
             return plain[place].towards(source, targets), None
-        behind = len(self.again.place)
-        view = again[place].towards(self.again.place[source], [behind + j for j in targets])
+        behind = len(self.again.position)
+        view = again[place].towards(self.again.position[source], [behind + j for j in targets])
         return view, self.again.by[source]
 
     def _linear_errors(self, source: int, place: int) -> Array:
@@ -381,12 +381,12 @@ def rung_matrices(
         for name in names
     }
     left_out = {name: np.zeros((n_folds, *shape)) for name in names}
-    for (i, j), found in pairs.items():
-        rest = found.sizes.sum() - found.sizes
-        ratios = {name: each.sum() / found.sizes.sum() for name, each in found.held_out.items()}
+    for (i, j), errors in pairs.items():
+        rest = errors.sizes.sum() - errors.sizes
+        ratios = {name: each.sum() / errors.sizes.sum() for name, each in errors.held_out.items()}
         best = min(ratios, key=lambda name: ratios[name])
         with np.errstate(invalid="ignore"):  # all rows that are scored lie in one fold
-            partial = {name: (each.sum() - each) / rest for name, each in found.held_out.items()}
+            partial = {name: (each.sum() - each) / rest for name, each in errors.held_out.items()}
         for name in names:
             table = tables[name]
             table["error"][i, j] = ratios[name]
@@ -394,8 +394,8 @@ def rung_matrices(
             table["upper"][i, j] = ratios[name] + reach * table["se"][i, j]
             gap = ratios[name] - ratios[best]
             table["excess"][i, j] = gap + reach * jackknife_se(partial[name] - partial[best], gap)
-            table["in_sample"][i, j] = found.in_sample[name].sum() / found.sizes.sum()
-            table["rms"][i, j], table["rms_in_sample"][i, j] = np.sqrt(found.squares[name])
+            table["in_sample"][i, j] = errors.in_sample[name].sum() / errors.sizes.sum()
+            table["rms"][i, j], table["rms_in_sample"][i, j] = np.sqrt(errors.squares[name])
             left_out[name][:, i, j] = partial[name]
     if squares is not None:
         for name, known in squares.items():
@@ -411,11 +411,11 @@ def _null_tables(name: str, nulls: dict[tuple[int, int], dict[str, Null]], shape
     if not nulls:
         return {}
     tables = {key: np.full(shape, np.nan) for key in ("null", "null_low", "p_value")}
-    for pair, found in nulls.items():
-        tables["null"][pair] = found[name].mean
-        tables["null_low"][pair] = found[name].low
-        tables["p_value"][pair] = found[name].p_value
-    return tables | {"smallest_p": max(found[name].smallest_p for found in nulls.values())}
+    for pair, by_rung in nulls.items():
+        tables["null"][pair] = by_rung[name].mean
+        tables["null_low"][pair] = by_rung[name].low
+        tables["p_value"][pair] = by_rung[name].p_value
+    return tables | {"smallest_p": max(by_rung[name].smallest_p for by_rung in nulls.values())}
 
 
 def identity_offsets(total: JointMoments, identity: Squares, radii: Sequence[float]) -> Array:

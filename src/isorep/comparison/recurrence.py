@@ -153,6 +153,6 @@ def _families(
 
 
 def _cohesion(members: list[tuple[int, int]], correlations: dict[tuple[int, int], Array]) -> float:
-    pairs = [(a, b) for place, a in enumerate(members) for b in members[place + 1 :]]
+    pairs = [(a, b) for index, a in enumerate(members) for b in members[index + 1 :]]
     values = [float(correlations[a[0], b[0]][a[1], b[1]]) for a, b in pairs]
     return min(float(np.mean(values)), 1.0)

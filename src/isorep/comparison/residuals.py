@@ -229,15 +229,15 @@ def residual_pass(
     slices = list(blocks(n, size))
     with Crew() as crew:
         for done, sums in enumerate(crew.stream(evaluate, slices)):
-            for name, part, found in sums:
-                if len(found) == 2:
-                    by_map[name][:, part, :, 0] += found[0].T
-                    by_map[name][:, part, :, 1] += found[1]
+            for name, part, summands in sums:
+                if len(summands) == 2:
+                    by_map[name][:, part, :, 0] += summands[0].T
+                    by_map[name][:, part, :, 1] += summands[1]
                 else:
                     pulls = result.pulls[name]
                     for side in range(2):
-                        pulls.products[side][part] += found[side]
-                        pulls.sums[side][part] += found[2 + side]
+                        pulls.products[side][part] += summands[side]
+                        pulls.sums[side][part] += summands[2 + side]
             if progress and done + 1 < len(slices):
                 progress(done + 1, len(slices))
     for name, table in by_map.items():
@@ -248,15 +248,15 @@ def residual_pass(
 
 def _pulled(x: Array, y: Array, errors: tuple[Array, Array], norms: Array, kept: Array | None) -> list[Array]:
     """Products and sums of unit residuals, forward and reverse; the residual's sign is true minus mapped."""
-    found = []
+    both = []
     for rows, error, norm in ((x, errors[0], norms[0]), (y, errors[1], norms[1])):
         width = y.shape[1] if rows is x else x.shape[1]
         weight = -1.0 / np.maximum(norm, np.finfo(error.dtype).tiny)
         if kept is not None:
             weight = weight * kept
         unit = error[:, :width] * weight[:, None].astype(error.dtype)
-        found.append((rows.T @ unit, unit.sum(axis=0, dtype=np.float64)))
-    return [found[0][0], found[1][0], found[0][1], found[1][1]]
+        both.append((rows.T @ unit, unit.sum(axis=0, dtype=np.float64)))
+    return [both[0][0], both[1][0], both[0][1], both[1][1]]
 
 
 LEAST_GAP = 0.1  # share of the permutation's error that rigid must remove for an efficiency to mean anything

@@ -77,19 +77,19 @@ def factor_split(
         draw = int(np.random.SeedSequence([seed, replicate]).generate_state(1)[0])
         count = (images or MOST_RENDERED) + held_out
         if scene == "rooms":
-            found: FactorImages = Rooms(size=size, colour="ramp").draw(count, draw, continuous=False)
+            source_images: FactorImages = Rooms(size=size, colour="ramp").draw(count, draw, continuous=False)
         elif scene == "squares":
-            found = Squares(size=size).draw(count, draw, continuous=False)
+            source_images = Squares(size=size).draw(count, draw, continuous=False)
         else:
-            found = Sprites(size=size).draw(count, draw, continuous=False, sizes=SPRITE_SIZES)
-        kept, aside = found.subset(slice(held_out, None)), found.subset(slice(0, held_out))
+            source_images = Sprites(size=size).draw(count, draw, continuous=False, sizes=SPRITE_SIZES)
+        kept, aside = source_images.subset(slice(held_out, None)), source_images.subset(slice(0, held_out))
     else:
-        found = load(scene, data)
-        if held_out >= len(found):
-            raise InputError(f"{scene} has {len(found)} images, so {held_out} of them cannot be held out")
-        kept, aside = found.split(held_out / len(found), seed)
+        source_images = load(scene, data)
+        if held_out >= len(source_images):
+            raise InputError(f"{scene} has {len(source_images)} images, so {held_out} of them cannot be held out")
+        kept, aside = source_images.split(held_out / len(source_images), seed)
         if images is not None and images < len(kept):
             kept = kept.subset(slice(0, images))
     pixels, unseen = (np.ascontiguousarray(np.moveaxis(each.images(), -1, 1)) for each in (kept, aside))
-    drawn = found if isinstance(found, RenderedImages) else None
-    return FactorSplit(scene, pixels, kept.factors, unseen, aside.factors, found.factor_names, drawn)
+    drawn = source_images if isinstance(source_images, RenderedImages) else None
+    return FactorSplit(scene, pixels, kept.factors, unseen, aside.factors, source_images.factor_names, drawn)

@@ -85,12 +85,12 @@ def prepared(
         raise InputError(f"the decoder is a {type(decoder).__name__}: pass a torch module or a function of a batch")
     modules = modules_of(decoder)
     notes: list[str] = []
-    decoder, modules, dtype, place = _placed(decoder, modules, device, notes)
+    decoder, modules, dtype, target_device = _placed(decoder, modules, device, notes)
     with evaluation.evaluating(*modules), _differentiable_attention(), torch.no_grad(), warnings.catch_warnings():
         for message in _HARMLESS:
             warnings.filterwarnings("ignore", message=message)
         candidates = [dtype] if dtype is not None else [torch.float64 if double else torch.float32, torch.float32]
-        yield replace(_checked(decoder, sample, row_shape, candidates, place), notes=tuple(notes))
+        yield replace(_checked(decoder, sample, row_shape, candidates, target_device), notes=tuple(notes))
 
 
 def modules_of(decoder: Any) -> list[nn.Module]:
@@ -120,18 +120,18 @@ def _placed(
     floating = [each for each in tensors if each.dtype.is_floating_point]
     dtype = floating[0].dtype if floating else None
     home = floating[0].device if floating else torch.device("cpu")
-    place = home if device is None else evaluation.device_named(device)
+    target_device = home if device is None else evaluation.device_named(device)
     half = dtype is not None and dtype not in (torch.float32, torch.float64)
-    if not floating or (not half and place == home):
-        return decoder, modules, dtype, place
+    if not floating or (not half and target_device == home):
+        return decoder, modules, dtype, target_device
     if not isinstance(decoder, torch.nn.Module) or isinstance(decoder, torch.jit.ScriptModule):
         what = f"in {_named(dtype)}" if half else f"on {home}"
         raise InputError(f"the decoder's parameters are {what} and it cannot be copied: convert it first")
     if half:
         notes.append(f"the decoder's parameters are stored in {_named(dtype)}; Jacobians were computed in float32")
         dtype = torch.float32
-    decoder = copy.deepcopy(decoder).to(device=place, dtype=dtype)
-    return decoder, [decoder], dtype, place
+    decoder = copy.deepcopy(decoder).to(device=target_device, dtype=dtype)
+    return decoder, [decoder], dtype, target_device
 
 
 @contextmanager
@@ -149,7 +149,7 @@ def _differentiable_attention() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(before)
 
 
-def _checked(decoder: Any, sample: Array, row_shape: tuple[int, ...], dtypes: list[Any], place: Any) -> Ready:
+def _checked(decoder: Any, sample: Array, row_shape: tuple[int, ...], dtypes: list[Any], target_device: Any) -> Ready:
     """The decoder as a flat function, after a few rows have told that it is one."""
     torch = import_torch()
 
@@ -162,7 +162,7 @@ def _checked(decoder: Any, sample: Array, row_shape: tuple[int, ...], dtypes: li
 
     d = sample.shape[1]
     for dtype in dtypes:
-        rows = torch.as_tensor(np.array(sample, order="C"), dtype=dtype, device=place)
+        rows = torch.as_tensor(np.array(sample, order="C"), dtype=dtype, device=target_device)
         if len(rows) == 1:
             rows = torch.cat([rows, 0.9 * rows + 0.1])
         try:
@@ -178,7 +178,7 @@ def _checked(decoder: Any, sample: Array, row_shape: tuple[int, ...], dtypes: li
         require_alike(together.reshape(len(rows), -1), again, alone)
         widest, held, kinks = widths(flat, rows[:1], getattr(decoder, "rows_at_least", 1))
         break
-    return Ready(guarded, dtype, place, d, outputs, shape, max(widest, outputs, d), held, kinks)
+    return Ready(guarded, dtype, target_device, d, outputs, shape, max(widest, outputs, d), held, kinks)
 
 
 @contextmanager
@@ -192,22 +192,22 @@ def _failing(what: str) -> Iterator[None]:
         raise InputError(f"{what}: {evaluation.first_line(error)}") from error
 
 
-def _output_shape(found: Any, rows: int) -> tuple[int, ...]:
+def _output_shape(value: Any, rows: int) -> tuple[int, ...]:
     torch = import_torch()
-    if not isinstance(found, torch.Tensor):
-        part = "['name']" if isinstance(found, Mapping) else "[0]"
-        hint = "" if found is None else f": wrap it, as in lambda z: decoder(z){part}"
-        raise InputError(f"the decoder returns an object of type {type(found).__name__} where a tensor is needed{hint}")
-    if not found.dtype.is_floating_point:
-        raise InputError(f"the decoder returns {_named(found.dtype)} numbers where floating point is needed")
-    if found.dim() == 0 or found.shape[0] != rows:
+    if not isinstance(value, torch.Tensor):
+        part = "['name']" if isinstance(value, Mapping) else "[0]"
+        hint = "" if value is None else f": wrap it, as in lambda z: decoder(z){part}"
+        raise InputError(f"the decoder returns an object of type {type(value).__name__} where a tensor is needed{hint}")
+    if not value.dtype.is_floating_point:
+        raise InputError(f"the decoder returns {_named(value.dtype)} numbers where floating point is needed")
+    if value.dim() == 0 or value.shape[0] != rows:
         raise InputError(
-            f"the decoder maps {rows} rows to shape {tuple(found.shape)}: it must map a batch of latents (n, ...) to a "
+            f"the decoder maps {rows} rows to shape {tuple(value.shape)}: it must map a batch of latents (n, ...) to a "
             "batch of outputs (n, ...)"
         )
-    if found.numel() == 0:
+    if value.numel() == 0:
         raise InputError("the decoder returns no numbers")
-    return tuple(int(size) for size in found.shape[1:])
+    return tuple(int(size) for size in value.shape[1:])
 
 
 def require_alike(together: Tensor, again: Tensor, alone: Tensor, what: str = "the decoder") -> None:
@@ -287,10 +287,10 @@ def as_latents(given: Any, name: str = "latents") -> Latents:
         if 0 in given.shape:
             raise InputError(f"{name} is empty: its shape is {tuple(given.shape)}")
         given = given.reshape(given.shape[0], -1)
-    found = as_representation(given, name)
-    label = found.name or name
-    refuse_non_finite(found.values, label)
-    return Latents(found.values, row_shape or (found.shape[1],), label, found.ids)
+    representation = as_representation(given, name)
+    label = representation.name or name
+    refuse_non_finite(representation.values, label)
+    return Latents(representation.values, row_shape or (representation.shape[1],), label, representation.ids)
 
 
 _KINKS = {

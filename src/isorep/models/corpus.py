@@ -96,10 +96,10 @@ def document_windows(coded: Sequence[Array], size: int, most: int) -> tuple[Arra
 
 def parsed(size: str) -> tuple[int, int]:
     """Width and layers of a GPT that is named ``WIDTHxLAYERS``."""
-    found = _SIZE.fullmatch(size)
-    if found is None or min(map(int, found.groups())) < 1:
+    match = _SIZE.fullmatch(size)
+    if match is None or min(map(int, match.groups())) < 1:
         raise InputError(f"{size!r} is not a size such as 64x4: width and layers")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def _too_short(size: int) -> InputError:
@@ -130,10 +130,10 @@ class BytePairs:
 
     def __init__(self, merges: Sequence[tuple[int, int]]) -> None:
         self.merges = tuple((int(left), int(right)) for left, right in merges)
-        for place, pair in enumerate(self.merges):
-            if not all(0 <= part < _BYTES + place for part in pair):
-                raise InputError(f"the token {_BYTES + place} is made of {pair}, which do not come before it")
-        self._ranks = {pair: place for place, pair in enumerate(self.merges)}
+        for rank, pair in enumerate(self.merges):
+            if not all(0 <= part < _BYTES + rank for part in pair):
+                raise InputError(f"the token {_BYTES + rank} is made of {pair}, which do not come before it")
+        self._ranks = {pair: rank for rank, pair in enumerate(self.merges)}
         self._known: dict[str, list[int]] = {}
 
     @property
@@ -150,23 +150,23 @@ class BytePairs:
         words = [(list(_coded(piece)), count) for piece, count in counts.items()]
         pairs: Counter[tuple[int, int]] = Counter()
         homes: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
-        for place, (word, count) in enumerate(words):
+        for word_index, (word, count) in enumerate(words):
             for pair in pairwise(word):
                 pairs[pair] += count
-                homes[pair].add(place)
+                homes[pair].add(word_index)
         merges: list[tuple[int, int]] = []
         while len(merges) < vocabulary - _BYTES and pairs:
             best = min(pairs, key=lambda pair: (-pairs[pair], pair))
             if pairs[best] < 2:
                 break
-            for place in homes.pop(best):
-                word, count = words[place]
+            for word_index in homes.pop(best):
+                word, count = words[word_index]
                 for pair in pairwise(word):
                     pairs[pair] -= count
                 word[:] = _merged(word, best, _BYTES + len(merges))
                 for pair in pairwise(word):
                     pairs[pair] += count
-                    homes[pair].add(place)
+                    homes[pair].add(word_index)
             del pairs[best]
             merges.append(best)
         return cls(merges)
@@ -179,7 +179,7 @@ class BytePairs:
 
     def decode(self, tokens: Iterable[int]) -> str:
         """Text of tokens; bytes that are no text are replaced."""
-        spelt = [bytes([place]) for place in range(_BYTES)]
+        spelt = [bytes([byte]) for byte in range(_BYTES)]
         for left, right in self.merges:
             spelt.append(spelt[left] + spelt[right])
         return b"".join(spelt[token] for token in tokens).decode("utf-8", "replace")

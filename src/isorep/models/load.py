@@ -35,7 +35,7 @@ def imported(text: str) -> Any:
     here = str(Path.cwd())
     sys.path.insert(0, here)
     try:
-        found: Any = importlib.import_module(home)
+        named: Any = importlib.import_module(home)
     except ModuleNotFoundError as error:
         if error.name is not None and (home == error.name or home.startswith(f"{error.name}.")):
             raise InputError(f"there is no module {home!r} to import, here or among what is installed") from None
@@ -46,25 +46,25 @@ def imported(text: str) -> Any:
         if here in sys.path:
             sys.path.remove(here)
     for name in attribute.split("."):
-        if not hasattr(found, name):
+        if not hasattr(named, name):
             raise InputError(f"{home} has no {attribute!r}")
-        found = getattr(found, name)
-    return found
+        named = getattr(named, name)
+    return named
 
 
-def made(found: Any, text: str, noun: str) -> Any:
+def made(named: Any, text: str, noun: str) -> Any:
     """A module or a function of a batch, made by calling what makes one."""
     torch = import_torch(f"a {noun}")
-    if isinstance(found, torch.nn.Module):
-        return found
-    if not callable(found):
-        raise InputError(f"{text} is of type {type(found).__name__}, not a {noun} or a function that makes one")
-    if not _takes_nothing(found):
-        if not inspect.isclass(found):
-            return found
+    if isinstance(named, torch.nn.Module):
+        return named
+    if not callable(named):
+        raise InputError(f"{text} is of type {type(named).__name__}, not a {noun} or a function that makes one")
+    if not _takes_nothing(named):
+        if not inspect.isclass(named):
+            return named
         raise InputError(f"{text} cannot be called without arguments: name a function that makes the {noun}")
     try:
-        result = found()
+        result = named()
     except (Exception, SystemExit) as error:  # the user's code
         raise InputError(f"{text} fails: {said(error)}") from error
     if not callable(result):

@@ -71,12 +71,12 @@ class NamedPair:
 
     def files(self) -> list[Path]:
         """The files that are there, of folders what lies in them."""
-        found: list[Path] = []
+        paths: list[Path] = []
         for text in (self.source, self.target, self.source_weights, self.target_weights, self.data, self.group):
             path, _ = split_key(text, None) if text else (Path(), None)
             if text and not names_code(text) and path.exists():
-                found += sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
-        return found
+                paths += sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
+        return paths
 
 
 def named_pairs(file: str, published: Sequence[str] = ()) -> list[NamedPair]:
@@ -111,13 +111,13 @@ def layers_of(
     # Code without weights is what it makes itself: nothing is known that it was before.
     if not trained and not all(weights or not names_code(model) for model, weights in sides):
         return
-    found = [_extracted(pair, side, seed, scratch, progress, trained) for side in ("source", "target")]
-    names = [list(each.layers) for each in found]
+    extracted = [_extracted(pair, side, seed, scratch, progress, trained) for side in ("source", "target")]
+    names = [list(each.layers) for each in extracted]
     if len(names[0]) != len(names[1]):
         raise InputError(f"source gave {len(names[0])} layers and target {len(names[1])}: name them one by one")
     for one, other in zip(*names, strict=True):
         label = one if one == other else f"{one} and {other}"
-        yield label, *_fewer_rows(found[0][one], found[1][other], found[0].groups, rows, seed)
+        yield label, *_fewer_rows(extracted[0][one], extracted[1][other], extracted[0].groups, rows, seed)
 
 
 def _fewer_rows(
@@ -177,12 +177,12 @@ def _tables(path: Path) -> list[Any]:
     if path.stat().st_size > _MOST_BYTES:
         raise InputError(f"{path.name} has {path.stat().st_size} bytes: a file of pairs is small")
     try:
-        found = tomllib.loads(path.read_bytes().decode("utf-8"))
+        contents = tomllib.loads(path.read_bytes().decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path.name} is not TOML: {' '.join(str(error).split())[:200]}") from None
-    if other := [key for key in found if key != "pair"]:
+    if other := [key for key in contents if key != "pair"]:
         raise InputError(f"{path.name} has the key {other[0]!r}: it holds [[pair]] tables only")
-    tables = found.get("pair")
+    tables = contents.get("pair")
     if not isinstance(tables, list) or not 1 <= len(tables) <= _MOST_PAIRS:
         raise InputError(f"{path.name} holds no pairs, or more than {_MOST_PAIRS}: write [[pair]] before each")
     return tables

@@ -285,18 +285,18 @@ class _Walk:
 
 def _skips(walk: _Walk, name: str) -> list[Layer]:
     """The convolutions of the running sum, the stem's first."""
-    found = []
+    skips = []
     while walk.kind(name) == "Add":
         name, skip = walk.added(name)
-        found.append(skip)
-    if not found:
+        skips.append(skip)
+    if not skips:
         raise InputError(f"layer {name!r} is no sum: there is no stage")
-    return [walk.convolution(each) for each in (name, *reversed(found))]
+    return [walk.convolution(each) for each in (name, *reversed(skips))]
 
 
 def _stage(walk: _Walk, end: str, start: str) -> tuple[Block, ...]:
     """The blocks between two skips."""
-    found: list[Block] = []
+    blocks: list[Block] = []
     while end != start:
         inner, before = walk.added(end)
         second = walk.convolution(inner, wide=True)
@@ -305,11 +305,11 @@ def _stage(walk: _Walk, end: str, start: str) -> tuple[Block, ...]:
         opening, origin = _opened(walk, walk.only(first))
         if origin != before:
             raise InputError(f"layer {end!r} does not add to what its block starts from")
-        found.append((opening, first, between, second))
+        blocks.append((opening, first, between, second))
         end = before
-    if not found:
+    if not blocks:
         raise InputError(f"no block leads to layer {end!r}")
-    return tuple(reversed(found))
+    return tuple(reversed(blocks))
 
 
 def _opened(walk: _Walk, name: str) -> tuple[Layer, str]:
@@ -350,10 +350,10 @@ def _weights(file: KerasFile, name: str, layer: Layer, sizes: dict[str, Any]) ->
     """Weights of a layer, under the names that :class:`SpliceAI` has for them."""
     channels = sizes["channels"]
     if layer.kind == "BatchNormalization":
-        found = {f"{name}.{ours}": file.weights(layer.name, theirs, (channels,)) for ours, theirs in _NORM.items()}
-        if (found[f"{name}.running_var"] < 0).any():
+        arrays = {f"{name}.{ours}": file.weights(layer.name, theirs, (channels,)) for ours, theirs in _NORM.items()}
+        if (arrays[f"{name}.running_var"] < 0).any():
             raise InputError(f"layer {layer.name!r} has negative variances")
-        return found
+        return arrays
     before, after = len(_LETTERS) if name == "stem" else channels, sizes["classes"] if name == "head" else channels
     layer.require(filters=after)
     kernel = file.weights(layer.name, "kernel", (layer.whole("kernel_size"), before, after))
@@ -379,18 +379,20 @@ class Layer:
     def require(self, **wanted: Any) -> None:
         """Refuse a layer with other settings than these; lists and tuples of one entry count as the entry."""
         for key, value in wanted.items():
-            found = self.settings.get(key)
-            if found != value and found != [value]:
-                raise InputError(f"layer {self.name!r} has {key} = {_short(found)} where {_short(value)} is expected")
+            setting = self.settings.get(key)
+            if setting != value and setting != [value]:
+                raise InputError(f"layer {self.name!r} has {key} = {_short(setting)} where {_short(value)} is expected")
 
     def whole(self, key: str, least: int = 1) -> int:
         """A setting that is a whole number, alone or in a list of one."""
-        found = self.settings.get(key)
-        if isinstance(found, list) and len(found) == 1:
-            found = found[0]
-        if type(found) is not int or found < least:
-            raise InputError(f"layer {self.name!r} has {key} = {_short(found)}, which is no number of at least {least}")
-        return found
+        setting = self.settings.get(key)
+        if isinstance(setting, list) and len(setting) == 1:
+            setting = setting[0]
+        if type(setting) is not int or setting < least:
+            raise InputError(
+                f"layer {self.name!r} has {key} = {_short(setting)}, which is no number of at least {least}"
+            )
+        return setting
 
 
 class KerasFile:

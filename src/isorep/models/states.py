@@ -90,10 +90,10 @@ def opened(folder: str) -> Any:
     """Model and tokenizer of a folder: nothing is downloaded, unpickled or run from it."""
     from ..extraction.model import open_model
 
-    found = open_model(Path(folder).expanduser())
-    if found.tokenizer is None:
+    model = open_model(Path(folder).expanduser())
+    if model.tokenizer is None:
         raise InputError(f"{folder} has no tokenizer: its text cannot be made of tokens")
-    return found
+    return model
 
 
 @lru_cache(maxsize=1)
@@ -125,11 +125,11 @@ def batched_states(states: Callable[[Any], list[Any]], tokens: Array, places: Se
     """States at some places, a few windows at once; at all places if none are named."""
     with evaluation.torch.no_grad():
         layers = len(states(evaluation.torch.from_numpy(tokens[:1]))) - 1
-    wanted = [place for place in places if 0 <= place <= layers] or list(range(layers + 1))
+    wanted = [depth for depth in places if 0 <= depth <= layers] or list(range(layers + 1))
 
     def chosen(part: Any) -> list[Any]:
-        found = states(part)
-        return [found[-1 - place].flatten(0, 1) for place in wanted]
+        by_layer = states(part)
+        return [by_layer[-1 - depth].flatten(0, 1) for depth in wanted]
 
     return States(layers, dict(zip(wanted, batched_outputs(chosen, tokens, _WINDOWS), strict=True)))
 
@@ -139,8 +139,8 @@ def batched_outputs(outputs: Callable[[Any], Sequence[Any]], inputs: Array, at_o
     parts = []
     with evaluation.torch.no_grad():
         for start in range(0, len(inputs), at_once):
-            found = outputs(evaluation.torch.from_numpy(inputs[start : start + at_once]))
-            parts.append([each.float().numpy() for each in found])
+            batch = outputs(evaluation.torch.from_numpy(inputs[start : start + at_once]))
+            parts.append([each.float().numpy() for each in batch])
     return [np.concatenate(each) for each in zip(*parts, strict=True)]
 
 
@@ -159,7 +159,7 @@ def row_jacobians(states: Callable[[Any], list[Any]], tokens: Array) -> list[Arr
     A window is repeated for every number of the last state, and one pass backward gives that number's derivatives with
     respect to all layers at once: for any network whose states are tensors that later ones are computed from.
     """
-    found: list[list[Array]] = []
+    windows: list[list[Array]] = []
     for window in evaluation.torch.from_numpy(tokens):
         width = states(window[None])[-1].shape[-1]
         rows: list[list[Array]] = []
@@ -169,8 +169,8 @@ def row_jacobians(states: Callable[[Any], list[Any]], tokens: Array) -> list[Arr
             value = layers[-1][evaluation.torch.arange(len(wanted)), -1, wanted].sum()
             slopes = evaluation.torch.autograd.grad(value, layers[:-1])
             rows.append([each[:, -1].double().numpy() for each in slopes])
-        found.append([np.concatenate(layer) for layer in zip(*rows, strict=True)] + [np.eye(width)])
-    return [np.stack(layer) for layer in zip(*found, strict=True)]
+        windows.append([np.concatenate(layer) for layer in zip(*rows, strict=True)] + [np.eye(width)])
+    return [np.stack(layer) for layer in zip(*windows, strict=True)]
 
 
 def constants(jacobians: list[Array]) -> list[dict[str, float]]:
@@ -181,13 +181,13 @@ def constants(jacobians: list[Array]) -> list[dict[str, float]]:
     smallest over all tokens, and ``constant`` without any scale. The final norm loses two directions at every layer
     before it; they are left out, as nothing can identify them.
     """
-    found = []
-    for place, each in enumerate(jacobians):
+    by_layer = []
+    for layer, each in enumerate(jacobians):
         singular = np.linalg.svd(each, compute_uv=False)
-        kept = singular if place == len(jacobians) - 1 else singular[:, :-_LOST]
+        kept = singular if layer == len(jacobians) - 1 else singular[:, :-_LOST]
         high, low = kept[:, 0], np.maximum(kept[:, -1], np.finfo(float).tiny)
         quantiles = np.quantile(np.sqrt(high / low), (0.5, 0.05, 0.95)).tolist()
         similarity, constant = float(np.sqrt(high.max() / low.min())), float(max(high.max(), 1 / low.min()))
         values = (*quantiles, similarity, constant)
-        found.append(dict(zip(("local", "low", "high", "similarity", "constant"), values, strict=True)))
-    return found
+        by_layer.append(dict(zip(("local", "low", "high", "similarity", "constant"), values, strict=True)))
+    return by_layer

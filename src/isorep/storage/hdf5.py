@@ -189,13 +189,13 @@ class CheckedChunks(ABC):
                 self._checked.add(band)
 
     @abstractmethod
-    def _check_chunk(self, place: tuple[int, ...]) -> None:
+    def _check_chunk(self, position: tuple[int, ...]) -> None:
         """Check the chunk at a place of the grid, where there is one."""
 
 
-def bomb(place: tuple[int, ...], size: int) -> InputError:
+def bomb(position: tuple[int, ...], size: int) -> InputError:
     """The refusal of a chunk that unpacks to more than its size."""
-    return InputError(f"chunk {place} unpacks to more than its {size} bytes: it may be a bomb")
+    return InputError(f"chunk {position} unpacks to more than its {size} bytes: it may be a bomb")
 
 
 def inflates_beyond(packed: bytes, most: int) -> bool:
@@ -223,20 +223,20 @@ class CheckedDataset(CheckedChunks):
         super().__init__(dataset, dataset.chunks if self._packing else None)
         self._size = math.prod(dataset.chunks or ()) * dataset.dtype.itemsize
 
-    def _check_chunk(self, place: tuple[int, ...]) -> None:
-        corner = tuple(step * index for step, index in zip(self._stored.chunks, place, strict=True))
+    def _check_chunk(self, position: tuple[int, ...]) -> None:
+        corner = tuple(step * index for step, index in zip(self._stored.chunks, position, strict=True))
         info = self._stored.id.get_chunk_info_by_coord(corner)
         if info.byte_offset is None:
             return  # never written: it is read as the fill value
         if info.size > self._size + SLACK:
-            raise bomb(place, self._size)
+            raise bomb(position, self._size)
         if self._packing == _LZF:
             if info.size * _MOST_LZF > MEMORY_LIMIT:
-                raise InputError(f"chunk {place} takes {info.size} bytes: save it with gzip, or in smaller chunks")
+                raise InputError(f"chunk {position} takes {info.size} bytes: save it with gzip, or in smaller chunks")
         elif info.size * MOST_DEFLATE > MEMORY_LIMIT and inflates_beyond(
             self._stored.id.read_direct_chunk(corner)[1], self._size + SLACK
         ):
-            raise bomb(place, self._size)
+            raise bomb(position, self._size)
 
 
 _DEFLATE, _SHUFFLE, _FLETCHER32, _LZF = 1, 2, 3, 32000

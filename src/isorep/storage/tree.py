@@ -32,16 +32,16 @@ def is_annotated(tree: Tree) -> bool:
 
 def load(tree: Tree, key: str | None, ids: str | None) -> Contents:
     """Open an obsm entry or X; the ids are obs_names, or the obs column that was named."""
-    place = _place(tree, key)
-    kind = str(tree.attributes(place).get("encoding-type", ""))
-    if tree.shape(place) is None:
+    path = _place(tree, key)
+    kind = str(tree.attributes(path).get("encoding-type", ""))
+    if tree.shape(path) is None:
         what = "sparse" if kind.startswith(("csr", "csc")) else f"not an array ({kind or 'no encoding'})"
-        raise InputError(f"{place} is {what}: choose a dense embedding with FILE::KEY; {_choices(tree)}")
-    values = tree.matrix(place)
+        raise InputError(f"{path} is {what}: choose a dense embedding with FILE::KEY; {_choices(tree)}")
+    values = tree.matrix(path)
     row_ids = _index(tree) if ids is None else column(tree, ids)
     if len(row_ids) != values.shape[0]:
-        raise InputError(f"{place} has {values.shape[0]} rows and obs has {len(row_ids)}")
-    return Contents(values, row_ids, _others(tree, place) if key is None else {})
+        raise InputError(f"{path} has {values.shape[0]} rows and obs has {len(row_ids)}")
+    return Contents(values, row_ids, _others(tree, path) if key is None else {})
 
 
 def column(tree: Tree, name: str) -> Array:
@@ -73,12 +73,12 @@ def _existing_x(tree: Tree) -> str:
     return "X"
 
 
-def _others(tree: Tree, place: str) -> dict[str, str]:
+def _others(tree: Tree, path: str) -> dict[str, str]:
     """What could have been meant as well: entries of obsm, X."""
     others = {f"obsm/{name}": "another embedding" for name in tree.names("obsm")}
     if "X" in tree.names("") and tree.attributes("X").get("encoding-type") != "null":
         others["X"] = "obsm has one entry"
-    others.pop(place, None)
+    others.pop(path, None)
     return others
 
 
@@ -93,35 +93,35 @@ def _index(tree: Tree) -> Array:
     return as_ids(_element(tree, f"obs/{name}"))
 
 
-def _element(tree: Tree, place: str) -> Array:
+def _element(tree: Tree, path: str) -> Array:
     """One column: a plain array, a categorical, or one of pandas' nullable arrays."""
-    if tree.shape(place) is not None:
-        group, _, name = place.rpartition("/")
+    if tree.shape(path) is not None:
+        group, _, name = path.rpartition("/")
         if name not in tree.names(f"{group}/__categories"):
-            return tree.vector(place)
-        return _decoded(tree.vector(place), tree.vector(f"{group}/__categories/{name}"), place)  # anndata 0.7
-    parts = tree.names(place)
+            return tree.vector(path)
+        return _decoded(tree.vector(path), tree.vector(f"{group}/__categories/{name}"), path)  # anndata 0.7
+    parts = tree.names(path)
     if "codes" in parts and "categories" in parts:
-        return _decoded(tree.vector(f"{place}/codes"), tree.vector(f"{place}/categories"), place)
+        return _decoded(tree.vector(f"{path}/codes"), tree.vector(f"{path}/categories"), path)
     if "values" in parts:
         if "mask" in parts:
-            _refuse_missing(int(np.count_nonzero(tree.vector(f"{place}/mask"))), place)
-        return tree.vector(f"{place}/values")
-    kind = tree.attributes(place).get("encoding-type", "unknown")
-    raise InputError(f"{place} is stored as {kind}, which is not read")
+            _refuse_missing(int(np.count_nonzero(tree.vector(f"{path}/mask"))), path)
+        return tree.vector(f"{path}/values")
+    kind = tree.attributes(path).get("encoding-type", "unknown")
+    raise InputError(f"{path} is stored as {kind}, which is not read")
 
 
-def _decoded(codes: Array, categories: Array, place: str) -> Array:
-    _refuse_missing(int(np.count_nonzero(codes < 0)), place)
+def _decoded(codes: Array, categories: Array, path: str) -> Array:
+    _refuse_missing(int(np.count_nonzero(codes < 0)), path)
     if len(codes) and codes.max() >= len(categories):
-        raise InputError(f"{place} has a code {codes.max()} and only {len(categories)} categories")
+        raise InputError(f"{path} has a code {codes.max()} and only {len(categories)} categories")
     decoded: Array = categories[codes]
     return decoded
 
 
-def _refuse_missing(count: int, place: str) -> None:
+def _refuse_missing(count: int, path: str) -> None:
     if count:
-        raise InputError(f"column {place.rpartition('/')[2]!r} has {count} missing entries")
+        raise InputError(f"column {path.rpartition('/')[2]!r} has {count} missing entries")
 
 
 class Tree(ABC):

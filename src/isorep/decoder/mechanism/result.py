@@ -326,8 +326,8 @@ class Mechanisms(Written):
     @property
     def criteria(self) -> dict[str, Criterion]:
         """Those that were evaluated, by name."""
-        found = (self.type_d, self.type_m, self.type_s, self.type_h2, self.type_h3)
-        return {each.name: each for each in found if each is not None}
+        criteria = (self.type_d, self.type_m, self.type_s, self.type_h2, self.type_h3)
+        return {each.name: each for each in criteria if each is not None}
 
     @property
     def verdict(self) -> str:
