@@ -81,7 +81,7 @@ def _chance(rung: Rung) -> str:
 
 def layer_table(result: LayerComparison, *, reverse: bool = False) -> Table:
     """One row per layer: the verdict's rung, the error of every rung, and chance and R² of the best one."""
-    columns: Forms = dict.fromkeys(map(rung_name, result.rungs), three)
+    columns: Forms = dict.fromkeys((rung_name(rung).removeprefix("signed ") for rung in result.rungs), three)
     columns = {"layer": str, "verdict": str, **columns, "chance": three, "R²": three}
     rows = []
     for layer, direction in result.directions(reverse=reverse).items():
@@ -113,22 +113,36 @@ def _error_figure(result: LayerComparison) -> Figure:
         if known:
             points = tuple((float(place), value) for place, value in known)
             lines.append(Line(name, hue, points, labels, dotted=hue == CHANCE))
+    shared = _shared_start(names)
     top = max(y for line in lines for _, y in line.points)
+    chance = " Chance is what shuffled rows give to the rung with the smallest error; that of every rung is below."
+    beside = chance if lines[-1].series == CHANCE else ""
     cut = f" Errors above {HIGHEST:g} are drawn at the edge." if top > HIGHEST else ""
     return Figure(
         "layer-errors-figure",
         "Errors over layers",
-        "Held-out mean error of every rung. A rung says something where it lies below chance, which is what shuffled "
-        f"rows give to the best rung, and below 1.{cut}",
+        f"Held-out mean error of every rung; 1 is the error of predicting the mean.{beside}{cut}",
         "",
         Lines(
             tuple(lines),
-            ("layer", "mean error; 1 is no better than the mean"),
+            (f"layer {shared}…" if shared else "layer", "mean error; 1 is no better than the mean"),
             320,
             y_range=(0.0, min(max(1.05, 1.05 * top), HIGHEST)),
-            ticks=tuple((float(place), name[:LONGEST]) for place, name in enumerate(names)),
+            ticks=tuple((float(place), _short(name.removeprefix(shared))) for place, name in enumerate(names)),
         ),
     )
+
+
+def _shared_start(names: list[str]) -> str:
+    """What all names begin with, up to a dot or an underscore."""
+    first, last = min(names), max(names)  # what these two share, all share
+    same = next((place for place, pair in enumerate(zip(first, last, strict=False)) if len(set(pair)) > 1), 0)
+    return first[: max(first.rfind(".", 0, same), first.rfind("_", 0, same)) + 1]
+
+
+def _short(name: str) -> str:
+    """The end of a long name, where layers differ."""
+    return name if len(name) <= LONGEST else f"…{name[-LONGEST + 1 :]}"
 
 
 def _every_layer(result: LayerComparison) -> list[Part]:
