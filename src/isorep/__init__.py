@@ -12,7 +12,16 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .alignment import ICAAlignment, Identity, Linear, Rigid, SignedPermutation
-    from .comparison import Comparison, Ensemble, compare, compare_many, diameter, worst_case
+    from .comparison import (
+        Comparison,
+        Ensemble,
+        LayerComparison,
+        compare,
+        compare_layers,
+        compare_many,
+        diameter,
+        worst_case,
+    )
     from .deconfounding import Deconfounding, deconfound
     from .disentangling import Disentanglement, disentangle
     from .errors import InputError
@@ -42,6 +51,8 @@ _HOMES = {
     "ICAAlignment": "alignment",
     "Comparison": "comparison",
     "compare": "comparison",
+    "LayerComparison": "comparison",
+    "compare_layers": "comparison",
     "Ensemble": "comparison",
     "compare_many": "comparison",
     "diameter": "comparison",
@@ -75,6 +86,7 @@ __all__ = [
     "ICAAlignment",
     "Identity",
     "InputError",
+    "LayerComparison",
     "Linear",
     "Moments",
     "Representation",
@@ -86,6 +98,7 @@ __all__ = [
     "Whitening",
     "__version__",
     "compare",
+    "compare_layers",
     "compare_many",
     "datasets",
     "decoder",

@@ -131,6 +131,8 @@ def fold_moments(
     d_x, d_y = x.shape[1], y.shape[1]
     totals = [Moments.empty(d_x, d_y) for _ in range(n_folds)]
     n = x.shape[0]
+    if progress:
+        progress(0, n)
     for rows in blocks(n, block_rows(d_x, d_y)):
         x_block, y_block = read_rows(x, rows), read_rows(y, rows)
         here = folds[rows]
@@ -327,6 +329,8 @@ def joint_moments(
     kept = len(runs) if strips is None else strips
     totals = [JointMoments.empty(edges, kept) for _ in range(n_folds)]
     n = int(runs[0].shape[0])
+    if progress:
+        progress(0, n)
     with Crew() as crew:
         for rows in blocks(n, block_rows(edges[-1])):
             _absorb_block(crew, totals, runs, rows, folds[rows], watch)

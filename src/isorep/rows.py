@@ -64,12 +64,21 @@ class Deadline:
         self.seconds = seconds
         self._end = None if seconds is None else time.monotonic() + seconds
         self._parent: Deadline | None = None
-        self.stopped = False
+        self._stopped = False
+
+    @property
+    def stopped(self) -> bool:
+        """Whether somebody has stopped it, or what it is a share of."""
+        return self._stopped or (self._parent is not None and self._parent.stopped)
+
+    @stopped.setter
+    def stopped(self, stopped: bool) -> None:
+        self._stopped = stopped
 
     @property
     def passed(self) -> bool:
         """Whether it is time to stop."""
-        if self.stopped or (self._parent is not None and self._parent.passed):
+        if self._stopped or (self._parent is not None and self._parent.passed):
             return True
         return self._end is not None and time.monotonic() >= self._end
 
@@ -168,6 +177,8 @@ def map_blocks(
     if len(slices) < 2:
         return [function(rows) for rows in slices]
     results: list[Result] = []
+    if progress:
+        progress(0, len(slices))
     with Crew() as crew:
         for result in crew.stream(function, slices):
             results.append(result)

@@ -4,6 +4,8 @@ The files that commands write: refused before any work if they cannot be written
 """
 
 import math
+import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +19,7 @@ from ..errors import InputError
 
 if TYPE_CHECKING:
     from ..results import Written
-    from ..rows import Progress
+    from ..rows import Deadline, Progress
 
 
 class Interrupted(Exception):  # noqa: N818  (it is no error)
@@ -35,9 +37,32 @@ def progress_bar(quiet: bool) -> "Iterator[Progress]":
         def report(stage: str, done: int, total: int) -> None:
             if stage not in tasks:
                 tasks[stage] = bars.add_task(stage, total=total, words="")
+            elif done == 0:  # the same stage again, of the next layer
+                bars.reset(tasks[stage])
             bars.update(tasks[stage], completed=done, total=total)
 
         yield no_progress if bars is None else report
+
+
+@contextmanager
+def stopping(deadline: "Deadline", quiet: bool) -> Iterator[None]:
+    """The first Ctrl-C stops the deadline, so that there is a result of what was done; the second one interrupts."""
+    before = signal.getsignal(signal.SIGINT)
+
+    def stop(number: int, frame: Any) -> None:
+        deadline.stopped = True
+        signal.signal(signal.SIGINT, before)
+        if not quiet:  # past the streams, which may be at work
+            os.write(2, b"\nisorep: stopping with what there is; Ctrl-C again leaves at once\n")
+
+    if before is not signal.default_int_handler:  # ignored, or somebody else's
+        yield
+        return
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -3,7 +3,9 @@
 ``isorep demo``: two seeds of a small autoencoder, trained, compared and explained.
 """
 
+import sys
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +16,7 @@ from . import common
 from .common import Groups, Html, Ids, Json, Quiet, Within
 
 if TYPE_CHECKING:
-    from ..comparison import Comparison, Direction, Ensemble, Side
+    from ..comparison import Comparison, Direction, Ensemble, LayerComparison, Side
 
 
 def command(
@@ -23,12 +25,16 @@ def command(
         Argument(
             metavar="A B [C]...",
             help="Two runs of the same examples, source and target, or more: files of any format, or folders of "
-            "shards. FILE::NAME picks an array.",
+            "shards. FILE::NAME picks an array. Two folders of isorep extract are compared layer by layer.",
         ),
     ],
     rungs: Annotated[
         str | None,
         Option(help="Comma-separated; by default all: identity, signed_permutation, rigid, linear, ica."),
+    ] = None,
+    layers: Annotated[
+        str | None,
+        Option(metavar="NAMES", help="Of two folders: comma-separated layers; by default all that both have."),
     ] = None,
     folds: Annotated[int, Option(help="Number of folds for held-out errors.")] = 5,
     groups: Groups = None,
@@ -44,14 +50,21 @@ def command(
     worst_case: Annotated[
         bool | None, Option(help="Of two files: bracket the largest error; by default if quick.")
     ] = None,
+    fast: Annotated[
+        bool, Option("--fast", help="No ICA; of two files no worst case, and 20 pairings at most.")
+    ] = False,
+    time_limit: Annotated[
+        float | None,
+        Option(metavar="SECONDS", help="Of two files: leave out what there is no time for; the result says what."),
+    ] = None,
     reverse: Annotated[bool, Option("--reverse", help="Of two files: print the ladder of B onto A too.")] = False,
     residuals: Annotated[bool, Option("--residuals", help="Of many files: also largest errors and quantiles.")] = False,
     fail_above: Annotated[
         str | None,
         Option(
             metavar="[RUNG=]ERROR",
-            help="Exit 1 if the held-out error exceeds this: of the rung named, or of the best rung. For many files "
-            "the error of the worst pair. In mean distances to the mean: 1 is no better than the mean.",
+            help="Exit 1 if the held-out error exceeds this: of the rung named, or of the best rung; of any layer. For "
+            "many files the error of the worst pair. In mean distances to the mean: 1 is no better than the mean.",
         ),
     ] = None,
     json: Json = None,
@@ -61,48 +74,67 @@ def command(
 ) -> None:
     """Are A and B the same, and up to what? Or many runs: all pairs, a consensus, what recurs, and who stands apart.
 
-    Prints held-out errors for a ladder of groups, then the verdict.
+    Prints held-out errors for a ladder of groups, then the verdict. Ctrl-C stops a comparison of two, and prints what
+    there is.
     """
-    from .. import Ensemble, compare, compare_many
+    from .. import Ensemble, LayerComparison, compare, compare_layers, compare_many
     from ..comparison import RUNGS
+    from ..comparison.compare import as_deadline
     from ..comparison.many import told_apart
     from ..storage import read
+    from ..storage.layers import open_layers
 
     wanted = list(RUNGS) if rungs is None else common.parts(rungs, "--rungs")
+    if fast:
+        wanted = [rung for rung in wanted if rung != "ica"] or wanted
     limit = None if fail_above is None else _limit(fail_above, wanted)
     if len(files) < 2:
         raise InputError(f"{files[0]} alone cannot be compared: name at least two files")
     common.require_outputs([json, html], *files)
     only_two = {"--boot": boot, "--diameter": diameter, "--worst-case": worst_case, "--reverse": reverse or None}
-    for option, value in only_two.items():
+    for option, value in (only_two | {"--time-limit": time_limit}).items():
         if value is not None and len(files) > 2:
             raise InputError(f"{option} is for two files, and {len(files)} were named")
-    runs = [read(file, ids=ids, besides=[groups]) for file in files]
+    by_layer = _by_layer(files, layers, ids)
+    names = None if layers is None else common.parts(layers, "--layers")
+    first = str(next(iter(open_layers(files[0], names).files.values()))) if by_layer else files[0]
+    runs = [] if by_layer else [read(file, ids=ids, besides=[groups]) for file in files]
     settings: dict[str, Any] = {
         "rungs": wanted,
         "folds": folds,
-        "groups": common.row_labels(groups, files[0]),
-        "within": common.row_labels(within, files[0]),
+        "groups": groups if by_layer else common.row_labels(groups, first),
+        "within": common.row_labels(within, first),
         "join": join,
         "tolerance": tolerance,
         "random_state": seed,
     }
-    result: Comparison | Ensemble
+    result: Comparison | Ensemble | LayerComparison
+    deadline, told = as_deadline(time_limit), None if quiet or not sys.stderr.isatty() else _tell
     with common.progress_bar(quiet) as progress, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the same sentences are printed as notes
-        if len(runs) == 2:
+        settings["progress"] = progress
+        if len(files) == 2:
             settings |= {"n_null": null, "n_boot": 1000 if boot is None else boot}
-            result = compare(*runs, diameter=diameter or "auto", worst_case=worst_case, progress=progress, **settings)
+            settings |= {"diameter": diameter or "auto", "worst_case": worst_case, "fast": fast}
+            with common.stopping(deadline, quiet):
+                if by_layer:
+                    result = compare_layers(*files, layers=names, time_limit=deadline, preview=told, **settings)
+                else:
+                    preview = None if told is None else partial(told, f"{runs[0].name} -> {runs[1].name}")
+                    result = compare(*runs, time_limit=deadline, preview=preview, **settings)
         else:
             settings |= {"n_null": 20 if null is None else null, "residuals": residuals}
-            names = told_apart([str(run.name) for run in runs], files)
-            result = compare_many(runs, names=names, progress=progress, **settings)
+            result = compare_many(runs, names=told_apart([str(run.name) for run in runs], files), **settings)
     common.write_outputs(result, json, html)
     if not quiet:
         if isinstance(result, Ensemble):
             _print_ensemble(result)
+        elif isinstance(result, LayerComparison):
+            _print_layers(result, reverse=reverse)
         else:
             _print_comparison(result, reverse=reverse)
+    if deadline.stopped:
+        raise common.Interrupted("the result is of what was done until then")
     if limit is not None:
         _judge(result, *limit)
 
@@ -118,16 +150,67 @@ def _limit(text: str, rungs: list[str]) -> tuple[str, float]:
 
 def _judge(result: Any, rung: str, limit: float) -> None:
     """Exit 1 if the error of a rung, or of the best one, exceeds the limit; of many files that of the worst pair."""
+    by_layer = hasattr(result, "layers")
+    exceeding = [
+        _exceeding(each, rung, limit, f" in layer {layer}" if by_layer else "")
+        for layer, each in (result.layers if by_layer else {"": result}).items()
+    ]
+    refused = result.refused if by_layer else ()
+    unmet = [f"layer {layer} could not be compared, so that the limit {limit:g} is not met" for layer in refused]
+    common.fail(*filter(None, exceeding), *unmet)
+
+
+def _exceeding(result: Any, rung: str, limit: float, where: str) -> str | None:
+    """What exceeds the limit; None if nothing does."""
     many = hasattr(result, "runs")
     errors = {name: each.max if many else each.held_out.mean for name, each in result.rungs.items()}
+    if rung and rung not in errors:
+        raise InputError(f"--fail-above names {rung}, which was left out{where}, as a note says: nothing was judged")
     rung = rung or min(errors, key=lambda name: errors[name])
-    if not errors[rung] <= limit:
-        source, target = (result.names[run] for run in result.rungs[rung].worst) if many else ("", "")
-        pair = f" for {source} -> {target}" if many else ""
-        common.fail(
-            f"the held-out error of {rung}, {errors[rung]:.4f} mean distances to the mean{pair}, exceeds the limit "
-            f"{limit:g}"
+    if errors[rung] <= limit:
+        return None
+    if many:
+        source, target = (result.names[run] for run in result.rungs[rung].worst)
+        where = f" for {source} -> {target}"
+    left = f"{errors[rung]:.4f} mean distances to the mean{where}"
+    return f"the held-out error of {rung}, {left}, exceeds the limit {limit:g}"
+
+
+def _by_layer(files: list[str], layers: str | None, ids: str | None) -> bool:
+    """Whether two folders of layers are to be compared; a folder of layers beside anything else is refused."""
+    from ..storage.layers import holds_layers, listed_layers
+
+    if layers is not None and len(files) > 2:
+        raise InputError(f"--layers is for two folders, and {len(files)} paths were named")
+    held = files if layers is not None else [file for file in files if holds_layers(file)]
+    if held and len(files) > 2:
+        raise InputError(f"{held[0]} holds layers: name two such folders, or one file of every run")
+    if len(held) == 1:
+        other = files[1 - files.index(held[0])]
+        such = next(iter(listed_layers(Path(held[0])).values()), Path(held[0]) / "NAME.parquet")
+        raise InputError(
+            f"{held[0]} holds layers and {other} does not: name two folders that isorep extract wrote, or one layer of "
+            f"{held[0]}, such as {such}"
         )
+    if held and ids is not None:
+        raise InputError("--ids is for files: folders of layers have their own ids")
+    return bool(held)
+
+
+def _tell(what: str, rungs: dict[str, float]) -> None:
+    """The rungs that are known so far, above the bars."""
+    if rungs:
+        errors = ", ".join(f"{name} {error:.4f}" for name, error in rungs.items())
+        print(f"{what}, held out so far: {errors}", file=sys.stderr)
+
+
+def _print_layers(result: "LayerComparison", *, reverse: bool) -> None:
+    from ..comparison.layers import UNIT
+
+    print(f"{result.source} -> {result.target}: {UNIT}\n{result.table()}\n\nverdict: {result.verdict}")
+    print(*result.notes(), sep="\n", end="\n" if result.caveats else "")
+    if reverse:
+        print(f"\n{result.target} -> {result.source}\n{result.table(reverse=True)}")
 
 
 def _print_comparison(result: "Comparison", *, reverse: bool = False) -> None:

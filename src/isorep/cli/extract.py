@@ -135,6 +135,8 @@ def command(
 
 
 def _print(result: "Extraction") -> None:
+    from ..storage.layers import holds_layers
+
     source = result.data
     noun = {"text": "documents", "tokens": "rows of tokens", "images": "images"}.get(source.kind, "rows")
     print(f"model  {result.model}")
@@ -142,6 +144,9 @@ def _print(result: "Extraction") -> None:
     print(f"data   {source.name}: {source.examples} {noun}{tokens}")
     print(f"       {'gone on with and ' if result.resumed else ''}done in {result.seconds:.1f} s\n")
     print(result)
+    folder = Path(next(iter(result.layers.values())).file).parent
+    if holds_layers(folder):
+        print(f"\nlayer by layer with another run, ids and groups taken along: isorep compare {folder} OTHER")
     if result.grouped:
         print("\nrows have groups: isorep compare A B --groups " + _groups(next(iter(result.layers.values())).file))
 
@@ -158,6 +163,6 @@ def _print_layers(model: str, data: str | None, opening: dict[str, Any]) -> None
 
 
 def _groups(file: str) -> str:
-    from ..extraction.write import GROUP, beside
+    from ..storage.layers import GROUP, beside
 
     return str(beside(Path(file), GROUP)) if file.endswith(".npy") else GROUP

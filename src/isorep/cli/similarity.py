@@ -24,7 +24,7 @@ from .common import (
 )
 
 if TYPE_CHECKING:
-    from ..representation import Representation
+    from ..representation import Array, Representation
     from ..similarity import LayerMatrix, Similarities
 
 
@@ -42,7 +42,8 @@ def command(
         str | None,
         Option(
             metavar="NAMES",
-            help="Compare layer by layer: comma-separated names of arrays in both files, or of files in both folders.",
+            help="Compare layer by layer: comma-separated names of arrays in both files, or of layers in both folders. "
+            "By default all layers of folders that isorep extract wrote.",
         ),
     ] = None,
     target_layers: Annotated[str | None, Option(metavar="NAMES", help="The layers of B, if named otherwise.")] = None,
@@ -60,33 +61,35 @@ def command(
 ) -> None:
     """How similar are A and B, index by index, and how similar would chance make them?"""
     from .. import similarity
+    from ..storage.layers import holds_layers
 
     require_outputs([json, html], source, target)
     if target_layers is not None and layers is None:
         raise InputError("--target-layers names the layers of B for --layers: name those of A too")
     names = None if indices is None else parts(indices, "--indices")
     limit = _parse_limit(fail_below, permutations, names)
-    if layers is not None and (limit is not None or (names is not None and len(names) != 1)):
+    by_layer = layers is not None or any(map(holds_layers, (source, target)))
+    if by_layer and (limit is not None or (names is not None and len(names) != 1)):
         raise InputError("layer by layer there is one index (--indices NAME) and no --fail-below")
     settings: dict[str, Any] = {
         "permutations": permutations,
-        "groups": row_labels(groups, source),
-        "within": row_labels(within, source),
         "random_state": seed,
     }
     result: Similarities | LayerMatrix
     with progress_bar(quiet) as progress:
-        if layers is None:
-            a, b = (_read(file, ids, groups) for file in (source, target))
-            result = similarity.indices(a, b, names=names, progress=progress, **settings)
-        else:
-            result = similarity.layers(
-                _layers(source, layers, ids, groups),
-                _layers(target, target_layers or layers, ids, groups),
-                index=names[0] if names else "cka_debiased",
-                progress=progress,
-                **settings,
+        if by_layer:
+            (a, first, own), (b, _, other) = (
+                _layers(file, named, ids, groups)
+                for file, named in ((source, layers), (target, target_layers or layers))
             )
+            settings["groups"] = (own if own is not None else other) if groups is None else row_labels(groups, first)
+            settings["within"] = row_labels(within, first)
+            index = names[0] if names else "cka_debiased"
+            result = similarity.layers(a, b, index=index, progress=progress, **settings)
+        else:
+            x, y = (_read(file, ids, groups) for file in (source, target))
+            settings |= {"groups": row_labels(groups, source), "within": row_labels(within, source)}
+            result = similarity.indices(x, y, names=names, progress=progress, **settings)
     write_outputs(result, json, html)
     if not quiet:
         print(result)
@@ -100,23 +103,22 @@ def _read(path: str, ids: str | None, groups: str | None) -> "Representation":
     return read(path, ids=ids, besides=[groups])
 
 
-def _layers(path: str, names: str, ids: str | None, groups: str | None) -> "dict[str, Representation]":
-    """The named arrays of a file, or the named files of a folder."""
+def _layers(
+    path: str, names: str | None, ids: str | None, groups: str | None
+) -> "tuple[dict[str, Representation], str, Array | None]":
+    """The named arrays of a file, or layers of a folder; the path of their rows' labels, and their own groups."""
+    from ..storage.layers import open_layers
+
     what = "different names, separated by commas"
-    wanted = parts(names, "--layers", what)
-    if len(set(wanted)) < len(wanted):
+    wanted = None if names is None else parts(names, "--layers", what)
+    if wanted is not None and len(set(wanted)) < len(wanted):
         raise InputError(f"--layers takes {what}, not {names!r}")
-    folder = Path(path)
-    if not folder.is_dir() or folder.suffix.lower() == ".zarr":
-        return {name: _read(f"{path}::{name}", ids, groups) for name in wanted}
-    layers = {}
-    for name in wanted:
-        matches = sorted(each for each in folder.iterdir() if name in (each.name, each.stem))
-        if len(matches) != 1:
-            count = "no file" if not matches else f"{len(matches)} files"
-            raise InputError(f"{folder} holds {count} called {name!r}")
-        layers[name] = _read(str(matches[0]), ids, groups)
-    return layers
+    if wanted is not None and (not Path(path).is_dir() or Path(path).suffix.lower() == ".zarr"):
+        return {name: _read(f"{path}::{name}", ids, groups) for name in wanted}, path, None
+    folder = open_layers(path, wanted)
+    found = {name: folder.read(name, ids=ids, besides=[groups]) for name in folder.files}
+    first = next(iter(found))
+    return {name: layer for name, (layer, _) in found.items()}, str(folder.files[first]), found[first][1]
 
 
 def _parse_limit(text: str | None, permutations: int, names: list[str] | None) -> tuple[str, float] | None:

@@ -12,6 +12,7 @@ from .compare import compare
 from .consensus import Consensus
 from .diameter import Diameter, diameter
 from .fits import RUNGS
+from .layers import LayerComparison, compare_layers
 from .many import compare_many
 from .many_errors import RungMatrix
 from .many_result import Ensemble
@@ -34,6 +35,7 @@ __all__ = [
     "Error",
     "Family",
     "Interval",
+    "LayerComparison",
     "Null",
     "Outlier",
     "RunComponents",
@@ -44,6 +46,7 @@ __all__ = [
     "View",
     "WorstCase",
     "compare",
+    "compare_layers",
     "compare_many",
     "diameter",
     "ica_efficiency",

@@ -68,8 +68,8 @@ def _about_time(result: Comparison) -> list[str]:
     """What was left out, and why."""
     if not result.left_out:
         return []
-    limit, listed = result.settings["time_limit"], ", ".join(result.left_out)
-    return [f"the run was stopped; left out: {listed}" if limit is None else f"left out by the time limit: {listed}"]
+    why = "the run was stopped; left out" if result.settings["stopped"] else "left out by the time limit"
+    return [f"{why}: {', '.join(result.left_out)}"]
 
 
 def about_copies(

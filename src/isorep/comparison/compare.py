@@ -201,6 +201,7 @@ def compare(
             "diameter": diameter,
             "fast": bool(fast),
             "time_limit": deadline.seconds,
+            "stopped": deadline.stopped,
             "random_state": int(random_state),
             "rows_used": pair.n,
             "rows_scored": pair.n if repeats.scored is None else int(repeats.scored.sum()),

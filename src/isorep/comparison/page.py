@@ -23,6 +23,7 @@ from .result import Comparison, Direction, Verdict
 from .worst_case import WorstCase
 
 if TYPE_CHECKING:
+    from .layers import LayerComparison
     from .many_result import Ensemble
 
 CLEAR = 0.9  # correlation from which on two dimensions are the same
@@ -505,7 +506,7 @@ def snippet(result: Comparison) -> str:
     return cell_output(result, unit, ladder_table(result.forward, "ladder"))
 
 
-def cell_output(result: Comparison | Ensemble, unit: str, table: Table) -> str:
+def cell_output(result: Comparison | Ensemble | LayerComparison, unit: str, table: Table) -> str:
     """The verdict, a table with its unit, and the caveats."""
     rows = [[(column.title, False) for column in table.columns]]
     rows += [[(cell.text, row[0].strong) for cell in row] for row in table.rows]

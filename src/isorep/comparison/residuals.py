@@ -227,6 +227,8 @@ def residual_pass(
 
     size = max(64, block_rows(d_x, d_y) // 4)  # smaller than for moments: the last ones should end together
     slices = list(blocks(n, size))
+    if progress and len(slices) > 1:
+        progress(0, len(slices))
     with Crew() as crew:
         for done, sums in enumerate(crew.stream(evaluate, slices)):
             for name, part, summands in sums:

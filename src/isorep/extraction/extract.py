@@ -19,13 +19,23 @@ from ..errors import InputError
 from ..models.evaluation import device_named, evaluating, hooked, import_torch
 from ..rows import Progress, no_progress
 from ..settings import check_counts
+from ..storage.layers import write_list
 from .data import Rows, data_fingerprint, open_data
 from .documents import Cutter, Documents
 from .model import TRANSFORMER, Source, fingerprint, open_model
 from .passes import OUTPUT, Batch, LayerShape, Passes
 from .result import ExtractedData, ExtractedLayer, Extraction
 from .run import Loop, Settings, Trial, ambiguous, as_taken, first_batch, layer_rows, padding_id, try_document, try_rows
-from .write import Journal, describe, require_apart, row_labels, save, targets, working_folder
+from .write import (
+    Journal,
+    describe,
+    is_folder_of_layers,
+    require_apart,
+    row_labels,
+    save,
+    targets,
+    working_folder,
+)
 
 _COUNTED = ("examples", "empty", "cut", "tokens")
 
@@ -172,6 +182,8 @@ def extract(
             loop = Loop(passes, journal, settings, batch, tell, padding_id(source, pad), trial.equal_lengths)
             loop.run(examples, cutter)
             written, grouped = _finish(journal, files, shapes, settings, tell)
+            if is_folder_of_layers(home or "", list(files.values())):
+                write_list(files, passes.places(first))
     journal.remove()
     notes = [*examples.notes, *unmasking, *_caveats(source, journal.done, written, settings), *trial.notes]
     return Extraction(

@@ -130,6 +130,14 @@ class Passes:
         module = self.source.module
         return hasattr(module, "set_attention_type") and module.config.attention_type == "block_sparse"
 
+    def places(self, batch: Batch) -> dict[str, int]:
+        """Where the layers that were asked for stand in the model: modules as they finish, then hidden states."""
+        finished = [name or OUTPUT for name, _, _ in self._calls(batch, finished=True)]
+        return {
+            layer.label: finished.index(layer.label) if layer.hidden is None else len(finished) + layer.hidden
+            for layer in self.layers
+        }
+
     def _require_stored(self, layer: str) -> None:
         """Refuse what comes from weights that the folder does not have."""
         key = self._key if layer == OUTPUT else None
@@ -138,7 +146,8 @@ class Passes:
                 random = f"so that what {key or layer} gives is random"
                 raise InputError(f"the weights of {self.source.name} have no {name}, {random}: name another layer")
 
-    def _calls(self, batch: Batch) -> list[tuple[str, str, tuple[int, ...] | None]]:
+    def _calls(self, batch: Batch, *, finished: bool = False) -> list[tuple[str, str, tuple[int, ...] | None]]:
+        """The modules that a pass calls, in the order in which they begin, or in which they finish."""
         calls: dict[str, tuple[str, tuple[int, ...] | None]] = {}
         begun: list[str] = []
 
@@ -162,7 +171,7 @@ class Passes:
         )
         with hooked(handles):
             self._forward(batch, hidden=False)
-        return [(name, *calls[name]) for name in dict.fromkeys(begun) if name in calls]
+        return [(name, *calls[name]) for name in (calls if finished else dict.fromkeys(begun)) if name in calls]
 
     def _hidden_states(self, batch: Batch) -> Sequence[torch.Tensor]:
         return getattr(self._forward(batch, hidden=True), "hidden_states", None) or ()

@@ -8,13 +8,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
 from ..errors import InputError
 from ..representation import Array, Representation
 from ..results import Written, aligned
-from ..storage import column, read
-from .write import GROUP, beside
+from ..storage.layers import read_layer, row_groups
 
 SCHEMA = "isorep.extract/1"
 
@@ -82,19 +79,12 @@ class Extraction(Written):
     def __getitem__(self, layer: str) -> Representation:
         if layer not in self.layers:
             raise InputError(f"{layer!r} was not extracted; there are {', '.join(self.layers)}")
-        path = Path(self.layers[layer].file)
-        found = read(path, name=layer)
-        if path.suffix == ".npy":
-            return Representation(found.values, np.load(beside(path, "ids"), allow_pickle=False), layer)
-        return found
+        return read_layer(Path(self.layers[layer].file), layer)[0]
 
     @property
     def groups(self) -> Array | None:
         """The group of each row."""
-        if not self.grouped:
-            return None
-        path = Path(next(iter(self.layers.values())).file)
-        return np.load(beside(path, GROUP), allow_pickle=False) if path.suffix == ".npy" else column(path, GROUP)
+        return row_groups(Path(next(iter(self.layers.values())).file)) if self.grouped else None
 
     def table(self) -> str:
         """The layers as text: file, shape and basic figures."""

@@ -27,6 +27,7 @@ from ..files import replacing, write_text
 from ..moments import Moments
 from ..representation import Array
 from ..settings import check_choice
+from ..storage.layers import GROUP, beside
 from ..storage.lazy import release
 from ..storage.npy import write_array
 from ..storage.registry import RowStream
@@ -180,7 +181,6 @@ def _short(value: Any) -> str:
 
 
 FORMATS = ("parquet", "zarr", "npy")
-GROUP = "group"
 _SUFFIXES = (".parquet", ".pq", ".zarr", ".npy")
 _STEP = 2**16
 
@@ -246,6 +246,12 @@ def working_folder(output: str | Path, files: Sequence[Path]) -> Path:
     return files[0].parent / f".{'features' if is_folder else name}.extracting"
 
 
+def is_folder_of_layers(output: str | Path, files: Sequence[Path]) -> bool:
+    """Whether layers go to a folder under their own names, so that its list can name them."""
+    path = Path(output)
+    return {file.parent for file in files} == ({path.parent} if path.name.startswith("{layer}.") else {path})
+
+
 def require_apart(files: Sequence[Path], inputs: Sequence[Path]) -> None:
     """Refuse to write over what is read."""
     places = {path.resolve() for path in inputs}
@@ -268,11 +274,6 @@ def save(target: Path, values: Array, ids: RowLabels, groups: RowLabels | None) 
                 blocks = (labels[slice(start, start + _STEP)] for start in range(0, len(labels), _STEP))
                 write_array(file, (len(labels),), labels.dtype, blocks)
     write_rows(RowStream(values, None, values.dtype), target)
-
-
-def beside(target: Path, what: str) -> Path:
-    """The file of ids or groups beside an npy file."""
-    return target.with_name(f"{target.name[: -len('.npy')]}.{what}.npy")
 
 
 def _column(labels: Sequence[int | str]) -> Array:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array, Matrix
+from .layers import listed_layers
 from .lazy import LazyMatrix, release
 from .naming import shown
 from .registry import Contents, guarded, reader
@@ -162,6 +163,12 @@ class ShardedMatrix(LazyMatrix):
 
 def shard_files(path: Path) -> list[Path]:
     """The shards of a folder in natural order: hidden files and markers such as ``_SUCCESS`` are no shards."""
+    layers = listed_layers(path)
+    if len(layers) > 1:
+        raise InputError(
+            f"{path} holds {len(layers)} layers, each a matrix of its own: name one, such as "
+            f"{next(iter(layers.values()))}"
+        )
     files = sorted((file for file in path.iterdir() if not file.name.startswith((".", "_"))), key=_natural)
     if not files:
         raise InputError(f"{path} is a folder without files to read")
