@@ -182,7 +182,7 @@ def map_blocks(
     with Crew() as crew:
         for result in crew.stream(function, slices):
             results.append(result)
-            if progress and len(results) < len(slices):
+            if progress:
                 progress(len(results), len(slices))
     return results
 

@@ -225,6 +225,6 @@ def test_rungs_are_told_on_a_terminal_as_soon_as_they_are_known(folders):  # noq
     os.close(main)
     text = b"".join(drawn).decode()
     for layer in "01":
-        assert f"{layer}, held out so far: identity " in text
+        assert f"layer {layer}, held out so far: identity " in text
     assert "layers" in text
     assert "so far" not in done.stdout

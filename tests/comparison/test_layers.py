@@ -121,10 +121,10 @@ def test_progress_and_preview_name_the_layer(folders):
     assert [at for at in stages if at[0] == "layers"] == [("layers", done, 2) for done in range(3)]
     assert list(told) == ["0", "1"]
     assert list(told["0"]) == ["identity", "signed_permutation", "rigid", "linear"]
-    began = {}
-    for stage, done, _ in stages:
-        began.setdefault(stage, done)
+    began = dict(reversed([(stage, done) for stage, done, _ in stages]))
+    ended = {stage: (done, total) for stage, done, total in stages}
     assert set(began.values()) == {0}
+    assert all(done == total for done, total in ended.values())
 
 
 def test_a_time_limit_is_shared_and_a_stopped_run_has_what_was_done(folders):

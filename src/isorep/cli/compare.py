@@ -120,7 +120,7 @@ def command(
                 if by_layer:
                     result = compare_layers(*files, layers=names, time_limit=deadline, preview=told, **settings)
                 else:
-                    preview = None if told is None else partial(told, f"{runs[0].name} -> {runs[1].name}")
+                    preview = None if told is None else partial(told, f"{runs[0].name} -> {runs[1].name}", kind="")
                     result = compare(*runs, time_limit=deadline, preview=preview, **settings)
         else:
             settings |= {"n_null": 20 if null is None else null, "residuals": residuals}
@@ -197,11 +197,11 @@ def _by_layer(files: list[str], layers: str | None, ids: str | None) -> bool:
     return bool(held)
 
 
-def _tell(what: str, rungs: dict[str, float]) -> None:
-    """The rungs that are known so far, above the bars."""
+def _tell(what: str, rungs: dict[str, float], kind: str = "layer ") -> None:
+    """The rungs that are known so far of a layer, or of a pair, above the bars."""
     if rungs:
         errors = ", ".join(f"{name} {error:.4f}" for name, error in rungs.items())
-        print(f"{what}, held out so far: {errors}", file=sys.stderr)
+        print(f"{kind}{what}, held out so far: {errors}", file=sys.stderr)
 
 
 def _print_layers(result: "LayerComparison", *, reverse: bool) -> None:

@@ -240,7 +240,7 @@ def residual_pass(
                     for side in range(2):
                         pulls.products[side][part] += summands[side]
                         pulls.sums[side][part] += summands[2 + side]
-            if progress and done + 1 < len(slices):
+            if progress and len(slices) > 1:
                 progress(done + 1, len(slices))
     for name, table in by_map.items():
         means = table[..., 0] / np.maximum(table[..., 1], 1)
