@@ -15,7 +15,6 @@ from isorep.resampling import (
     Shuffles,
     assign_blocks,
     assign_folds,
-    equal_rows,
     group_codes,
     jackknife,
     jackknife_se,
@@ -26,6 +25,7 @@ from isorep.resampling import (
     skewness,
     t_interval,
 )
+from isorep.rows import equal_rows
 
 
 def _binomial_range(share: float, replicates: int) -> tuple[float, float]:

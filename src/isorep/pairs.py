@@ -20,8 +20,8 @@ from scipy.sparse.csgraph import connected_components
 from .covariance import Factor
 from .errors import InputError
 from .representation import Array, Matrix, Representation, RowMatch, match_rows, reading_notes
-from .resampling import assign_folds, common_codes, equal_rows
-from .rows import read_rows, select
+from .resampling import assign_folds, common_codes
+from .rows import equal_rows, read_rows, select
 from .storage import loaded
 
 SPECTRUM = 1000  # singular values that are kept with a side

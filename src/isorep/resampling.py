@@ -23,8 +23,7 @@ import numpy as np
 from scipy import special
 
 from .errors import InputError
-from .representation import Array, Matrix
-from .rows import block_rows, map_blocks, read_rows
+from .representation import Array
 
 LEVEL = 0.95
 BLOCKS = 25  # blocks of rows that a jackknife leaves out one at a time
@@ -90,28 +89,6 @@ def _with_training_rows(folds: Array) -> Array:
     if left < 2:
         raise InputError(f"without the largest fold {left} row is left to fit on: at least 2 are needed")
     return folds
-
-
-def equal_rows(values: Matrix) -> Array:
-    """For each row a number that equal rows share, from 0.
-
-    Rows are compared by a 64-bit hash of their float64 values, so -0.0 equals 0.0 and one pass is enough.
-    """
-    n, d = values.shape
-    salt = np.random.default_rng(20261116).integers(2**64, size=d, dtype=np.uint64)
-
-    def hashed(rows: slice) -> Array:
-        block = np.ascontiguousarray(read_rows(values, rows), dtype=np.float64) + 0.0
-        bits = block.view(np.uint64) ^ salt
-        bits ^= bits >> np.uint64(30)
-        bits *= np.uint64(0xBF58476D1CE4E5B9)
-        bits ^= bits >> np.uint64(27)
-        bits *= np.uint64(0x94D049BB133111EB)
-        bits ^= bits >> np.uint64(31)
-        return np.asarray((bits * (salt | np.uint64(1))).sum(axis=1, dtype=np.uint64))
-
-    hashes = np.concatenate(map_blocks(hashed, n, block_rows(d)))
-    return np.asarray(np.unique(hashes, return_inverse=True)[1])
 
 
 # Shuffles

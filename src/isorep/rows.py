@@ -231,6 +231,28 @@ def select(values: Matrix, rows: Array | None) -> Matrix:
     return values if rows is None else SelectedRows(values, rows)
 
 
+def equal_rows(values: Matrix) -> Array:
+    """For each row a number that equal rows share, from 0.
+
+    Rows are compared by a 64-bit hash of their float64 values, so -0.0 equals 0.0 and one pass is enough.
+    """
+    n, d = values.shape
+    salt = np.random.default_rng(20261116).integers(2**64, size=d, dtype=np.uint64)
+
+    def hashed(rows: slice) -> Array:
+        block = np.ascontiguousarray(read_rows(values, rows), dtype=np.float64) + 0.0
+        bits = block.view(np.uint64) ^ salt
+        bits ^= bits >> np.uint64(30)
+        bits *= np.uint64(0xBF58476D1CE4E5B9)
+        bits ^= bits >> np.uint64(27)
+        bits *= np.uint64(0x94D049BB133111EB)
+        bits ^= bits >> np.uint64(31)
+        return np.asarray((bits * (salt | np.uint64(1))).sum(axis=1, dtype=np.uint64))
+
+    hashes = np.concatenate(map_blocks(hashed, n, block_rows(d)))
+    return np.asarray(np.unique(hashes, return_inverse=True)[1])
+
+
 def refuse_non_finite(values: Matrix, name: str) -> None:
     """Raise an error that counts the NaN and infinite values and names the first, if there are any."""
     total = nans = 0

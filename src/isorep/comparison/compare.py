@@ -15,8 +15,8 @@ import numpy as np
 from ..errors import InputError
 from ..moments import require_memory
 from ..pairs import hold_out, open_pair
-from ..resampling import common_codes, equal_rows
-from ..rows import Deadline, OutOfTimeError, Progress, no_progress
+from ..resampling import common_codes
+from ..rows import Deadline, OutOfTimeError, Progress, equal_rows, no_progress
 from ..settings import check_choice, check_counts, check_seed, check_tolerance
 from .caveats import collect_caveats, too_few_rows
 from .diameter import SEARCHES, Diameter

@@ -22,8 +22,8 @@ from ..errors import InputError
 from ..moments import JointMoments, joint_moments, merged, require_joint_memory
 from ..pairs import Repeats, broken_pairing, describe_side, hold_out, rms_radius, working_dtype
 from ..representation import Array, Matrix, Representation, match_rows, reading_notes, rounding_of
-from ..resampling import Null, Shuffles, assign_folds, common_codes, equal_rows
-from ..rows import Deadline, Progress, no_progress, read_rows, select
+from ..resampling import Null, Shuffles, assign_folds, common_codes
+from ..rows import Deadline, Progress, equal_rows, no_progress, read_rows, select
 from ..settings import check_counts, check_seed, check_tolerance
 from ..storage import loaded
 from .caveats import (

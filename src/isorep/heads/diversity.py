@@ -25,9 +25,8 @@ from scipy import linalg
 from ..errors import InputError
 from ..moments import require_memory
 from ..representation import Array, Matrix
-from ..resampling import equal_rows
 from ..results import aligned
-from ..rows import block_rows, map_blocks, read_rows
+from ..rows import block_rows, equal_rows, map_blocks, read_rows
 from ..storage import loaded
 from .inputs import Head, checked_weights, open_head
 from .result import HeadResult, Parts, condition_text

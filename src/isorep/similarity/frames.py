@@ -21,8 +21,7 @@ from ..covariance import Factor, factor_covariance, hardly_vary, rank_tolerance,
 from ..errors import InputError
 from ..moments import Moments, fold_moments, moments_alone, require_memory
 from ..representation import Array, Matrix, as_representation, match_rows, reading_notes, rounding_of
-from ..resampling import equal_rows
-from ..rows import ProjectedRows, block_rows, map_blocks, read_rows, refuse_non_finite, select
+from ..rows import ProjectedRows, block_rows, equal_rows, map_blocks, read_rows, refuse_non_finite, select
 from ..storage.scratch import empty
 
 Answer = TypeVar("Answer")

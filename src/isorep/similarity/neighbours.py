@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..representation import Array, Matrix
-from ..resampling import equal_rows
-from ..rows import block_rows, blocks, map_blocks, read_rows, select
+from ..rows import block_rows, blocks, equal_rows, map_blocks, read_rows, select
 from ..settings import check_choice, check_counts
 from .frames import Pair, Side, paired
 from .null import Draws, PreparedIndex, Similarity, finished

@@ -20,8 +20,8 @@ from ..ica.unmixing import as_source
 from ..moments import Moments, fold_moments, leave_one_out, merged, require_memory
 from ..pairs import Pair, Repeats, Side, broken_pairing, describe_side, open_pair, repeats_without_groups, rms_radius
 from ..representation import Array, Matrix, rounding_of
-from ..resampling import assign_blocks, assign_folds, common_codes, equal_rows, ratio_jackknife, t_interval
-from ..rows import Progress, block_rows, map_blocks, no_progress, read_rows
+from ..resampling import assign_blocks, assign_folds, common_codes, ratio_jackknife, t_interval
+from ..rows import Progress, block_rows, equal_rows, map_blocks, no_progress, read_rows
 from ..settings import check_choice, check_counts, check_names, check_seed
 from .drift import Reference, calibrated, damped_whitener
 from .maps import MAPS, Setting, Training, best_of, choose, learning_curve
