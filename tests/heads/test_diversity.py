@@ -197,7 +197,7 @@ def test_more_blocks_give_the_same_spectrum(monkeypatch):
     whole = diversity(g, weights=weights)
     monkeypatch.setattr("isorep.heads.spectrum.block_rows", lambda *widths, **how: 64)
     monkeypatch.setattr("isorep.moments.block_rows", lambda *widths, **how: 64)
-    monkeypatch.setattr("isorep.resampling.block_rows", lambda *widths, **how: 64)
+    monkeypatch.setattr("isorep.rows.block_rows", lambda *widths, **how: 64)
     parts = diversity(g, weights=weights)
     assert parts.weighted_spectrum == pytest.approx(whole.weighted_spectrum, rel=1e-12)
     assert parts.classes.spectrum == pytest.approx(whole.classes.spectrum, rel=1e-12)
