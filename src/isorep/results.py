@@ -37,7 +37,7 @@ class Record:
         return {name: plain(getattr(self, name)) for name in (*names, *self.derived)}
 
 
-class Written(Record):
+class ResultRecord(Record):
     """A result that serialises itself: a dataclass whose fields are what it writes.
 
     ``schema`` names the kind of result and its version, ``page_by`` the ``room.module:function`` that makes its page.

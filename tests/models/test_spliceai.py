@@ -18,7 +18,7 @@ from isorep.models import SpliceAI, encode_dna, find_spliceai, load_spliceai  # 
 CHANNELS, WIDTHS, DILATIONS, BLOCKS, CROP = 3, (3, 5), (1, 2), 2, 20
 
 
-class Written:
+class ResultRecord:
     """A small network of SpliceAI's layers, as Keras would write it."""
 
     def __init__(self):
@@ -109,7 +109,7 @@ class Written:
 
 @pytest.fixture
 def written():
-    return Written()
+    return ResultRecord()
 
 
 def test_a_file_read_back_gives_what_a_plain_numpy_pass_gives(written, tmp_path):

@@ -18,7 +18,7 @@ from typer import Option
 from ..errors import InputError
 
 if TYPE_CHECKING:
-    from ..results import Written
+    from ..results import ResultRecord
     from ..rows import Deadline, Progress
 
 
@@ -140,7 +140,7 @@ def require_outputs(outputs: Sequence[Path | None], *inputs: str | Path) -> None
     require_apart(named, *inputs)
 
 
-def write_outputs(result: "Written", json: Path | None, html: Path | None) -> None:
+def write_outputs(result: "ResultRecord", json: Path | None, html: Path | None) -> None:
     """Write the files that were asked for."""
     if json is not None:
         result.to_json(json)

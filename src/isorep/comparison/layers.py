@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array, Representation, match_rows
-from ..results import Written, aligned
+from ..results import ResultRecord, aligned
 from ..rows import Deadline, Progress, no_progress
 from ..storage import labels
 from ..storage.layers import open_layers
@@ -29,7 +29,7 @@ LayerPreview = Callable[[str, dict[str, float]], None]
 
 
 @dataclass(frozen=True)
-class LayerComparison(Written):
+class LayerComparison(ResultRecord):
     """The result of :func:`isorep.compare_layers`; ``result["name"]`` is the comparison of one layer.
 
     Attributes

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..pairs import Side
 from ..representation import Array
-from ..results import Written, aligned
+from ..results import ResultRecord, aligned
 from .consensus import Consensus
 from .diameter import Diameter
 from .many_errors import RungMatrix
@@ -24,7 +24,7 @@ _PRINTED = 12  # runs up to which a matrix is printed
 
 
 @dataclass(frozen=True, eq=False)
-class Ensemble(Written):
+class Ensemble(ResultRecord):
     """The result of :func:`isorep.compare_many`.
 
     Attributes

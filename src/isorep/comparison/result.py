@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from ..alignment.base import Error
 from ..pairs import Side
 from ..resampling import Interval, Null
-from ..results import Written, aligned, plain
+from ..results import ResultRecord, aligned, plain
 from .diameter import Diameter
 from .figures import Figures
 
@@ -152,7 +152,7 @@ class Direction:
 
 
 @dataclass(frozen=True)
-class Comparison(Written):
+class Comparison(ResultRecord):
     """The result of :func:`isorep.compare`: source mapped onto target, and the reverse.
 
     Attributes

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..representation import Array
-from ..results import Record, Written, plain
+from ..results import Record, ResultRecord, plain
 from .bound import shown
 from .convexity import Convexity
 from .prepare import import_torch
@@ -117,7 +117,7 @@ class Sample:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Geometry(Written):
+class Geometry(ResultRecord):
     """The result of :func:`isorep.decoder.bilipschitz`.
 
     Attributes

@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..models.evaluation import evaluating
 from ..representation import Array
 from ..resampling import Null
-from ..results import Record, Written
+from ..results import Record, ResultRecord
 from ..rows import Progress, no_progress
 from ..settings import check_counts, check_seed
 from . import split
@@ -401,7 +401,7 @@ class Layer(Record):
 
 
 @dataclass(frozen=True)
-class LayerGeometry(Written):
+class LayerGeometry(ResultRecord):
     """The result of :func:`isorep.decoder.layers`.
 
     Attributes

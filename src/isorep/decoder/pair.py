@@ -15,7 +15,7 @@ from ..comparison import Comparison, WorstCase
 from ..errors import InputError
 from ..representation import Array, Representation, match_rows
 from ..resampling import Null
-from ..results import Record, Written, aligned
+from ..results import Record, ResultRecord, aligned
 from ..rows import Progress
 from ..settings import check_counts, check_seed
 from .bilipschitz import bilipschitz
@@ -275,7 +275,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class DecoderPair(Written):
+class DecoderPair(ResultRecord):
     """The result of :func:`isorep.decoder.pair`; errors and bounds in diameters of the second model's latents.
 
     Attributes

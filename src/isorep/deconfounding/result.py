@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..ica import ICA
 from ..representation import Array
 from ..resampling import Interval, p_text
-from ..results import Verdict, Written, aligned
+from ..results import ResultRecord, Verdict, aligned
 from .classifiers import concentration
 from .components import Component
 from .inputs import least_p
@@ -165,7 +165,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Deconfounding(Written):
+class Deconfounding(ResultRecord):
     """The result of :func:`isorep.deconfound`.
 
     Attributes

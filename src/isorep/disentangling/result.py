@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..files import replacing, require_writable
 from ..models.load import weights_of
 from ..representation import Array
-from ..results import Written, aligned
+from ..results import ResultRecord, aligned
 from ..storage.model_files import Facts, ModelFile, Shapes, require_model_path, save_arrays
 from .images import as_pictures
 from .traversals import Sheet, decoded, encoded
@@ -96,7 +96,7 @@ class Disentangler:
 
 
 @dataclass(frozen=True, eq=False)
-class Disentanglement(Disentangler, Written):
+class Disentanglement(Disentangler, ResultRecord):
     """The result of :func:`isorep.disentangle`: the first autoencoder, and which of its components come back.
 
     Attributes

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from ..errors import InputError
 from ..representation import Array, Representation
-from ..results import Written, aligned
+from ..results import ResultRecord, aligned
 from ..storage.layers import read_layer, row_groups
 
 SCHEMA = "isorep.extract/1"
@@ -46,7 +46,7 @@ class ExtractedData:
 
 
 @dataclass(frozen=True)
-class Extraction(Written):
+class Extraction(ResultRecord):
     """The result of :func:`isorep.extract`; ``result["name"]`` is a layer, as something to compare.
 
     Attributes

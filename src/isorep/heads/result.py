@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from .._version import __version__
 from ..resampling import FEW_GROUPS, Interval
-from ..results import Record, Written, plain, versions
+from ..results import Record, ResultRecord, plain, versions
 
 if TYPE_CHECKING:
     from .closeness import Closeness
@@ -31,7 +31,7 @@ class Parts(NamedTuple):
         return [*self.heads, *(each for each in (self.head_map, self.closeness) if each is not None)]
 
 
-class HeadResult(Written, ABC):
+class HeadResult(ResultRecord, ABC):
     """A result of this room: a sentence, whether what was asked holds, notes, and the parts that there are."""
 
     schema: ClassVar[str] = "isorep.heads/1"

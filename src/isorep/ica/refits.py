@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from ..errors import InputError
 from ..representation import Array, Matrix, Representation, reading_notes
 from ..resampling import group_codes
-from ..results import Written, aligned, plain
+from ..results import ResultRecord, aligned, plain
 from ..rows import Crew, Progress, SelectedRows, no_progress
 from ..settings import check_counts
 from .contrasts import contrast_named
@@ -168,7 +168,7 @@ Refit = tuple[Array, RefitFacts]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Stability(Written):
+class Stability(ResultRecord):
     """The result of :func:`isorep.stability`, by component of the reference.
 
     Attributes

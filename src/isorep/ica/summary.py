@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..representation import Array
-from ..results import Written, plain
+from ..results import ResultRecord, plain
 from .contrasts import contrast_named
 from .curvature import Plane, weak_planes
 from .estimator import ICA
@@ -54,7 +54,7 @@ def summarise(
 
 
 @dataclass(frozen=True, eq=False)
-class Fit(Written):
+class Fit(ResultRecord):
     """A fitted ICA as a result; without whitening there are no planes, and ``n_weak_planes`` is None.
 
     ``planes`` are those without curvature beyond sampling error, the least certain first; ``notes`` say what was left

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from .._version import __version__
 from ..errors import InputError
 from ..files import write_text
-from ..results import Written
+from ..results import ResultRecord
 from .document import (
     Answer,
     Cell,
@@ -119,7 +119,7 @@ def closing(result: Mapping[str, Any]) -> tuple[Section, ...]:
 
 
 def page_of(
-    result: Written,
+    result: ResultRecord,
     title: str,
     eyebrow: str,
     answer: Answer,

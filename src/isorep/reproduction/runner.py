@@ -21,7 +21,7 @@ from .._version import __version__
 from ..datasets.folder import data_folder
 from ..errors import InputError
 from ..files import finite_json, write_text
-from ..results import Written, aligned, plain, versions
+from ..results import ResultRecord, aligned, plain, versions
 from ..rows import Progress, no_progress
 from .experiment import SCALES, Experiment, Outcome, Plan, Run, Summary, Table, Unit, experiment_named, overridden
 
@@ -124,7 +124,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Reproduction(Written):
+class Reproduction(ResultRecord):
     """The result of :func:`isorep.reproduction.reproduce`.
 
     Attributes

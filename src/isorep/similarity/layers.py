@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array, Representation, as_representation, match_rows
 from ..resampling import Null, null_of, p_text
-from ..results import Written, aligned
+from ..results import ResultRecord, aligned
 from ..rows import Progress, no_progress
 from ..settings import check_choice
 from .cka import prepare_cka
@@ -37,7 +37,7 @@ class BestLayer:
 
 
 @dataclass(frozen=True, eq=False)
-class LayerMatrix(Written):
+class LayerMatrix(ResultRecord):
     """One index between all layers of two models.
 
     Attributes

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..results import Written, aligned
+from ..results import ResultRecord, aligned
 from ..rows import Progress, no_progress
 from ..settings import check_names
 from ..storage import loaded
@@ -54,7 +54,7 @@ COSTLY = {"cka_rbf": 20_000, "mutual_knn": 100_000}
 
 
 @dataclass(frozen=True, eq=False)
-class Similarities(Written):
+class Similarities(ResultRecord):
     """The indices of one pair: ``result["cka"]`` is a :class:`Similarity`."""
 
     schema: ClassVar[str] = "isorep.similarity/1"

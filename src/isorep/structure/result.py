@@ -14,7 +14,7 @@ import numpy as np
 from ..comparison import Comparison
 from ..representation import Array
 from ..resampling import Interval, Null
-from ..results import Record, Verdict, Written, aligned, plain
+from ..results import Record, ResultRecord, Verdict, aligned, plain
 from .columns import Pair
 
 LEAST = 0.05
@@ -70,7 +70,7 @@ class Information(Record):
 
 
 @dataclass(frozen=True, eq=False)
-class FactorScores(Written):
+class FactorScores(ResultRecord):
     """The result of :func:`isorep.score_factors`.
 
     Attributes

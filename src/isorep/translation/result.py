@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from ..pairs import Side
 from ..representation import Array, RowMatch
 from ..resampling import FEW_GROUPS, Interval
-from ..results import Verdict, Written, aligned, plain
+from ..results import ResultRecord, Verdict, aligned, plain
 from .maps import Curve, Setting
 from .retrieval import Recall, Retrieval
 from .translator import Translator
@@ -50,7 +50,7 @@ class MapRecord:
 
 
 @dataclass(frozen=True)
-class Translation(Written):
+class Translation(ResultRecord):
     """The result of :func:`isorep.translate`.
 
     Attributes

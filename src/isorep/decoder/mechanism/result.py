@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...representation import Array
-from ...results import Record, Written
+from ...results import Record, ResultRecord
 
 HOLDS, FAILS, UNDECIDED, DEPENDS = "holds", "fails", "undecided", "depends on the tolerance"
 MOST_OUTPUTS = 4096  # whose factors are written one by one
@@ -271,7 +271,7 @@ class SparsityCondition:
 
 
 @dataclass(frozen=True)
-class Mechanisms(Written):
+class Mechanisms(ResultRecord):
     """The result of :func:`isorep.decoder.mechanisms`.
 
     Attributes
