@@ -7,7 +7,7 @@ from scipy import stats
 import isorep
 from isorep import Moments
 from isorep.comparison.fits import TrainingSet
-from isorep.comparison.null import shuffled_errors
+from isorep.comparison.null import Scoring, shuffled_errors
 from isorep.comparison.residuals import Centre
 from isorep.resampling import Shuffles, assign_folds
 
@@ -116,10 +116,8 @@ def test_every_draw_is_a_plain_refit_on_shuffled_rows(kind, rng):
     centre = Centre(x.mean(axis=0), y.mean(axis=0), np.dtype(float))
     training = TrainingSet(Moments.from_rows(x, y), (1e-16, 1e-16))
     seed = np.random.SeedSequence(3)
-    units = None if labels is None else 30
-    drawn = shuffled_errors(
-        x, y, shuffles, fold_of, centre, training, list(ALIGNERS), 3, seed, units=units, scored=scored
-    )
+    scoring = Scoring(fold_of, scored, None if labels is None else 30)
+    drawn = shuffled_errors(x, y, shuffles, scoring, centre, training, list(ALIGNERS), 3, seed)
     partners = [shuffles.rows] + [
         shuffles.draw(np.random.default_rng(each)) for each in np.random.SeedSequence(3).spawn(3)
     ]
