@@ -198,7 +198,7 @@ def test_a_few_directions_have_the_gradient_of_their_contrast_in_all_dimensions(
     assert slope == pytest.approx(-float((outlook.gradient * step).sum()) / 2, rel=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore::isorep.GaussianityWarning")
+@pytest.mark.filterwarnings("ignore::isorep.GaussianityWarning", "ignore:stopped after")  # noise need not settle
 @pytest.mark.parametrize(("n", "d", "strong"), [(12_000, 160, 12), (3000, 40, 5)])
 def test_what_is_determined_is_found_as_if_the_noise_had_been_iterated_too(n, d, strong, monkeypatch):
     rng = np.random.default_rng(4)

@@ -384,7 +384,9 @@ def test_kappa_follows_its_formula_and_the_bounds_of_the_contrast(mixed):
     assert (found.C1, found.C2) == (1, 1)
     assert found.exact
     assert found.gamma <= min(plane.curvature for plane in mixed.planes)
-    assert found.kappa == pytest.approx((found.B + np.sqrt(12)) / found.gamma)
+    # Gaussian components are not polished, so that their planes may bend either way by as much as noise does.
+    expected = (found.B + np.sqrt(12)) / found.gamma if found.gamma > 0 else None
+    assert found.kappa == (expected if expected is None else pytest.approx(expected))
     assert not found.saddle
 
 
