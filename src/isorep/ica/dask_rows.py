@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from operator import getitem
 from typing import Any
 from uuid import uuid4
@@ -25,7 +25,7 @@ from ..representation import Array, rounding_of
 from ..rows import Crew, ProjectedRows, block_rows, blocks
 from . import whitening
 from .unmixing import FINGERPRINT_ROWS
-from .white import ArrayRows, Sums, WhiteRows, add, sums_of
+from .white import ArrayRows, Sums, WhiteRows, add, farthest, row_squares, sums_of
 
 _FAN_IN = 8  # sums that are added up at once
 _LEAST_CELLS = 2**19  # of a whitened chunk: smaller ones are joined, as a task costs a millisecond whatever it does
@@ -132,6 +132,11 @@ class DaskRows(WhiteRows):
         chunks = [task(chunk, pick) for chunk, pick in zip(self._chunks, picks, strict=True)]
         return self._made(chunks, [len(pick) for pick in picks], self.width)
 
+    def outlying(self, count: int) -> Array:
+        """The rows farthest from the mean: those of every chunk, of which a tree of merges leaves as many."""
+        task, merge = delayed(_outlying, pure=False), partial(_merged_outlying, count)
+        return np.asarray(_computed([_reduced(merge, [task(chunk, count) for chunk in self._chunks])])[0])
+
     def _made(self, chunks: Sequence[Any], lengths: Sequence[int], width: int) -> WhiteRows:
         """Rows made from these: here if they are few, else where these are."""
         if sum(lengths) * width > _NEAR_CELLS:
@@ -182,6 +187,14 @@ def _projected(values: Array, matrix: Array) -> Array:
 def _chunk_sums(values: Array, block_sums: Callable[[Array], Sums]) -> Sums:
     with _single_threaded_blas():
         return sums_of(values, block_sums)
+
+
+def _outlying(values: Array, count: int) -> Array:
+    return np.asarray(values[farthest(row_squares(values), count)], dtype=np.float64)
+
+
+def _merged_outlying(count: int, parts: list[Array]) -> Array:
+    return _outlying(np.concatenate(parts), count)
 
 
 def _added(parts: list[Sums]) -> Sums:

@@ -2,8 +2,9 @@
 
 Strong components are found first whatever one does, so only the less Gaussian half of the directions is iterated, at
 half the price. Directions that have settled leave; the rows are projected onto what remains, and so on down. In many
-dimensions the search ends when no more directions rise above what Gaussian noise would show: what is left then cannot
-be determined, and sweeps over it would only fit noise.
+dimensions outlying rows are starts as well, since they lie near the components that make them outlying, and the search
+ends when no more directions rise above what Gaussian noise would show: what is left then cannot be determined from
+afar, and sweeps over it would only fit noise.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ _LEAST_WORKING = 64  # weak components hold each other in place, so the last one
 _SETTLED = 0.15  # radians a direction still moves in a sweep when it leaves
 _LEAVE_SHARE = 0.2  # of the remaining directions that must have settled before the rest is projected
 PATIENCE = 15  # sweeps without that happening, and without more contrast, before the search ends
+_WIDE_PATIENCE = 5  # the same in many dimensions
 _RISING = 0.02  # relative gain in contrast that counts as more: weak components take long to rise out of the noise
 WIDE = 128  # dimensions beyond which only what rises above noise counts as more: all there is costs too much
 _SEARCH_SHARE = 0.6  # of all sweeps that the search may take
+_APART = 0.7  # sine of the angle to the starts already chosen that makes another one
+_SCREENED = 64  # starts that are held against the chosen ones at once
 
 
 def search(
@@ -45,7 +49,7 @@ def search(
         done: list[Array] = []
         steps: list[Array] = []  # the projections made so far, to be made again when a checkpoint is taken up
         found = 0.0  # contrast of the directions that have left
-        directions = fobi_start(here)
+        directions = fobi_start(here) if width <= WIDE else outlying_start(here, contrast)
         if start_rotation is not None:
             directions = start_rotation @ upright(here, directions, contrast)
         base = np.eye(width)  # of the space that is left, in the coordinates of all rows
@@ -55,13 +59,13 @@ def search(
         found, base = kept.facts["found"], kept.arrays["base"]
         for projection in steps:
             here = here.project(projection)
-        directions = np.eye(len(base))
+        directions = _next_directions(here, contrast, kept.facts["stalled"])
     quiet = 0 if kept is None else kept.facts["quiet"]  # sweeps in which nothing has risen above noise
     while True:
         moving, waiting, settled, reached, quiet = _settle(
             here, directions, contrast, ledger, found, len(base) / width, quiet
         )
-        if not settled.any() or _used_up(ledger) or (here.width > WIDE and quiet >= PATIENCE):
+        if not settled.any() or _used_up(ledger) or (here.width > WIDE and quiet >= _WIDE_PATIENCE):
             done.append(np.vstack([moving, waiting]) @ base)
             break
         done.append(moving[settled] @ base)
@@ -71,14 +75,26 @@ def search(
         rest = np.vstack([moving[~settled], waiting])
         if len(rest) == 0:
             break
+        stalled = len(rest) > WIDE and settled.sum() < _LEAVE_SHARE * here.width
         here, base = here.project(rest), rest @ base
-        directions = np.eye(len(base))
+        directions = _next_directions(here, contrast, stalled)
+        quiet = 0 if stalled else quiet
         steps.append(rest)
         if keeper.due():
             arrays = {f"projection.{place}": each for place, each in enumerate(steps)}
-            facts = ledger.facts() | {"found": found, "projections": len(steps), "quiet": quiet}
+            facts = ledger.facts() | {
+                "found": found,
+                "projections": len(steps),
+                "quiet": quiet,
+                "stalled": bool(stalled),
+            }
             keeper.save(FitState("search", arrays | {"done": np.vstack(done), "base": base}, facts))
     return orthonormal(np.vstack(done))
+
+
+def _next_directions(rows: WhiteRows, contrast: Contrast, stalled: bool) -> Array:
+    """Where the search goes on in the space that is left: where it was, or from new starts where it got no further."""
+    return outlying_start(rows, contrast) if stalled else np.eye(rows.width)
 
 
 def _settle(
@@ -91,6 +107,7 @@ def _settle(
     working = max(int(np.ceil(_WORKING_SHARE * rows.width)), min(_LEAST_WORKING, rows.width))
     moving, waiting = directions[:working], directions[working:]
     best, waited = 0.0, 0
+    patience = PATIENCE if rows.width <= WIDE else _WIDE_PATIENCE
     while True:
         sweep = rows.sweep(moving, contrast)
         ledger.pay(rows, len(moving))
@@ -106,7 +123,7 @@ def _settle(
         waited = 0 if total > (1 + _RISING) * best else waited + 1
         best = max(best, total)
         enough = settled.sum() >= _LEAVE_SHARE * rows.width or settled.all()
-        if enough or waited == PATIENCE or _used_up(ledger):
+        if enough or waited == patience or _used_up(ledger):
             return moving, waiting, settled, reached, quiet
 
 
@@ -129,6 +146,41 @@ def fobi_start(rows: WhiteRows) -> Array:
     values, vectors = linalg.eigh(rows.fourth_order())
     order = np.argsort(-np.abs(values - (rows.width + 2)), kind="stable")
     return np.asarray(vectors.T[order])
+
+
+def outlying_start(rows: WhiteRows, contrast: Contrast) -> Array:
+    """Orthonormal directions that begin with the best of two kinds of starts: outlying rows and those of FOBI.
+
+    All are moved by one step of the fixed point. Those with the largest curvature are taken first, each without what
+    it shares with those before it, unless that is most of it. The other directions are FOBI's.
+    """
+    width = rows.width
+    fobi, outlying = fobi_start(rows), rows.outlying(width)
+    starts = np.vstack([outlying / np.linalg.norm(outlying, axis=1, keepdims=True), fobi[: width // 2]])
+    sweep = rows.sweep(starts, contrast)
+    alpha = sweep.slope - np.einsum("ij,ij->i", sweep.cross, starts)
+    moved = np.where(alpha >= 0, 1.0, -1.0)[:, None] * (sweep.slope[:, None] * starts - sweep.cross)
+    moved /= np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-300)
+    chosen = _far_apart(moved[np.argsort(-np.abs(alpha), kind="stable")], int(np.ceil(_WORKING_SHARE * width)))
+    rest = fobi - fobi @ chosen.T @ chosen
+    others = linalg.qr(rest.T, mode="economic", pivoting=True)[0].T[: width - len(chosen)]
+    return orthonormal(np.vstack([chosen, others]))
+
+
+def _far_apart(vectors: Array, most: int) -> Array:
+    """Up to so many of the unit vectors, in order, without what they share with earlier ones; at unit length."""
+    chosen = np.empty((0, vectors.shape[1]))
+    for start in range(0, len(vectors), _SCREENED):
+        block = vectors[start : start + _SCREENED]
+        block = block - block @ chosen.T @ chosen
+        fresh = np.empty((0, vectors.shape[1]))
+        for vector in block:
+            left = vector - fresh.T @ (fresh @ vector)
+            length = float(np.linalg.norm(left))
+            if length > _APART and len(chosen) + len(fresh) < most:
+                fresh = np.vstack([fresh, left / length])
+        chosen = np.vstack([chosen, fresh])
+    return chosen
 
 
 def upright(rows: WhiteRows, directions: Array, contrast: Contrast) -> Array:

@@ -35,7 +35,10 @@ from .white import Portrait, WhiteRows
 
 _ROUGH = 10.0  # how much looser the rule is until other optima have been considered
 _DEPENDENT = 4.0  # standard errors, about, by which two components depend on each other for certain
-_MOSTLY_NOISE = 0.5  # share of components like noise from which the others are polished alone
+_MOSTLY_NOISE = 0.5  # share of components like noise from which the others are polished alone,
+_SOME_NOISE = 0.05  # and in many dimensions, where polishing noise costs most
+_RISING_PATIENCE = 12  # sweeps over what is left in which nothing more rises above noise
+_ROWS_A_PLANE = 0.25  # rows per squared dimension of what is left: with fewer its noise hides what is weak
 _RESTARTS = 3
 _ESCAPES = 5  # times that a saddle is left
 _SADDLE = 3.0  # standard errors of a Gaussian component's curvature below zero that make a saddle
@@ -87,20 +90,22 @@ def rotate(
         matrix = search(rows, contrast, ledger, seed, keeper, kept, start_rotation) if start is None else start
         finish = Finish(rows, orthonormal(matrix), contrast, ledger)
         if start is None and rows.width > WIDE:
-            finish = _determined(finish)
+            finish = _determined(finish, _SOME_NOISE)
     else:
         assert kept is not None
         finish = Finish(rows, kept.arrays["matrix"], contrast, ledger)
         finish.restore(kept)
     if stage != "last" and start is None and len(finish.matrix):
         finish.run(_ROUGH * tol, keeper=keeper, stage="rough")
+        if rows.width > WIDE:
+            finish = _with_risen(finish, tol)
         finish, outlook = change_sides(finish, _ROUGH * tol, tol, early=True)
         if not ledger.exhausted:
             better = reconsider(rows, finish.matrix, outlook, contrast, ledger, np.random.default_rng(seed))
             if better is not None:
                 finish = finish.again(better)
         if rows.width <= WIDE:
-            finish = _determined(finish)
+            finish = _determined(finish, _MOSTLY_NOISE)
     others = finish.others
     if len(finish.matrix) == 0:
         return Rotation(others, rows.portrait(others, contrast), True, ledger.spent, ledger.path, np.zeros(rows.width))
@@ -126,12 +131,35 @@ def rotate(
     return Rotation(matrix, portrait, converged(outlook, tol) and turned is None, ledger.spent, ledger.path, step)
 
 
-def _determined(finish: Finish) -> Finish:
-    """The finish of the directions that rise above noise alone, where they are few; of all of them otherwise."""
+def _determined(finish: Finish, share: float) -> Finish:
+    """The finish of the directions that rise above noise alone, if this share does not; of all of them otherwise."""
     gaussian = finish.look().gaussian
-    if gaussian.mean() < _MOSTLY_NOISE:
+    if gaussian.mean() < share:
         return finish
     return finish.again(finish.matrix[~gaussian], finish.matrix[gaussian])
+
+
+def _with_risen(finish: Finish, tol: float) -> Finish:
+    """Polish what is left among itself, at the price of its own dimensions; what rises above noise joins the others."""
+    rows, contrast, ledger = finish.rows, finish.contrast, finish.ledger
+    count, reached = len(finish.others), finish.look().contrast
+    if count < 2 or rows.n < _ROWS_A_PLANE * count**2 or ledger.exhausted:
+        return finish
+    matrix = orthonormal(finish.matrix)
+    others = orthonormal(finish.others - finish.others @ matrix.T @ matrix)
+    rest = Finish(rows.project(others), np.eye(count), contrast, ledger)
+    most = quiet = 0
+    while True:
+        outlook = rest.run(tol, sweeps=1)
+        ledger.note(reached + outlook.contrast, (1 - quiet / _RISING_PATIENCE) / 2)
+        risen = int((~outlook.gaussian).sum())
+        most, quiet = max(most, risen), 0 if risen > most else quiet + 1
+        if quiet == _RISING_PATIENCE or converged(outlook, tol) or ledger.exhausted:
+            break
+    if not risen:
+        return finish
+    others = rest.matrix @ others
+    return finish.again(np.vstack([matrix, others[~outlook.gaussian]]), others[outlook.gaussian])
 
 
 def leave_saddle(matrix: Array, portrait: Portrait, contrast: Contrast, n: int) -> Array | None:

@@ -151,6 +151,10 @@ class WhiteRows(ABC):
     def take(self, rows: Array) -> WhiteRows:
         """The rows of these numbers, in ascending order."""
 
+    @abstractmethod
+    def outlying(self, count: int) -> Array:
+        """Up to so many rows that lie farthest from the mean, in float64, in their order; none that lies there."""
+
 
 class ArrayRows(WhiteRows):
     """Whitened rows in an array or a memory map, worked on by one thread a core."""
@@ -176,11 +180,27 @@ class ArrayRows(WhiteRows):
         """Some rows, in memory."""
         return self._made(len(rows), self.width, lambda part: read_rows(self.values, rows[part]))
 
+    def outlying(self, count: int) -> Array:
+        """The rows farthest from the mean."""
+        parts = self.crew.stream(lambda part: row_squares(read_rows(self.values, part)), self._tasks(self.n))
+        return read_rows(self.values, farthest(np.concatenate(list(parts)), count)).astype(np.float64)
+
     def _made(self, n: int, width: int, block: Callable[[slice], Array]) -> ArrayRows:
         return ArrayRows(filled((n, width), self.dtype, block, self.crew, self._tasks(n)), self.crew)
 
     def _tasks(self, n: int) -> Iterator[slice]:
         return blocks(n, _BLOCKS_A_TASK * _block_rows(self.width))
+
+
+def row_squares(values: Array) -> Array:
+    """The squared length of every row."""
+    return np.asarray(np.einsum("ij,ij->i", values, values))
+
+
+def farthest(squares: Array, count: int) -> Array:
+    """The numbers of the longest rows, in ascending order, without rows of no length."""
+    order = np.argsort(-squares, kind="stable")[:count]
+    return np.sort(order[squares[order] > 0])
 
 
 def filled(
@@ -281,6 +301,11 @@ class TorchRows(WhiteRows):
     def take(self, rows: Array) -> TorchRows:
         """Some rows."""
         return TorchRows(self.values[rows])
+
+    def outlying(self, count: int) -> Array:
+        """The rows farthest from the mean."""
+        squares = (self.values * self.values).sum(1).double().cpu().numpy()
+        return np.asarray(self.values[farthest(squares, count)].double().cpu().numpy())
 
     def placed(self, matrix: Array) -> Any:
         """A matrix on the device, in the precision of the rows."""
