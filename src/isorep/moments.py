@@ -14,8 +14,11 @@ For runs :math:`X_1,\dots,X_R` they are the centred co-moments
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, Self, TypeVar
 
 import numpy as np
@@ -133,17 +136,24 @@ def fold_moments(
     n = x.shape[0]
     if progress:
         progress(0, n)
-    for rows in blocks(n, block_rows(d_x, d_y)):
-        x_block, y_block = read_rows(x, rows), read_rows(y, rows)
-        here = folds[rows]
-        for fold in np.unique(here):
-            mine = slice(None) if n_folds == 1 else here == fold
-            totals[fold].absorb_rows(x_block[mine], y_block[mine])
-        if progress:
-            progress(rows.stop, n)
+    with Crew() if n_folds > 1 else nullcontext() as crew:  # threads share folds, or else a product
+        for rows in blocks(n, block_rows(d_x, d_y)):
+            x_block, y_block, here = read_rows(x, rows), read_rows(y, rows), folds[rows]
+            if crew is None:
+                totals[0].absorb_rows(x_block, y_block)
+            else:
+                absorb = partial(_absorb_fold, totals, x_block, y_block, here)
+                deque(crew.stream(absorb, np.unique(here).tolist()), maxlen=0)
+            if progress:
+                progress(rows.stop, n)
     for total in totals:
         require_finite(total, (x, y), names)
     return totals
+
+
+def _absorb_fold(totals: Sequence[Moments], x: Array, y: Array, here: Array, fold: int) -> None:
+    mine = here == fold
+    totals[fold].absorb_rows(x[mine], y[mine])
 
 
 def moments_alone(x: Matrix, name: str = "X") -> Moments:

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ContextDecorator
 from threading import Lock, local
 from typing import Any, Self, TypeVar
 
@@ -19,6 +20,7 @@ from .errors import InputError
 from .representation import Array, Matrix, rounding_of
 from .storage.lazy import release
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 Progress = Callable[[str, int, int], None]
 
@@ -94,8 +96,8 @@ class Deadline:
             raise OutOfTimeError
 
 
-class _OneThread:
-    """BLAS with one thread, for as long as anybody in this process asks for it.
+class _OneThread(ContextDecorator):
+    """BLAS with one thread, for as long as anybody in this process asks for it: a context, or a decorator.
 
     Limits belong to the process. So the first to come sets them and the last to go takes them back, whichever thread
     either is in.
@@ -128,7 +130,7 @@ _THREAD = local()  # whether it belongs to a crew
 class Crew:
     """One thread a core, with single-threaded BLAS inside: the way every pass is made.
 
-    Results come in the order of the slices, so that nothing depends on the number of threads. Inside a thread of a crew
+    Results come in the order of the items, so that nothing depends on the number of threads. Inside a thread of a crew
     another one has that thread alone.
     """
 
@@ -143,15 +145,15 @@ class Crew:
             self._pool.shutdown(cancel_futures=True)
         one_blas_thread.__exit__()
 
-    def stream(self, function: Callable[[slice], Result], slices: Iterable[slice]) -> Iterator[Result]:
+    def stream(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Results one by one, in order; only as many are worked on ahead as there are threads."""
         if self._pool is None:
-            yield from map(function, slices)
+            yield from map(function, items)
             return
         pending: deque[Future[Result]] = deque()
         try:
-            for rows in slices:
-                pending.append(self._pool.submit(function, rows))
+            for item in items:
+                pending.append(self._pool.submit(function, item))
                 if len(pending) > self.size:
                     yield pending.popleft().result()
             while pending:

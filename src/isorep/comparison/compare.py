@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..moments import require_memory
 from ..pairs import hold_out, open_pair
 from ..resampling import common_codes
-from ..rows import Deadline, OutOfTimeError, Progress, equal_rows, no_progress
+from ..rows import Deadline, OutOfTimeError, Progress, equal_rows, no_progress, one_blas_thread
 from ..settings import check_choice, check_counts, check_seed, check_tolerance
 from .caveats import collect_caveats, too_few_rows
 from .diameter import SEARCHES, Diameter
@@ -44,6 +44,7 @@ _ICA_SHARE, _NULL_SHARE = 0.5, 0.8  # of the time that is left when they begin
 Preview = Callable[[dict[str, float]], None]
 
 
+@one_blas_thread  # crews of threads share the work; those of BLAS would fight with them
 def compare(
     source: Any,
     target: Any,

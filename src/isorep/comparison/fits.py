@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from zlib import crc32
 
@@ -26,14 +25,14 @@ from ..ica.unmixing import FLOATS, as_source, whiten
 from ..ica.unmixing import unmix as unmix_rows
 from ..moments import Moments, merged_without
 from ..representation import Array, Matrix, rounding_of
-from ..rows import Crew, Deadline, Progress, blocks, map_blocks, read_rows
+from ..rows import Crew, Deadline, Progress, map_blocks, read_rows
 from .residuals import FittedRung, Maps
 
 MATCHED_ROWS = 20_000  # pairs that components are matched on
 ICA_CELLS = 2**26  # rows x columns that an ICA fit of the ladder may hold in float64: 512 MiB
 _ICA_TOL = 1e-3  # radians: sampling lets directions stray by far more
 _TELLING = 16  # rows by which runs are told apart
-_SIDE_BY_SIDE = 2**23  # rows x columns up to which several fits run at once
+_SIDE_BY_SIDE = 2**24  # rows x columns of a run up to which fits to all its rows run at once with others
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,33 +149,50 @@ def unmix(
     would look identified.
     """
     chosen = [_ica_rows(values, rng) for values in runs]
-    largest = max(len(rows) * values.shape[1] for rows, values in zip(chosen, runs, strict=True))
-    # The longest fits first; few rows leave a core idle unless two fits run side by side, many fill the memory.
-    jobs = [(run, None) for run in range(len(runs))] + [
-        (run, part) for run in range(len(runs)) for part in range(PARTS)
-    ]
+    jobs: list[tuple[int, int | None]] = [(run, None) for run in range(len(runs))]
+    jobs += [(run, part) for run in range(len(runs)) for part in range(PARTS)]
+    # Large fits fill the memory, so they come first and one by one; the others leave a core idle unless they run side
+    # by side.
+    large = [job for job in jobs if job[1] is None and chosen[job[0]].size * runs[job[0]].shape[1] > _SIDE_BY_SIDE]
 
-    def fitted(job: slice) -> FittedICA:
-        run, part = jobs[job.start]
+    def fitted(job: tuple[int, int | None]) -> FittedICA:
+        run, part = job
         rows = chosen[run] if part is None else chosen[run][part_of[chosen[run]] == part]
-        sample = read_rows(runs[run], slice(None) if len(rows) == runs[run].shape[0] else rows)
-        ica = _fitted_ica(sample, rounding_of(runs[run]), seed, deadline)
+        values = runs[run]
+        sample = values if len(rows) == values.shape[0] else read_rows(values, rows)
+        if sample.dtype not in FLOATS:
+            sample = np.asarray(sample[:], dtype=np.float64)
+        if sample is not values and (len(rows) < 2 or not np.ptp(np.asarray(sample), axis=0).any()):
+            return _no_components(values.shape[1])
+        ica = _fitted_ica(sample, rounding_of(values), seed, deadline)
         if part is None or len(ica.components) <= WIDE:
             return ica
         # The rows decide, and not the order of the runs.
-        return _undetermined_turned(ica, np.random.default_rng([seed, part, crc32(sample[:_TELLING].tobytes())]))
+        telling = np.ascontiguousarray(sample[:_TELLING])
+        return _undetermined_turned(ica, np.random.default_rng([seed, part, crc32(telling.tobytes())]))
 
-    fits: list[FittedICA] = []
+    fits: dict[tuple[int, int | None], FittedICA] = {}
+
+    def keep(job: tuple[int, int | None], ica: FittedICA) -> None:
+        fits[job] = ica
+        report("independent components", len(fits), len(jobs))
+
     report("independent components", 0, len(jobs))
-    with Crew() if largest <= _SIDE_BY_SIDE else nullcontext() as crew:
-        steps = blocks(len(jobs), 1)
-        for ica in map(fitted, steps) if crew is None else crew.stream(fitted, steps):
-            fits.append(ica)
-            report("independent components", len(fits), len(jobs))
-    whole, parts = fits[: len(runs)], fits[len(runs) :]
+    for job in large:
+        keep(job, fitted(job))
+    others = [job for job in jobs if job not in fits]
+    with Crew() as crew:
+        for job, ica in zip(others, crew.stream(fitted, others), strict=True):
+            keep(job, ica)
     return [
-        UnmixedSide(whole[run], parts[PARTS * run : PARTS * (run + 1)], len(chosen[run])) for run in range(len(runs))
+        UnmixedSide(fits[run, None], [fits[run, part] for part in range(PARTS)], len(chosen[run]))
+        for run in range(len(runs))
     ]
+
+
+def _no_components(d: int) -> FittedICA:
+    """What there is where all rows are the same: only the mean is predicted."""
+    return FittedICA(np.zeros((0, d)), np.zeros((d, 0)), np.zeros(0, dtype=bool), True)
 
 
 def _ica_rows(values: Matrix, rng: np.random.Generator) -> Array:
@@ -226,16 +242,10 @@ def _ica_maps(training: Moments, source: FittedICA, target: FittedICA) -> Maps:
     )
 
 
-def _fitted_ica(rows: Array, rounding: float, seed: int, deadline: Deadline) -> FittedICA:
-    """The ICA of some rows; where they did not settle or look Gaussian is said once, in the comparison's caveats.
-
-    Where all rows are the same there are no components, so that only the mean is predicted.
-    """
-    if len(rows) < 2 or not np.ptp(rows, axis=0).any():
-        d = rows.shape[1]
-        return FittedICA(np.zeros((0, d)), np.zeros((d, 0)), np.zeros(0, dtype=bool), True)
+def _fitted_ica(rows: Matrix, rounding: float, seed: int, deadline: Deadline) -> FittedICA:
+    """The ICA of some rows; where they did not settle or look Gaussian is said once, in the comparison's caveats."""
     deadline.leave()
-    source = as_source(rows if rows.dtype in FLOATS else rows.astype(np.float64))
+    source = as_source(rows)
     found = unmix_rows(
         source,
         whiten(source, rounding=rounding),

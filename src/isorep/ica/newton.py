@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
 
 from ..representation import Array
 from .checkpoint import FitState, Keeper, Ledger
@@ -280,7 +279,7 @@ def turn(matrix: Array, step: Array) -> Array:
         return cayley(step) @ matrix
     outside = step[:, count:] / np.sqrt(2)
     outside -= outside @ matrix.T @ matrix
-    axes, weights = linalg.qr(outside.T, mode="economic")
+    axes, weights = np.linalg.qr(outside.T)
     whole = np.zeros((2 * count, 2 * count))
     whole[:count, :count] = step[:, :count]
     whole[:count, count:], whole[count:, :count] = weights.T, -weights
@@ -292,7 +291,7 @@ def cayley(step: Array) -> Array:
     """The rotation of a skew-symmetric step: equal to its exponential to second order, and exactly orthogonal."""
     half = step / 2
     eye = np.eye(len(step))
-    return np.asarray(linalg.solve(eye - half, eye + half))
+    return np.asarray(np.linalg.solve(eye - half, eye + half))
 
 
 class Memory:

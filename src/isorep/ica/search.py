@@ -143,7 +143,7 @@ def fobi_start(rows: WhiteRows) -> Array:
     Those of the least Gaussian eigenvalues come first. They follow any rotation of the data, so the outcome does
     not depend on the basis in which the data came.
     """
-    values, vectors = linalg.eigh(rows.fourth_order())
+    values, vectors = np.linalg.eigh(rows.fourth_order())
     order = np.argsort(-np.abs(values - (rows.width + 2)), kind="stable")
     return np.asarray(vectors.T[order])
 
@@ -200,8 +200,8 @@ def fixed_point(directions: Array, sweep: Sweep) -> tuple[Array, Array]:
 
 def orthonormal(rows: Array) -> Array:
     """The nearest matrix with orthonormal rows."""
-    values, vectors = linalg.eigh(rows @ rows.T)
+    values, vectors = np.linalg.eigh(rows @ rows.T)  # numpy's lets other threads run, scipy's does not
     if values[0] > 1e-8 * values[-1]:
         return np.asarray((vectors / np.sqrt(values)) @ vectors.T @ rows)
-    left, _, right = linalg.svd(rows, full_matrices=False)
+    left, _, right = np.linalg.svd(rows, full_matrices=False)
     return np.asarray(left @ right)

@@ -243,10 +243,18 @@ def reconsider(
     portrait = rows.project(matrix[below]).portrait(np.eye(len(below)), contrast)
     excess = np.abs(portrait.pairs - portrait.slope[:, None])
     np.fill_diagonal(excess, 0)
-    if not (excess > _DEPENDENT / np.sqrt(rows.n)).any():
+    limit = _DEPENDENT / np.sqrt(rows.n)
+    if not (excess > limit).any():
         return None
-    weak = np.abs(outlook.alpha) <= np.median(np.abs(outlook.alpha))
-    moved = np.flatnonzero((outlook.signs < 0) | weak)
+    size = np.abs(outlook.alpha)
+    moved = np.flatnonzero((outlook.signs < 0) | (size <= np.median(size)))
+    if len(moved) > WIDE:  # restarts in many dimensions find nothing: the most dependent ones, and the weakest
+        dependence = np.zeros(len(size))
+        dependence[below] = np.maximum(excess.max(axis=0), excess.max(axis=1))
+        dependent = np.argsort(-dependence, kind="stable")[: min(int((dependence > limit).sum()), WIDE // 2)]
+        weakest = np.argsort(size, kind="stable")
+        weakest = weakest[~np.isin(weakest, dependent)]
+        moved = np.sort(np.concatenate([dependent, weakest[: WIDE - len(dependent)]]))
     inside = rows.project(matrix[moved])
     portrait = inside.portrait(np.eye(len(moved)), contrast)
     best = float(np.abs(contrast.normal_value - portrait.value).sum()) * (1 + _BETTER)
