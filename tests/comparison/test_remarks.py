@@ -1,7 +1,5 @@
 """What is said beside the numbers: offsets, few rows that dominate, R², efficiencies, and remarks about many runs."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -17,6 +15,7 @@ from isorep.comparison.caveats import (
     about_units,
     span,
 )
+from isorep.comparison.fits import FittedICA, UnmixedSide
 from isorep.comparison.residuals import efficiency_sentence, told_efficiency
 from isorep.comparison.result import Rung
 from isorep.comparison.verdict import WITHOUT_LINEAR, WITHOUT_NULL, judge, left_over
@@ -353,9 +352,12 @@ def test_many_rows_are_said_to_be_sampled(monkeypatch):
     assert said(result, "maps are fitted to all 300 rows; mean errors are those of 200 rows, drawn at random")
 
 
-def unmixed(gaussian=0, converged=True, rows=1000):
-    whole = SimpleNamespace(components=np.zeros((4, 4)))
-    return SimpleNamespace(gaussian=gaussian, converged=converged, rows_used=rows, whole=whole)
+def unmixed(gaussian=0, converged=True, rows=1000, in_parts=None):
+    def fitted(gaussian):
+        return FittedICA(np.zeros((4, 4)), np.zeros((4, 4)), np.arange(4) < gaussian, converged)
+
+    parts = [gaussian] * 3 if in_parts is None else in_parts
+    return UnmixedSide(fitted(gaussian), [fitted(each) for each in parts], rows)
 
 
 def test_components_that_are_not_determined_settled_or_of_all_rows_are_told():
@@ -369,6 +371,18 @@ def test_components_that_are_not_determined_settled_or_of_all_rows_are_told():
     (found,) = about_components(sides, [unmixed(2), unmixed(3), unmixed(2)])
     assert found.startswith("2 to 3 of 4 independent components of each of the 3 runs cannot be told")
     assert about_components(sides, [unmixed(rows=500)] * 3) == ["ICA of all 3 runs was estimated from 500 of 1000 rows"]
+
+
+def test_components_that_a_third_of_the_rows_does_not_determine_are_told():
+    sides = [side("a"), side("b")]
+    (found,) = about_components(sides, [unmixed(in_parts=[4, 3, 3]), unmixed()])
+    assert found == (
+        "from a third of the rows, as the held-out ICA rung has them, 3 to 4 components of a cannot be told from "
+        "Gaussian ones, from all rows 0: its held-out error is that of the thirds"
+    )
+    assert about_components(sides, [unmixed(in_parts=[1, 0, 0]), unmixed()]) == []
+    (found,) = about_components(sides, [unmixed(3, in_parts=[3, 3, 4]), unmixed()])
+    assert "third" not in found
 
 
 def test_two_runs_are_called_the_two_runs():

@@ -30,6 +30,15 @@ def test_samples_and_projections_stay_on_the_device(monkeypatch):
     np.testing.assert_allclose(ICA(device="cpu").fit(x).components_, ICA().fit(x).components_, atol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore::isorep.GaussianityWarning")
+def test_many_dimensions_begin_at_the_same_rows():
+    rng = np.random.default_rng(0)
+    x = np.hstack([rng.laplace(size=(4000, 4)), rng.normal(size=(4000, 126))])
+    ours, theirs = (ICA(device=device).fit(x) for device in (None, "cpu"))
+    assert (~ours.gaussian_).sum() == 4
+    np.testing.assert_allclose(theirs.components_[:4], ours.components_[:4], atol=1e-3)
+
+
 def test_a_device_that_is_not_there_is_refused_in_a_sentence():
     with pytest.raises(isorep.InputError, match="device 'nonsense'"):
         ICA(device="nonsense").fit(sources(100, 3))

@@ -194,6 +194,7 @@ def test_sums_are_the_same_here_and_on_workers(rows):
         here = ArraySource(rows).whitened(*arguments, crew)
         there = as_source(da.from_array(rows, chunks=(100, D))).whitened(*arguments, crew)
         np.testing.assert_allclose(there.fourth_order(), here.fourth_order(), atol=1e-10)
+        np.testing.assert_allclose(there.outlying(7), here.outlying(7), atol=1e-10)
         few = directions[:3]
         for mine, theirs in ((here, there), (here.project(few), there.project(few))):
             at = np.eye(3) if mine.width == 3 else directions

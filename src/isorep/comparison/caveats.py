@@ -21,6 +21,7 @@ MOSTLY = 0.5  # share of identity's squared error from which on it is a differen
 _LEAST_OFFSET = 0.05  # RMS radii by which means must differ to be worth a word
 APART = 1.5  # factor between mean and median error from which on both are told
 NEGLIGIBLE = 0.05  # difference below which the factor means nothing
+_LOST = 0.1  # share of components that all rows determine and a third of them does not, worth a word
 _NAMED = 6  # runs that a remark names
 
 
@@ -268,6 +269,14 @@ def about_components(sides: Sequence[Side], unmixed: Sequence[UnmixedSide]) -> l
             f"{span(len(fitted.whole.components) for _, fitted in gaussian)} independent components of "
             f"{each}{named([side for side, _ in gaussian], sides, 'the')} cannot be told from Gaussian ones: their "
             "directions are not determined, and the ICA rung pays for it"
+        )
+    fewer = [(side, fitted) for side, fitted in fits if fitted.lost_in_parts > _LOST * len(fitted.whole.components)]
+    if fewer:
+        said.append(
+            f"from a third of the rows, as the held-out ICA rung has them, "
+            f"{span(part for _, fitted in fewer for part in fitted.gaussian_in_parts)} components of "
+            f"{named([side for side, _ in fewer], sides)} cannot be told from Gaussian ones, from all rows "
+            f"{span(fitted.gaussian for _, fitted in fewer)}: its held-out error is that of the thirds"
         )
     sampled = [(side, fitted) for side, fitted in fits if fitted.rows_used < side.rows]
     if sampled:

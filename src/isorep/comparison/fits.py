@@ -129,6 +129,16 @@ class UnmixedSide:
         return int(self.whole.gaussian.sum())
 
     @property
+    def gaussian_in_parts(self) -> list[int]:
+        """The same of each part of the rows."""
+        return [int(part.gaussian.sum()) for part in self.parts]
+
+    @property
+    def lost_in_parts(self) -> float:
+        """How many components all rows determine and a part, in the median, does not."""
+        return float(np.median(self.gaussian_in_parts)) - self.gaussian
+
+    @property
     def converged(self) -> bool:
         """Whether all fits settled."""
         return self.whole.converged and all(each.converged for each in self.parts)

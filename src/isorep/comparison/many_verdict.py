@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.cluster import hierarchy
-from scipy.spatial.distance import squareform
 
 from ..report.charts import PHRASES
 from ..representation import Array
@@ -53,6 +51,9 @@ def reference_rung(rungs: dict[str, RungMatrix]) -> str:
 def cluster(rungs: dict[str, RungMatrix]) -> Clustering:
     """The order and the tree of the runs."""
     name = reference_rung(rungs)
+    from scipy.cluster import hierarchy  # slow to load, and two runs need none of it
+    from scipy.spatial.distance import squareform
+
     tree = hierarchy.linkage(squareform(rungs[name].symmetric, checks=False), "average", optimal_ordering=True)
     return Clustering(name, tuple(int(run) for run in hierarchy.leaves_list(tree)), tree)
 

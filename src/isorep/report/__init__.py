@@ -1,11 +1,23 @@
 """Plain result dicts as one self-contained HTML page, a notebook snippet or a figure for papers.
 
-The room knows results only as parsed JSON with a ``schema``; it imports no other room.
+The room knows results only as parsed JSON with a ``schema``; it imports no other room. What draws pages is loaded when
+one is drawn.
 """
 
 from __future__ import annotations
 
-from .page import render, write
-from .read import read_result
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .page import render, write
+    from .read import read_result
 
 __all__ = ["read_result", "render", "write"]
+
+
+def __getattr__(name: str) -> Any:
+    from . import page, read
+
+    if name not in __all__:
+        raise AttributeError(f"module 'isorep.report' has no attribute {name!r}")
+    return getattr(read if name == "read_result" else page, name)
