@@ -59,7 +59,7 @@ def test_the_verdict_comes_first_and_the_sections_in_their_order():
     html = written(small())
     assert "<h1>4 of the 5 runs agree up to a rigid motion" in html
     assert html.index("<h1>") < html.index("<table>")
-    assert sections(html) == [*EVERY, "settings", "versions", "citation"]
+    assert sections(html) == [*EVERY, "caveats", "settings", "versions", "citation"]
     assert "seed4.npy stands apart" in html
 
 

@@ -21,7 +21,7 @@ MOSTLY = 0.5  # share of identity's squared error from which on it is a differen
 _LEAST_OFFSET = 0.05  # RMS radii by which means must differ to be worth a word
 APART = 1.5  # factor between mean and median error from which on both are told
 NEGLIGIBLE = 0.05  # difference below which the factor means nothing
-_LOST = 0.1  # share of components that all rows determine and a third of them does not, worth a word
+_LOST = 0.25  # share of components that all rows determine and a third of them does not, worth a word
 _NAMED = 6  # runs that a remark names
 
 

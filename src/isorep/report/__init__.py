@@ -6,6 +6,7 @@ one is drawn.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ __all__ = ["read_result", "render", "write"]
 
 
 def __getattr__(name: str) -> Any:
-    from . import page, read
-
     if name not in __all__:
         raise AttributeError(f"module 'isorep.report' has no attribute {name!r}")
-    return getattr(read if name == "read_result" else page, name)
+    return getattr(import_module(".read" if name == "read_result" else ".page", __name__), name)
