@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array, Representation, match_rows
 from ..results import ResultRecord, aligned
-from ..rows import Deadline, Progress, no_progress
+from ..rows import Deadline, Progress, no_progress, one_blas_thread
 from ..storage import labels
 from ..storage.layers import open_layers
 from .compare import as_deadline, compare
@@ -115,6 +115,7 @@ class LayerComparison(ResultRecord):
         return "\n".join([self.table(), "", str(self.verdict), *self.notes()])
 
 
+@one_blas_thread
 def compare_layers(
     source_folder: str | Path,
     target_folder: str | Path,

@@ -23,7 +23,7 @@ from ..moments import JointMoments, joint_moments, merged, require_joint_memory
 from ..pairs import Repeats, broken_pairing, describe_side, hold_out, rms_radius, working_dtype
 from ..representation import Array, Matrix, Representation, match_rows, reading_notes, rounding_of
 from ..resampling import Null, Shuffles, assign_folds, common_codes
-from ..rows import Deadline, Progress, equal_rows, no_progress, read_rows, select
+from ..rows import Deadline, Progress, equal_rows, no_progress, one_blas_thread, read_rows, select
 from ..settings import check_counts, check_seed, check_tolerance
 from ..storage import loaded
 from .caveats import (
@@ -54,6 +54,7 @@ MOST_ROWS = 6000  # whose residual norms are taken for every pair
 NULL_ROWS, NULL_ROWS_PER_DIMENSION = 4000, 10  # that shuffles move
 
 
+@one_blas_thread
 def compare_many(
     runs: Any,
     *,

@@ -181,7 +181,8 @@ class Finish:
                     self.ledger.note(self._outlook.contrast, min(1.0, np.log1p(far) / 50))
             outlook = self._outlook
             gain = float(outlook.gains.sum())
-            if gain <= goal or converged(outlook, tol) or self.ledger.exhausted or taken == sweeps:
+            spent = sweeps is not None and taken >= sweeps
+            if gain <= goal or converged(outlook, tol) or self.ledger.exhausted or spent:
                 return outlook
             few = concentrated(outlook)
             if few is None or not self._excursion(few, gain):

@@ -38,6 +38,7 @@ _DEPENDENT = 4.0  # standard errors, about, by which two components depend on ea
 _MOSTLY_NOISE = 0.5  # share of components like noise from which the others are polished alone,
 _SOME_NOISE = 0.05  # and in many dimensions, where polishing noise costs most
 _RISING_PATIENCE = 12  # sweeps over what is left in which nothing more rises above noise
+_RISEN_SHARE = 0.2  # of what is left that has risen when the rest goes on without it
 _ROWS_A_PLANE = 0.25  # rows per squared dimension of what is left: with fewer its noise hides what is weak
 _RESTARTS = 3
 _ESCAPES = 5  # times that a saddle is left
@@ -140,26 +141,31 @@ def _determined(finish: Finish, share: float) -> Finish:
 
 
 def _with_risen(finish: Finish, tol: float) -> Finish:
-    """Polish what is left among itself, at the price of its own dimensions; what rises above noise joins the others."""
+    """Polish what is left among itself, at the price of its own dimensions; what rises above noise joins the others.
+
+    Whenever a share of it has risen, the rest goes on without that, and is cheaper.
+    """
     rows, contrast, ledger = finish.rows, finish.contrast, finish.ledger
-    count, reached = len(finish.others), finish.look().contrast
-    if count < 2 or rows.n < _ROWS_A_PLANE * count**2 or ledger.exhausted:
-        return finish
-    matrix = orthonormal(finish.matrix)
-    others = orthonormal(finish.others - finish.others @ matrix.T @ matrix)
-    rest = Finish(rows.project(others), np.eye(count), contrast, ledger)
-    most = quiet = 0
-    while True:
-        outlook = rest.run(tol, sweeps=1)
-        ledger.note(reached + outlook.contrast, (1 - quiet / _RISING_PATIENCE) / 2)
-        risen = int((~outlook.gaussian).sum())
-        most, quiet = max(most, risen), 0 if risen > most else quiet + 1
-        if quiet == _RISING_PATIENCE or converged(outlook, tol) or ledger.exhausted:
+    quiet, reached, best = 0, finish.look().contrast, 0.0
+    while quiet < _RISING_PATIENCE and not ledger.exhausted:
+        count = len(finish.others)
+        if count < 2 or rows.n < _ROWS_A_PLANE * count**2:
             break
-    if not risen:
-        return finish
-    others = rest.matrix @ others
-    return finish.again(np.vstack([matrix, others[~outlook.gaussian]]), others[outlook.gaussian])
+        matrix = orthonormal(finish.matrix)
+        others = orthonormal(finish.others - finish.others @ matrix.T @ matrix)
+        rest = Finish(rows.project(others), np.eye(count), contrast, ledger)
+        most = quiet = 0
+        while quiet < _RISING_PATIENCE and most < _RISEN_SHARE * count and not ledger.exhausted:
+            outlook = rest.run(tol, sweeps=1)
+            best = max(best, reached + outlook.contrast)
+            ledger.note(best, (1 - quiet / _RISING_PATIENCE) / 2)
+            risen = ~outlook.gaussian
+            most, quiet = max(most, int(risen.sum())), 0 if risen.sum() > most else quiet + 1
+            if converged(outlook, tol):
+                quiet = _RISING_PATIENCE
+        others = rest.matrix @ others
+        finish = finish.again(np.vstack([matrix, others[risen]]), others[~risen])
+    return finish
 
 
 def leave_saddle(matrix: Array, portrait: Portrait, contrast: Contrast, n: int) -> Array | None:
