@@ -9,10 +9,20 @@ from ...report.figures import Heatmap
 from ...report.page import page_of
 from ...report.read import MISSING, compact, count, percent
 from ..page import short
-from .result import HOLDS, Mechanisms
+from .result import HOLDS, Leakage, Mechanisms
 
 MOST_LATENTS, MOST_FACTORS = 60, 40  # in the figure of the factors
+MOST_SPLITS = 12  # of the cuts into near-factors
+
+
+def percent_of(value: float | None) -> str:
+    """A share, however small, in per cent with two digits."""
+    return MISSING if value is None else f"{100 * value:.2g} %"
+
+
 NAMES = {"D": "Type D", "M": "Type M", "S": "Type S", "H2": "Type H₂", "H3": "Type H₃"}
+NAMES |= {"H4": "Type H₄", "H5": "Type H₅", "H6": "Type H₆", "IMA": "orthogonal blocks (IMA)"}
+NAMES |= {"conformal": "conformal", "isometric": "isometric up to scale"}
 MEANING = {
     "D": "blocks move disjoint outputs",
     "M": "no support contains one of another block, in the sparsest basis of each block",
@@ -20,6 +30,7 @@ MEANING = {
     "H2": "second derivatives across blocks vanish: the decoder is a sum of one function for each block",
     "H3": "third derivatives across blocks vanish: blocks interact at most bilinearly",
 }
+MEANING |= {f"H{order}": f"derivatives of order {order} across blocks vanish" for order in (4, 5, 6)}
 APPLIES = {True: "applies on the samples", False: "does not apply", None: "open"}
 CRITERIA = (
     "A criterion holds where it does so at all samples and at every tolerance that decides; entries below the "
@@ -30,6 +41,26 @@ FACTORS = (
     "The finest split into factors that move disjoint outputs, in whatever basis the latents come. They identify "
     "latents only where they are the same at all samples: the angle is between matched factors."
 )
+LEAKAGE = (
+    "Leakage is 0 where a criterion holds exactly. Blocks are taken in balanced units, in which no scale of a latent and "
+    "no basis inside a block matters. Random bases have blocks of the same sizes and show what no alignment gives; a "
+    "rotation does not change singular values, which are those of the latents' own units."
+)
+NEARLY = (
+    "Near-factors: axes in which the rows of all Jacobians lie along few axes, clustered by the outputs that they move. "
+    "A split's own leakage is a share of the factor that it divides."
+)
+LEAKS: Forms = {
+    **dict.fromkeys(("type", "by", "exactly"), str),
+    **dict.fromkeys(("mean", "95 % of samples", "largest", "random bases", "best of them"), percent_of),
+    "samples": count,
+    "leakage is": str,
+}
+SPLITS: Forms = {
+    "factors": count,
+    "dimensions": str,
+    **dict.fromkeys(("leakage", "random axes", "of this split", "random axes inside"), percent_of),
+}
 LEVELS: Forms = {
     **dict.fromkeys(("type", "by"), str),
     "tolerance": short,
@@ -62,13 +93,15 @@ def page(result: Mechanisms) -> Page:
         result,
         f"{result.name} · mechanisms",
         "Which latents act on the outputs independently, and in which sense",
-        Answer.of(result.verdict, reached),
+        Answer.of(result.verdict, True if reached is False and _is_near(result) else reached),
         _tiles(result),
         (
             Section("criteria", "Criteria", _criteria(result)),
             Section("theorems", "Do the theorems apply?", _theorems(result)),
             Section(
-                "factors", "Factors without knowing them", (Prose((FACTORS,)), *_makeup(result), factor_table(result))
+                "factors",
+                "Factors without knowing them",
+                (*_near(result), Prose((FACTORS,)), *_makeup(result), factor_table(result)),
             ),
             Section("hierarchy", "Stronger types imply weaker ones", _hierarchy(result)),
             Section("lifting", "From local to global", _lifting(result)),
@@ -90,7 +123,57 @@ def _criteria(result: Mechanisms) -> tuple[Part, ...]:
     if not result.criteria:
         return ()
     meaning = Definitions(tuple((NAMES[name], MEANING[name], "") for name in result.criteria))
-    return Prose((CRITERIA,)), meaning, _share_figure(result), level_table(result), _block_table(result)
+    leaks = (Prose((LEAKAGE,)), leakage_table(result)) if result.leakage else ()
+    return *leaks, Prose((CRITERIA,)), meaning, _share_figure(result), level_table(result), _block_table(result)
+
+
+def _is_near(result: Mechanisms) -> bool:
+    return any(leak.near for leak in result.leakage if leak.name == "D")
+
+
+def leakage_table(result: Mechanisms) -> Table:
+    """How far from independent, beside random bases."""
+
+    def row(leak: Leakage) -> tuple[object, ...]:
+        mean = Cell(percent_of(leak.mean), leak.mean, strong=leak.near)
+        beside = (leak.quantile, leak.largest, leak.random, leak.random_least)
+        return NAMES[leak.name], leak.by, result.states.get(leak.name, MISSING), mean, *beside, leak.samples, leak.measure
+
+    return Table.of("leakage", "Leakage, beside random bases", LEAKS, [row(leak) for leak in result.leakage])
+
+
+def split_table(result: Mechanisms) -> Table:
+    """Every cut into near-factors, the coarsest first, as far as they leak little and a few more."""
+    near = result.near_factors
+    assert near is not None
+    shown = near.splits[: max(MOST_SPLITS, len(near.dimensions) + 3)]
+    rows = [
+        (
+            len(each.dimensions),
+            Cell(_listed(each.dimensions), strong=near.state == "found" and each.dimensions == near.dimensions),
+            each.leak,
+            each.random,
+            each.own if place else None,
+            each.own_random if place else None,
+        )
+        for place, each in enumerate(shown)
+    ]
+    return Table.of("splits", "Cuts into near-factors", SPLITS, rows, folded=len(rows) > 30)
+
+
+def _near(result: Mechanisms) -> tuple[Part, ...]:
+    near = result.near_factors
+    if near is None or not near.splits:
+        return ()
+    said = [NEARLY]
+    if near.state in ("found", "few outputs") and near.angle is not None:
+        said.append(
+            f"The factors of single samples lie {short(near.angle)}° away in the median, {short(near.largest_angle)}° at "
+            f"most. Where the rows of every output are turned at random, the same search leaks {percent_of(near.chance)}."
+        )
+    if near.state == "few outputs":
+        said.append("That is hardly more: with so few outputs such factors are no sign of structure.")
+    return Prose(tuple(said)), split_table(result)
 
 
 def _share_figure(result: Mechanisms) -> Figure:

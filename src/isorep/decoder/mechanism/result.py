@@ -13,6 +13,16 @@ from ...results import Record, ResultRecord
 
 HOLDS, FAILS, UNDECIDED, DEPENDS = "holds", "fails", "undecided", "depends on the tolerance"
 MOST_OUTPUTS = 4096  # whose factors are written one by one
+NEAR = 0.05  # mean leakage up to which a decoder is nearly independent; twice as much at 95 % of the samples
+BELOW_RANDOM = 0.25  # of the leakage in random bases that it may have at most
+LEAKS = {
+    "D": "energy in outputs that another block moves more, 0 is disjoint",
+    "M": "largest share of a block that lies where another moves, 0 is disjoint, 1 contained",
+    "S": "how much sparser another basis is in the 1-norm, 0 is none found",
+    "IMA": "mean squared cosine between blocks, 0 is orthogonal",
+    "conformal": "spread of squared singular values at a sample, 0 is conformal",
+    "isometric": "spread of squared singular values over all samples, 0 is an isometry up to scale",
+}
 
 
 @dataclass(frozen=True)
@@ -124,6 +134,124 @@ def together(states: Sequence[str]) -> str:
     return DEPENDS if len(decided) > 1 else next(iter(decided), UNDECIDED)
 
 
+@dataclass(frozen=True)
+class Leakage(Record):
+    """How far from independent, over samples, beside random bases.
+
+    ``mean``, ``quantile`` (95 % of the samples are below) and ``largest`` are over the samples at which it is known;
+    ``random`` is the mean over random bases and ``random_least`` that of the best of them, None where a rotation
+    changes nothing. ``by`` says from what.
+    """
+
+    derived: ClassVar[tuple[str, ...]] = ("near", "measure")
+    name: str
+    by: str
+    mean: float
+    quantile: float
+    largest: float
+    samples: int
+    random: float | None = None
+    random_least: float | None = None
+    draws: int = 0
+
+    @property
+    def measure(self) -> str:
+        """What it is, with its direction."""
+        return LEAKS.get(self.name, "energy of interactions across blocks, 0 is none")
+
+    @property
+    def near(self) -> bool:
+        """Whether it is small, for itself and beside every random basis; never for Types M and S."""
+        if self.name in "MS" or self.random is None or self.random_least is None:
+            return False
+        small = self.mean <= NEAR and self.quantile <= 2 * NEAR
+        return small and self.mean <= BELOW_RANDOM * self.random and self.mean < self.random_least
+
+
+def leakage_of(name: str, by: str, values: Array, drawn: Sequence[Array] = ()) -> Leakage | None:
+    """From the values of all samples, NaN where there is none, and those of every random basis."""
+    known = values[~np.isnan(values)]
+    if len(known) == 0:
+        return None
+    means = [float(np.nanmean(each)) for each in drawn if not np.isnan(each).all()]
+    random = (float(np.mean(means)), min(means), len(means)) if means else (None, None, 0)
+    quantile = float(np.quantile(known, 0.95))
+    return Leakage(name, by, float(known.mean()), quantile, float(known.max()), len(known), *random)
+
+
+@dataclass(frozen=True)
+class Split:
+    """One cut of the axes into near-factors: its dimensions, its leakage over all rows, and that of random axes.
+
+    ``own`` is the leakage between the two parts of the factor that this cut divides, as a share of that factor, and
+    ``own_random`` that of random axes inside it.
+    """
+
+    dimensions: tuple[int, ...]
+    leak: float
+    random: float
+    own: float
+    own_random: float
+
+    @property
+    def relative(self) -> float:
+        """The leakage, in units of that of random axes."""
+        return self.leak / self.random if self.random > 0 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class NearFactors(Record):
+    """Factors that nearly act on disjoint outputs, the same ones at all samples.
+
+    Attributes
+    ----------
+    state : {"found", "one", "few outputs", "rank deficient"}
+        ``few outputs``: a search without any structure in the rows leaks hardly more. ``one``: no cut leaks little.
+    dimensions : tuple of int
+        Of the factors, largest first.
+    leakage : Leakage or None
+        Type D's, of this cut.
+    next_split : Split or None
+        The next finer cut.
+    chance : float or None
+        The leakage that the same search reaches where every output's rows are turned at random.
+    angle, largest_angle : float or None
+        Degrees by which the factors of single samples lie away from these: median and largest.
+    subspaces : tuple of arrays (d, k)
+        In latent coordinates.
+    splits : tuple of Split
+        Every cut, coarsest first.
+    turning : float or None
+        Where there is one factor: the share of single samples that have near-factors of their own.
+    """
+
+    state: str
+    dimensions: tuple[int, ...]
+    leakage: Leakage | None = None
+    next_split: Split | None = None
+    chance: float | None = None
+    angle: float | None = None
+    largest_angle: float | None = None
+    subspaces: tuple[Array, ...] = ()
+    splits: tuple[Split, ...] = ()
+    turning: float | None = None
+
+    def in_units(self, units: Array) -> NearFactors:
+        """The same, found in other units of the latents, in the latents' own."""
+        return replace(self, subspaces=tuple(np.linalg.qr(units[:, None] * each)[0] for each in self.subspaces))
+
+    def among(self, kept: Array, d: int) -> NearFactors:
+        """The same of some latents, as subspaces of all of them."""
+        return replace(self, subspaces=tuple(among(each, kept, d) for each in self.subspaces))
+
+
+def among(directions: Array, kept: Array, d: int) -> Array:
+    """Directions (kept, k) of some latents as directions (d, k) of all of them."""
+    whole = np.zeros((d, directions.shape[1]))
+    whole[kept] = directions
+    return whole
+
+
 @dataclass(frozen=True, eq=False)
 class FactorLevel(Record):
     """Type D factors found without knowing them, at one tolerance.
@@ -137,7 +265,7 @@ class FactorLevel(Record):
     angle : float or None
         The largest principal angle, in degrees, between a factor at the reference sample and its match at another.
     constant : bool
-        Whether all samples have the same factors, up to ``angle`` degrees.
+        Whether at least 95 % of the samples have the same factors, up to ``angle`` degrees.
     outputs : array of int
         The factor of every output at the reference sample, -1 for none.
     outputs_agree : float
@@ -181,7 +309,7 @@ class FactorLevel(Record):
 
 @dataclass(frozen=True)
 class Factors(Record):
-    """Type D factors at every tolerance; the properties are those of the strictest tolerance that finds any."""
+    """Type D factors at every tolerance; the properties are those of the longest run of tolerances that agree."""
 
     derived: ClassVar[tuple[str, ...]] = ("state", "dimensions")
     levels: tuple[FactorLevel, ...]
@@ -195,10 +323,33 @@ class Factors(Record):
             )
         )
 
+    def among(self, kept: Array, d: int) -> Factors:
+        """The same factors of some latents, as subspaces of all of them."""
+        return Factors(
+            tuple(
+                replace(level, subspaces=tuple(among(each, kept, d) for each in level.subspaces))
+                for level in self.levels
+            )
+        )
+
     @property
     def best(self) -> FactorLevel:
-        """The strictest level that finds factors; the first where none does."""
-        return next((level for level in self.levels if level.state == "found"), self.levels[0])
+        """The strictest level of the plateau: the longest run of tolerances with the same dimensions.
+
+        Of runs as long as each other that of the coarser tolerances; the first level where none finds factors.
+        """
+        runs: list[list[FactorLevel]] = []
+        for level in self.levels:
+            if level.state != "found":
+                continue
+            if runs and runs[-1][0].dimensions == level.dimensions:
+                runs[-1].append(level)
+            else:
+                runs.append([level])
+        if not runs:
+            return self.levels[0]
+        plateau = max(reversed(runs), key=len)
+        return next((level for level in plateau if level.constant), plateau[0])
 
     @property
     def state(self) -> str:
@@ -223,7 +374,7 @@ class Factors(Record):
 
     @property
     def constant(self) -> bool:
-        """Whether all samples have the same factors."""
+        """Whether at least 95 % of the samples have the same factors."""
         return self.best.constant
 
 
@@ -279,7 +430,17 @@ class Mechanisms(ResultRecord):
     factors : Factors
         Type D factors found without knowing them.
     type_d, type_m, type_s, type_h2, type_h3 : Criterion or None
-        For the blocks that were given, or for the factors where they are the same at all samples.
+        For the blocks that were given; or for the factors, or else near-factors, that are the same at all samples.
+    leakage : tuple of Leakage
+        How far from independent the blocks are in every sense, beside random bases.
+    near_factors : NearFactors or None
+        Factors that nearly act on disjoint outputs, found without knowing them.
+    geometry : tuple of Criterion
+        Orthogonal blocks (``IMA``), and the decoder ``conformal`` or ``isometric`` up to scale.
+    inactive : tuple of int
+        Latents that hardly move the outputs, and were left out.
+    higher : tuple of Criterion
+        Types H_4 and beyond, where asked for.
     hierarchy : tuple of Implication
     lifting : tuple of Check
         Local to global: never proved, at best not falsified.
@@ -296,7 +457,9 @@ class Mechanisms(ResultRecord):
 
     schema: ClassVar[str] = "isorep.mechanisms/1"
     page_by: ClassVar[str] = "decoder.mechanism.page:page"
-    unwritten: ClassVar[frozenset[str]] = frozenset(f"type_{name}" for name in ("d", "m", "s", "h2", "h3"))
+    unwritten: ClassVar[frozenset[str]] = frozenset(
+        {"higher", *(f"type_{name}" for name in ("d", "m", "s", "h2", "h3"))}
+    )
     derived: ClassVar[tuple[str, ...]] = ("verdict", "criteria")
     factors: Factors
     type_d: Criterion | None
@@ -322,17 +485,28 @@ class Mechanisms(ResultRecord):
     settings: dict[str, Any]
     caveats: tuple[str, ...]
     seconds: dict[str, float] = field(default_factory=dict)
+    leakage: tuple[Leakage, ...] = ()
+    near_factors: NearFactors | None = None
+    geometry: tuple[Criterion, ...] = ()
+    inactive: tuple[int, ...] = ()
+    higher: tuple[Criterion, ...] = ()
+    blocks_from: str = ""
 
     @property
     def criteria(self) -> dict[str, Criterion]:
         """Those that were evaluated, by name."""
-        criteria = (self.type_d, self.type_m, self.type_s, self.type_h2, self.type_h3)
+        criteria = (self.type_d, self.type_m, self.type_s, self.type_h2, self.type_h3, *self.higher)
         return {each.name: each for each in criteria if each is not None}
 
     @property
     def verdict(self) -> str:
         """One sentence: the types that hold, and the theorem that applies."""
-        return verdict_on_blocks(self) if self.criteria else verdict_on_factors(self.factors)
+        return verdict_on_blocks(self) if self.criteria else verdict_on_factors(self.factors, self.near_factors)
+
+    @property
+    def states(self) -> dict[str, str]:
+        """The state of every criterion, those of geometry among them."""
+        return {each.name: each.state for each in (*self.criteria.values(), *self.geometry)}
 
     def table(self) -> str:
         """The criteria as text, one row for each criterion, way and tolerance; without criteria the factors."""
@@ -353,9 +527,16 @@ class Mechanisms(ResultRecord):
         return super().to_dict() | {"unit": unit}
 
     def __str__(self) -> str:
+        from ..page import as_text
+        from .page import leakage_table, split_table
+
         lines = [self.table(), ""]
+        if self.leakage:
+            lines += ["leakage, 0 is independent", as_text(leakage_table(self), "samples"), ""]
         if self.criteria:
             lines += ["factors without knowing them", self._factors(), ""]
+        if self.near_factors is not None and self.near_factors.splits:
+            lines += ["near-factors", as_text(split_table(self)), ""]
         lines.append(self.verdict)
         lines += [theorem.sentence for theorem in self.theorems]
         lines += [step.sentence for step in self.hierarchy if step.state != "agrees"]
@@ -363,23 +544,31 @@ class Mechanisms(ResultRecord):
         return "\n".join([*lines, *(f"note: {caveat}" for caveat in self.caveats)])
 
 
-def verdict_on_factors(factors: Factors) -> str:
+def verdict_on_factors(factors: Factors, near: NearFactors | None = None) -> str:
     """How many factors there are, where no blocks were judged."""
+    rest = ""
+    if near is not None and near.state == "one" and near.next_split is not None and len(near.dimensions) == 1:
+        split = near.next_split
+        sizes = _listed(split.dimensions)
+        rest = f" The best split found, {sizes}, leaks {_share(split.leak)} (random axes {_share(split.random)})."
+    if near is not None and near.turning is not None and near.turning > 0.5:
+        rest += f" {_share(near.turning)} of single samples have near-factors, not the same ones."
     if factors.state in ("rank deficient", "undecided"):
-        return f"No factors could be told apart: the Jacobian is {factors.state} at most samples."
+        return f"No factors could be told apart: the Jacobian is {factors.state} at most samples.{rest}"
     count = len(factors.dimensions)
     if count == 1:
-        return f"Latents act together: one irreducible Type D factor of dimension {factors.dimensions[0]}."
+        return f"Latents act together: one irreducible Type D factor of dimension {factors.dimensions[0]}.{rest}"
     return (
         f"{count} Type D factors of dimensions {_listed(factors.dimensions)} at the reference sample, but not the same "
-        "at all samples."
+        f"at all samples.{rest}"
     )
 
 
 def verdict_on_blocks(result: Mechanisms) -> str:
-    """The types that hold, and the theorem that applies."""
+    """The types that hold, or nearly, and the theorem that applies."""
     count = len(result.blocks)
-    blocks = "block" if count < 2 else f"{count} blocks" if result.given else f"{count} factors found"
+    found = "near-factors" if result.blocks_from == "near-factors" else "factors found"
+    blocks = "block" if count < 2 else f"{count} blocks" if result.given else f"{count} {found}"
     holding = [each for each in result.criteria.values() if each.holds_at == result.tolerances]
     others = [each for each in result.criteria.values() if each not in holding and each.state in (HOLDS, DEPENDS)]
     verb = "No type holds" if not holding else "Type {} holds" if len(holding) == 1 else "Types {} hold"
@@ -394,7 +583,40 @@ def verdict_on_blocks(result: Mechanisms) -> str:
         rest = f"the identifiability theorem applies locally by type {_listed(applying)}"
     elif any(each.applies is None for each in result.theorems):
         rest = "it is open whether an identifiability theorem applies"
-    return f"{said}. On these samples {rest}."
+    return f"{_nearly(result)}{said}. On these samples {rest}."
+
+
+def _nearly(result: Mechanisms) -> str:
+    """What is nearly so, with its leakage beside that of random bases; of Type D in any case where it does not hold."""
+    worst: dict[str, Leakage] = {}
+    for leak in result.leakage:
+        if leak.random is not None and result.states.get(leak.name) != HOLDS:
+            worst[leak.name] = max(leak, worst.get(leak.name, leak), key=lambda each: (not each.near, each.mean))
+    near = [each for each in worst.values() if each.near]
+    factors = result.near_factors
+    said = ""
+    if result.blocks_from == "near-factors" and factors is not None and factors.leakage is not None:
+        said = f"{len(factors.dimensions)} near-factors of dimensions {_listed(factors.dimensions)}"
+        if factors.next_split is not None:
+            own, random = _share(factors.next_split.own), _share(factors.next_split.own_random)
+            said += f"; the next split leaks {own} of the factor that it splits (random axes {random})"
+        said += ". "
+    if near:
+        names = {"IMA": "block orthogonality"}
+        listed = [
+            f"{names.get(each.name, f'Type {each.name}')} (leakage {_share(each.mean)}, random bases "
+            f"{_share(each.random or 0.0)})"
+            for each in near
+        ]
+        said += f"Nearly {_listed(listed)}. "
+    if "D" in worst and worst["D"] not in near:
+        leak = worst["D"]
+        said = f"{said}Type D leakage {_share(leak.mean)} (random bases {_share(leak.random or 0.0)}). "
+    return said
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.2g} %" if value < 0.995 else "100 %"
 
 
 def _listed(values: Sequence[float | str]) -> str:
