@@ -11,7 +11,8 @@ import numpy as np
 
 from ...representation import Array
 from .factors import FOUND, row_components
-from .result import FAILS, HOLDS, UNDECIDED, Criterion, Evidence, Irreducibility, Leakage, Level, leakage_of
+from .near import Leakage, leakage_of
+from .result import FAILS, HOLDS, UNDECIDED, Criterion, Evidence, Irreducibility, Level
 from .type_h import bends, derivatives, swaps
 from .type_m import containment, irreducible_by_containment, shared
 from .type_s import BOUND, EXACT, Gap, Pool, exact_gap, gap_bound, pool, sparsity_components, subset_count
@@ -142,7 +143,9 @@ def stretches(jacobians: Array, tolerances: Sequence[float], noise: float) -> tu
     away = np.abs(values / np.sqrt(common) - 1).max(1)
     for name, scores, scale in (("conformal", spreads, means), ("isometric", away, common)):
         levels = tuple(
-            _level(tolerance, [bool(score <= max(tolerance, noise)) for score in scores], scores, largest=True, method=by)
+            _level(
+                tolerance, [bool(score <= max(tolerance, noise)) for score in scores], scores, largest=True, method=by
+            )
             for tolerance in tolerances
         )
         criteria.append(Criterion(name, MEASURES[name], (Evidence(by, levels),)))

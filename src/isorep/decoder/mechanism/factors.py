@@ -23,7 +23,7 @@ from ...representation import Array
 from .result import FactorLevel, Factors
 from .type_m import shared
 from .type_s import Gap, exact_gap, gap_bound, hyper_components, pool, sparsity_components
-from .views import consecutive, frame
+from .views import Frame, consecutive, frame
 
 
 def find_factors(
@@ -148,8 +148,8 @@ def row_components(jacobian: Array, tolerance: float, noise: float) -> Component
     Rows are written in a basis of rows, :math:`C=J B^{-1}`, and row r joins the basis rows k with
     :math:`|C_{rk}|>\epsilon_r=5\nu\sqrt d\,\|B^{-1}\|(1+\sum_k|C_{rk}|)`, the error that :math:`C` can have when
     entries have the error :math:`\nu`. Rows are not normalised: an output that hardly moves would join everything.
-    Where :math:`\epsilon_r` is too large to tell, a split is proposed by :math:`C` and taken if no output has more
-    than the tolerance in a second component, which is Type D at this tolerance.
+    Where :math:`\epsilon_r` is too large to tell, a split is proposed by :math:`C`. It is taken if no output has more
+    than the tolerance in a second component, which is Type D at this tolerance, nor all of them together.
 
     Parameters
     ----------
@@ -188,9 +188,16 @@ def row_components(jacobian: Array, tolerance: float, noise: float) -> Component
         if len(widths) < 2 or sum(widths) != d or (proposed.labels[chosen] < 0).any():
             continue
         here = frame(jacobian @ np.concatenate(proposed.subspaces, axis=1), consecutive(widths), noise)
-        if here.full_rank and shared(here) <= tolerance:
+        if here.full_rank and shared(here) <= tolerance and _strayed(here) <= tolerance**2:
             return proposed
     return Components(UNDECIDED, nothing, ())
+
+
+def _strayed(here: Frame) -> float:
+    """The largest share of a block's energy in outputs that another block moves more."""
+    energies = here.weights() ** 2
+    strayed = np.where(energies < energies.max(1, keepdims=True), energies, 0.0).sum(0)
+    return float((strayed / energies.sum(0)).max())
 
 
 def _components(whitened: Array, unwhiten: Array, sizes: Array, allowed: Array, decided: Array) -> Components:

@@ -17,21 +17,11 @@ from ...settings import check_choice, check_counts, check_seed
 from ..prepare import Latents, as_latents
 from .criteria import Samples, disjointness, interactions, orthogonality, stretches, supports_and_sparsity
 from .factors import find_factors
-from .near import leakage, near_factors
-from .result import (
-    Check,
-    Criterion,
-    Factors,
-    Implication,
-    Leakage,
-    Mechanisms,
-    NearFactors,
-    SparsityCondition,
-    among,
-)
+from .near import Leakage, NearFactors, among, leakage, near_factors
+from .result import Check, Criterion, Factors, Implication, Mechanisms, SparsityCondition
 from .theorems import checked_hierarchy, lifting_checks, theorem
 from .type_m import contrast, owners
-from .views import PRECISION, View, active_latents, balanced_units, consecutive, frame, viewed
+from .views import INACTIVE_BELOW, PRECISION, View, active_latents, balanced_units, consecutive, frame, viewed
 
 _CELLS = 4_000_000  # of a table of candidates
 _JACOBIANS = 100_000_000  # numbers of all Jacobians together
@@ -215,6 +205,8 @@ def _judged(
             own, rows, every = own[:, :, kept], rows[:, kept], every[:, kept]
             split = None if split is None else _remaining(split, kept)
             caveats.append(_left_out(inactive))
+        elif not every.std(0).any():
+            caveats += _weak(own)
         units = balanced_units(own, every, noise)
         here = Coordinates(own, rows, every, view)
         if (units != 1).any():
@@ -304,8 +296,21 @@ def _left_out(inactive: Sequence[int]) -> str:
     return f"{which} inactive, below a thousandth of the strongest latent's effect: left out"
 
 
+def _weak(jacobians: Array) -> list[str]:
+    """Columns that would be inactive if something were known about the latents' units."""
+    sizes = np.linalg.norm(jacobians, axis=1).max(0)
+    weak = np.flatnonzero(sizes < INACTIVE_BELOW * sizes.max())
+    if len(weak) == 0 or len(jacobians) == 0:
+        return []
+    named = ", ".join(map(str, weak[:20])) + (" and others" if len(weak) > 20 else "")
+    return [
+        f"columns {named} are below a thousandth of the largest; they are judged like the others, as units are unknown "
+        "where latents do not vary"
+    ]
+
+
 def _as_blocks(factors: Factors, near: NearFactors) -> tuple[Array, ...]:
-    """Subspaces to judge: several factors that are the same everywhere, or else near-factors; none where factors turn."""
+    """Subspaces to judge: several factors that are the same everywhere, or near-factors; none where factors turn."""
     best = factors.best
     if best.state == "found" and len(best.subspaces) > 1:
         return tuple(sorted(best.subspaces, key=lambda basis: -basis.shape[1])) if best.constant else ()

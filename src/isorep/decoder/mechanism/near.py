@@ -9,7 +9,8 @@ in which each block is white on average, turned by a Haar rotation.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from scipy.cluster.hierarchy import linkage
@@ -17,9 +18,20 @@ from scipy.linalg import subspace_angles
 from scipy.spatial.distance import squareform
 
 from ...representation import Array
-from .result import BELOW_RANDOM, NEAR, Leakage, NearFactors, Split, leakage_of
+from ...results import Record
 from .views import consecutive
 
+NEAR = 0.05  # mean leakage up to which a decoder is nearly independent; twice as much at 95 % of the samples
+ROUNDING = 1e-16  # shares of energy below this are shown as 0
+BELOW_RANDOM = 0.25  # of the leakage in random bases that it may have at most
+LEAKS = {
+    "D": "energy in outputs that another block moves more, 0 is disjoint",
+    "M": "largest share of a block that lies where another moves, 0 is disjoint, 1 contained",
+    "S": "how much sparser another basis is in the 1-norm, 0 is none found",
+    "IMA": "mean squared cosine between blocks, 0 is orthogonal",
+    "conformal": "spread of squared singular values at a sample, 0 is conformal",
+    "isometric": "spread of squared singular values over all samples, 0 is an isometry up to scale",
+}
 _CELLS = 20_000_000  # numbers of the Jacobians that leakage is measured at
 _WORK = 2e9  # multiplications in random bases
 _DRAWS = 20  # random bases
@@ -30,6 +42,129 @@ _STARTS = 3  # of a search
 _SINGLE = 5  # samples at which near-factors are looked for again
 _SPARSE, _SPARSE_DRAWS = 5, 3  # samples and random bases for which sparser bases are looked for
 _ROTATIONS = 256  # by which outputs are turned for the chance level of a search
+
+
+@dataclass(frozen=True)
+class Leakage(Record):
+    """How far from independent, over samples, beside random bases.
+
+    ``mean``, ``quantile`` (95 % of the samples are below) and ``largest`` are over the samples at which it is known;
+    ``random`` is the mean over random bases and ``random_least`` that of the best of them, None where a rotation
+    changes nothing. ``by`` says from what.
+    """
+
+    derived: ClassVar[tuple[str, ...]] = ("near", "measure")
+    name: str
+    by: str
+    mean: float
+    quantile: float
+    largest: float
+    samples: int
+    random: float | None = None
+    random_least: float | None = None
+    draws: int = 0
+
+    @property
+    def measure(self) -> str:
+        """What it is, with its direction."""
+        return LEAKS.get(self.name, "energy of interactions across blocks, 0 is none")
+
+    @property
+    def near(self) -> bool:
+        """Whether it is small, for itself and beside every random basis; never for Types M and S."""
+        if self.name in "MS" or self.random is None or self.random_least is None:
+            return False
+        small = self.mean <= NEAR and self.quantile <= 2 * NEAR
+        return small and self.mean <= BELOW_RANDOM * self.random and self.mean < self.random_least
+
+
+def leakage_of(name: str, by: str, values: Array, drawn: Sequence[Array] = ()) -> Leakage | None:
+    """From the values of all samples, NaN where there is none, and those of every random basis."""
+    known = values[~np.isnan(values)]
+    if len(known) == 0:
+        return None
+    means = [float(np.nanmean(each)) for each in drawn if not np.isnan(each).all()]
+    random = (float(np.mean(means)), min(means), len(means)) if means else (None, None, 0)
+    quantile = float(np.quantile(known, 0.95))
+    return Leakage(name, by, float(known.mean()), quantile, float(known.max()), len(known), *random)
+
+
+@dataclass(frozen=True)
+class Split:
+    """One cut of the axes into near-factors: its dimensions, its leakage over all rows, and that of random axes.
+
+    ``own`` is the leakage between the two parts of the factor that this cut divides, as a share of that factor, and
+    ``own_random`` that of random axes inside it.
+    """
+
+    dimensions: tuple[int, ...]
+    leak: float
+    random: float
+    own: float
+    own_random: float
+
+    @property
+    def relative(self) -> float:
+        """The leakage, in units of that of random axes."""
+        return self.leak / self.random if self.random > 0 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class NearFactors(Record):
+    """Factors that nearly act on disjoint outputs, the same ones at all samples.
+
+    Attributes
+    ----------
+    state : {"found", "one", "few outputs", "rank deficient"}
+        ``few outputs``: a search without any structure in the rows leaks hardly more. ``one``: no cut leaks little.
+    dimensions : tuple of int
+        Of the factors, largest first.
+    leakage : Leakage or None
+        Type D's, of this cut.
+    next_split : Split or None
+        The next finer cut.
+    chance : float or None
+        The leakage that the same search reaches where every output's rows are turned at random.
+    angle, largest_angle : float or None
+        Degrees by which the factors of single samples lie away from these: median and largest.
+    subspaces : tuple of arrays (d, k)
+        In latent coordinates.
+    splits : tuple of Split
+        Every cut, coarsest first.
+    turning : float or None
+        Where there is one factor: the share of single samples that have near-factors of their own.
+    """
+
+    state: str
+    dimensions: tuple[int, ...]
+    leakage: Leakage | None = None
+    next_split: Split | None = None
+    chance: float | None = None
+    angle: float | None = None
+    largest_angle: float | None = None
+    subspaces: tuple[Array, ...] = ()
+    splits: tuple[Split, ...] = ()
+    turning: float | None = None
+
+    def in_units(self, units: Array) -> NearFactors:
+        """The same, found in other units of the latents, in the latents' own."""
+        return replace(self, subspaces=tuple(np.linalg.qr(units[:, None] * each)[0] for each in self.subspaces))
+
+    def among(self, kept: Array, d: int) -> NearFactors:
+        """The same of some latents, as subspaces of all of them."""
+        return replace(self, subspaces=tuple(among(each, kept, d) for each in self.subspaces))
+
+
+def among(directions: Array, kept: Array, d: int) -> Array:
+    """Directions (kept, k) of some latents as directions (d, k) of all of them."""
+    whole = np.zeros((d, directions.shape[1]))
+    whole[kept] = directions
+    return whole
+
+
+def as_share(value: float) -> str:
+    """A share, however small, in per cent with two digits; 0 below what rounding leaves of an energy."""
+    return "100 %" if value >= 0.995 else f"{100 * value:.2g} %" if value > ROUNDING else "0 %"
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +320,7 @@ def haar(d: int, rng: np.random.Generator) -> Array:
 
 def _inverse_root(metric: Array) -> Array:
     values, vectors = np.linalg.eigh(metric)
-    values = np.maximum(values, 1e-24 * max(float(values[-1]), 1e-300))
+    values = np.maximum(values, max(1e-24 * float(values[-1]), 1e-200))
     return np.asarray(vectors / np.sqrt(values) @ vectors.T)
 
 
@@ -268,8 +403,7 @@ def near_factors(jacobians: Array, noise: float, rng: np.random.Generator) -> Ne
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """A rotation of the rows and the clusters of its axes: ``labels`` (d, d) and leakages at every cut, coarsest first.
-    """
+    """A rotation of the rows and the clusters of its axes: ``labels`` (d, d) and leakage at every cut, coarsest first."""
 
     rotation: Array
     labels: Array
@@ -303,7 +437,7 @@ class Search:
         return cls(rotation, labels, tuple(splits))
 
     def answer(self) -> int:
-        """How many clusters: of the cuts with a small leakage, the one before the largest jump of what a split leaks."""
+        """How many clusters: of the cuts with a small leakage, that before the largest jump of what a split leaks."""
         jumps = [0.0, *(each.own / each.own_random if each.own_random > 0 else 1.0 for each in self.splits[1:]), 1.0]
         small = [
             place

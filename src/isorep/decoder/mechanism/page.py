@@ -9,15 +9,16 @@ from ...report.figures import Heatmap
 from ...report.page import page_of
 from ...report.read import MISSING, compact, count, percent
 from ..page import short
-from .result import HOLDS, Leakage, Mechanisms
+from .near import Leakage, as_share
+from .result import HOLDS, Mechanisms
 
 MOST_LATENTS, MOST_FACTORS = 60, 40  # in the figure of the factors
 MOST_SPLITS = 12  # of the cuts into near-factors
 
 
-def percent_of(value: float | None) -> str:
-    """A share, however small, in per cent with two digits."""
-    return MISSING if value is None else f"{100 * value:.2g} %"
+def share(value: float | None) -> str:
+    """A share in per cent, a dash where there is none."""
+    return MISSING if value is None else as_share(value)
 
 
 NAMES = {"D": "Type D", "M": "Type M", "S": "Type S", "H2": "Type H₂", "H3": "Type H₃"}
@@ -31,6 +32,7 @@ MEANING = {
     "H3": "third derivatives across blocks vanish: blocks interact at most bilinearly",
 }
 MEANING |= {f"H{order}": f"derivatives of order {order} across blocks vanish" for order in (4, 5, 6)}
+
 APPLIES = {True: "applies on the samples", False: "does not apply", None: "open"}
 CRITERIA = (
     "A criterion holds where it does so at all samples and at every tolerance that decides; entries below the "
@@ -42,24 +44,25 @@ FACTORS = (
     "latents only where they are the same at all samples: the angle is between matched factors."
 )
 LEAKAGE = (
-    "Leakage is 0 where a criterion holds exactly. Blocks are taken in balanced units, in which no scale of a latent and "
-    "no basis inside a block matters. Random bases have blocks of the same sizes and show what no alignment gives; a "
-    "rotation does not change singular values, which are those of the latents' own units."
+    "Leakage is 0 where Type D or H_n or orthogonality holds exactly. Type M allows overlap short of containment, and "
+    "for Type S sparsity is measured by the 1-norm. Neither the scale of a latent nor the basis inside a block matters. "
+    "Random bases have blocks of the same sizes and show what no alignment gives; no rotation changes singular values, "
+    "which are those in the latents' own units."
 )
 NEARLY = (
-    "Near-factors: axes in which the rows of all Jacobians lie along few axes, clustered by the outputs that they move. "
-    "A split's own leakage is a share of the factor that it divides."
+    "Near-factors: latents are turned until rows of the Jacobians lie along few axes, and axes are clustered by the "
+    "outputs that they move. A split's own leakage is a share of the factor that it divides."
 )
 LEAKS: Forms = {
     **dict.fromkeys(("type", "by", "exactly"), str),
-    **dict.fromkeys(("mean", "95 % of samples", "largest", "random bases", "best of them"), percent_of),
+    **dict.fromkeys(("mean", "95 % of samples", "largest", "random bases", "best of them"), share),
     "samples": count,
     "leakage is": str,
 }
 SPLITS: Forms = {
     "factors": count,
     "dimensions": str,
-    **dict.fromkeys(("leakage", "random axes", "of this split", "random axes inside"), percent_of),
+    **dict.fromkeys(("leakage", "random axes", "of this split", "random axes inside"), share),
 }
 LEVELS: Forms = {
     **dict.fromkeys(("type", "by"), str),
@@ -135,9 +138,17 @@ def leakage_table(result: Mechanisms) -> Table:
     """How far from independent, beside random bases."""
 
     def row(leak: Leakage) -> tuple[object, ...]:
-        mean = Cell(percent_of(leak.mean), leak.mean, strong=leak.near)
+        mean = Cell(share(leak.mean), leak.mean, strong=leak.near)
         beside = (leak.quantile, leak.largest, leak.random, leak.random_least)
-        return NAMES[leak.name], leak.by, result.states.get(leak.name, MISSING), mean, *beside, leak.samples, leak.measure
+        return (
+            NAMES[leak.name],
+            leak.by,
+            result.states.get(leak.name, MISSING),
+            mean,
+            *beside,
+            leak.samples,
+            leak.measure,
+        )
 
     return Table.of("leakage", "Leakage, beside random bases", LEAKS, [row(leak) for leak in result.leakage])
 
@@ -168,8 +179,8 @@ def _near(result: Mechanisms) -> tuple[Part, ...]:
     said = [NEARLY]
     if near.state in ("found", "few outputs") and near.angle is not None:
         said.append(
-            f"The factors of single samples lie {short(near.angle)}° away in the median, {short(near.largest_angle)}° at "
-            f"most. Where the rows of every output are turned at random, the same search leaks {percent_of(near.chance)}."
+            f"The factors of single samples lie {short(near.angle)}° away in the median, at most "
+            f"{short(near.largest_angle)}°. Where the rows of every output are turned at random, the same search leaks {share(near.chance)}."
         )
     if near.state == "few outputs":
         said.append("That is hardly more: with so few outputs such factors are no sign of structure.")
@@ -257,7 +268,11 @@ def factor_table(result: Mechanisms) -> Table:
 
 def _makeup(result: Mechanisms) -> tuple[Figure, ...]:
     """How much of every latent lies in each factor, where there are several."""
-    subspaces = result.factors.subspaces[:MOST_FACTORS]
+    subspaces, where = result.factors.subspaces, "at the reference sample"
+    near = result.near_factors
+    if len(subspaces) < 2 and near is not None and near.state == "found":
+        subspaces, where = near.subspaces, "for near-factors"
+    subspaces = subspaces[:MOST_FACTORS]
     if len(subspaces) < 2:
         return ()
     grid = np.clip([np.linalg.norm(basis[:MOST_LATENTS], axis=1) for basis in subspaces], 0.0, 1.0).T
@@ -265,7 +280,7 @@ def _makeup(result: Mechanisms) -> tuple[Figure, ...]:
     figure = Figure(
         "factors-figure",
         "What the factors are made of",
-        "Length of every latent's axis within each factor, at the reference sample: 1 lies inside, 0 is orthogonal.",
+        f"Length of every latent's axis within each factor, {where}: 1 lies inside, 0 is orthogonal.",
         f"Heat map of {len(latents)} latents by {len(factors)} factors.",
         Heatmap(tuple(map(tuple, grid.tolist())), latents, factors, ("factor", "latent")),
     )

@@ -10,19 +10,10 @@ import numpy as np
 
 from ...representation import Array
 from ...results import Record, ResultRecord
+from .near import Leakage, NearFactors, among, as_share
 
 HOLDS, FAILS, UNDECIDED, DEPENDS = "holds", "fails", "undecided", "depends on the tolerance"
 MOST_OUTPUTS = 4096  # whose factors are written one by one
-NEAR = 0.05  # mean leakage up to which a decoder is nearly independent; twice as much at 95 % of the samples
-BELOW_RANDOM = 0.25  # of the leakage in random bases that it may have at most
-LEAKS = {
-    "D": "energy in outputs that another block moves more, 0 is disjoint",
-    "M": "largest share of a block that lies where another moves, 0 is disjoint, 1 contained",
-    "S": "how much sparser another basis is in the 1-norm, 0 is none found",
-    "IMA": "mean squared cosine between blocks, 0 is orthogonal",
-    "conformal": "spread of squared singular values at a sample, 0 is conformal",
-    "isometric": "spread of squared singular values over all samples, 0 is an isometry up to scale",
-}
 
 
 @dataclass(frozen=True)
@@ -132,124 +123,6 @@ def together(states: Sequence[str]) -> str:
     """One state of many: that of all which decide, ``undecided`` where none does."""
     decided = set(states) - {UNDECIDED}
     return DEPENDS if len(decided) > 1 else next(iter(decided), UNDECIDED)
-
-
-@dataclass(frozen=True)
-class Leakage(Record):
-    """How far from independent, over samples, beside random bases.
-
-    ``mean``, ``quantile`` (95 % of the samples are below) and ``largest`` are over the samples at which it is known;
-    ``random`` is the mean over random bases and ``random_least`` that of the best of them, None where a rotation
-    changes nothing. ``by`` says from what.
-    """
-
-    derived: ClassVar[tuple[str, ...]] = ("near", "measure")
-    name: str
-    by: str
-    mean: float
-    quantile: float
-    largest: float
-    samples: int
-    random: float | None = None
-    random_least: float | None = None
-    draws: int = 0
-
-    @property
-    def measure(self) -> str:
-        """What it is, with its direction."""
-        return LEAKS.get(self.name, "energy of interactions across blocks, 0 is none")
-
-    @property
-    def near(self) -> bool:
-        """Whether it is small, for itself and beside every random basis; never for Types M and S."""
-        if self.name in "MS" or self.random is None or self.random_least is None:
-            return False
-        small = self.mean <= NEAR and self.quantile <= 2 * NEAR
-        return small and self.mean <= BELOW_RANDOM * self.random and self.mean < self.random_least
-
-
-def leakage_of(name: str, by: str, values: Array, drawn: Sequence[Array] = ()) -> Leakage | None:
-    """From the values of all samples, NaN where there is none, and those of every random basis."""
-    known = values[~np.isnan(values)]
-    if len(known) == 0:
-        return None
-    means = [float(np.nanmean(each)) for each in drawn if not np.isnan(each).all()]
-    random = (float(np.mean(means)), min(means), len(means)) if means else (None, None, 0)
-    quantile = float(np.quantile(known, 0.95))
-    return Leakage(name, by, float(known.mean()), quantile, float(known.max()), len(known), *random)
-
-
-@dataclass(frozen=True)
-class Split:
-    """One cut of the axes into near-factors: its dimensions, its leakage over all rows, and that of random axes.
-
-    ``own`` is the leakage between the two parts of the factor that this cut divides, as a share of that factor, and
-    ``own_random`` that of random axes inside it.
-    """
-
-    dimensions: tuple[int, ...]
-    leak: float
-    random: float
-    own: float
-    own_random: float
-
-    @property
-    def relative(self) -> float:
-        """The leakage, in units of that of random axes."""
-        return self.leak / self.random if self.random > 0 else 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class NearFactors(Record):
-    """Factors that nearly act on disjoint outputs, the same ones at all samples.
-
-    Attributes
-    ----------
-    state : {"found", "one", "few outputs", "rank deficient"}
-        ``few outputs``: a search without any structure in the rows leaks hardly more. ``one``: no cut leaks little.
-    dimensions : tuple of int
-        Of the factors, largest first.
-    leakage : Leakage or None
-        Type D's, of this cut.
-    next_split : Split or None
-        The next finer cut.
-    chance : float or None
-        The leakage that the same search reaches where every output's rows are turned at random.
-    angle, largest_angle : float or None
-        Degrees by which the factors of single samples lie away from these: median and largest.
-    subspaces : tuple of arrays (d, k)
-        In latent coordinates.
-    splits : tuple of Split
-        Every cut, coarsest first.
-    turning : float or None
-        Where there is one factor: the share of single samples that have near-factors of their own.
-    """
-
-    state: str
-    dimensions: tuple[int, ...]
-    leakage: Leakage | None = None
-    next_split: Split | None = None
-    chance: float | None = None
-    angle: float | None = None
-    largest_angle: float | None = None
-    subspaces: tuple[Array, ...] = ()
-    splits: tuple[Split, ...] = ()
-    turning: float | None = None
-
-    def in_units(self, units: Array) -> NearFactors:
-        """The same, found in other units of the latents, in the latents' own."""
-        return replace(self, subspaces=tuple(np.linalg.qr(units[:, None] * each)[0] for each in self.subspaces))
-
-    def among(self, kept: Array, d: int) -> NearFactors:
-        """The same of some latents, as subspaces of all of them."""
-        return replace(self, subspaces=tuple(among(each, kept, d) for each in self.subspaces))
-
-
-def among(directions: Array, kept: Array, d: int) -> Array:
-    """Directions (kept, k) of some latents as directions (d, k) of all of them."""
-    whole = np.zeros((d, directions.shape[1]))
-    whole[kept] = directions
-    return whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -532,7 +405,7 @@ class Mechanisms(ResultRecord):
 
         lines = [self.table(), ""]
         if self.leakage:
-            lines += ["leakage, 0 is independent", as_text(leakage_table(self), "samples"), ""]
+            lines += ["leakage, beside random bases", as_text(leakage_table(self), "samples"), ""]
         if self.criteria:
             lines += ["factors without knowing them", self._factors(), ""]
         if self.near_factors is not None and self.near_factors.splits:
@@ -550,9 +423,9 @@ def verdict_on_factors(factors: Factors, near: NearFactors | None = None) -> str
     if near is not None and near.state == "one" and near.next_split is not None and len(near.dimensions) == 1:
         split = near.next_split
         sizes = _listed(split.dimensions)
-        rest = f" The best split found, {sizes}, leaks {_share(split.leak)} (random axes {_share(split.random)})."
+        rest = f" The best split found, {sizes}, leaks {as_share(split.leak)} (random axes {as_share(split.random)})."
     if near is not None and near.turning is not None and near.turning > 0.5:
-        rest += f" {_share(near.turning)} of single samples have near-factors, not the same ones."
+        rest += f" {as_share(near.turning)} of single samples have near-factors, not the same ones."
     if factors.state in ("rank deficient", "undecided"):
         return f"No factors could be told apart: the Jacobian is {factors.state} at most samples.{rest}"
     count = len(factors.dimensions)
@@ -598,25 +471,21 @@ def _nearly(result: Mechanisms) -> str:
     if result.blocks_from == "near-factors" and factors is not None and factors.leakage is not None:
         said = f"{len(factors.dimensions)} near-factors of dimensions {_listed(factors.dimensions)}"
         if factors.next_split is not None:
-            own, random = _share(factors.next_split.own), _share(factors.next_split.own_random)
+            own, random = as_share(factors.next_split.own), as_share(factors.next_split.own_random)
             said += f"; the next split leaks {own} of the factor that it splits (random axes {random})"
         said += ". "
     if near:
         names = {"IMA": "block orthogonality"}
         listed = [
-            f"{names.get(each.name, f'Type {each.name}')} (leakage {_share(each.mean)}, random bases "
-            f"{_share(each.random or 0.0)})"
+            f"{names.get(each.name, f'Type {each.name}')} (leakage {as_share(each.mean)}, random bases "
+            f"{as_share(each.random or 0.0)})"
             for each in near
         ]
         said += f"Nearly {_listed(listed)}. "
     if "D" in worst and worst["D"] not in near:
         leak = worst["D"]
-        said = f"{said}Type D leakage {_share(leak.mean)} (random bases {_share(leak.random or 0.0)}). "
+        said = f"{said}Type D leakage {as_share(leak.mean)} (random bases {as_share(leak.random or 0.0)}). "
     return said
-
-
-def _share(value: float) -> str:
-    return f"{100 * value:.2g} %" if value < 0.995 else "100 %"
 
 
 def _listed(values: Sequence[float | str]) -> str:

@@ -167,8 +167,8 @@ def _checked(
             step = Implication(premise, conclusion, "local only", said)
             continue
         said = (
-            f"{words[0]} holds and {words[1]} fails at {tolerance:g}: exact zeros exclude that, and small numbers, each "
-            "relative to its own kind, do not. Both are set to undecided there."
+            f"{words[0]} holds and {words[1]} fails at {tolerance:g}: numerical indecision. Exact zeros exclude that, "
+            "and small numbers, each relative to its own kind, do not. Both are set to undecided there."
         )
         first = _withdrawn(criteria[premise], tolerance, way.method, said)
         second = _withdrawn(criteria[conclusion], tolerance, other.method, said)

@@ -22,8 +22,8 @@ _DRAWN = 1e8  # multiplications of derivatives in one random basis
 class Derivatives:
     """What derivatives of one order say at each sample: ``ratios`` of cross-block to all, and ``sizes`` of all.
 
-    ``separations`` and ``states`` hold the figures of every block at each tolerance: (tolerances, samples, K). ``drawn``
-    holds the ratios in random bases at the first samples: (bases, samples).
+    ``separations`` and ``states`` hold the figures of every block at each tolerance: (tolerances, samples, K), and
+    ``drawn`` the ratios in random bases at the first samples: (bases, samples).
     """
 
     ratios: Array
@@ -54,7 +54,8 @@ def derivatives(
     for index, block in enumerate(blocks):
         labels[block] = index
     step = view.rows_at_once(order)
-    ratios, sizes, apart, states, drawn = [], [], [], [], []
+    ratios, sizes, apart, states = [], [], [], []
+    drawn: list[list[float]] = []
     turned = consecutive([len(block) for block in blocks])
     few = max(1, int(_DRAWN // (view.width * view.d ** (order + 1))))
     for start in range(0, len(rows), step):
@@ -70,7 +71,7 @@ def derivatives(
             states.append([splitting for _, splitting in judged])
     return Derivatives(
         np.array(ratios),
-        np.array(drawn, dtype=float).reshape(-1, len(bases)).T,
+        np.array(drawn, dtype=float).reshape(len(drawn), len(bases)).T,
         np.array(sizes),
         np.swapaxes(np.array(apart, dtype=float), 0, 1),
         np.swapaxes(np.array(states, dtype=object), 0, 1),

@@ -70,7 +70,9 @@ class View:
             return full
 
         def fewer(tensor: Array) -> Array:
-            return np.asarray(tensor[:, :, *np.ix_(*[kept] * (tensor.ndim - 2))])
+            for axis in range(2, tensor.ndim):
+                tensor = tensor.take(kept, axis)
+            return tensor
 
         return replace(
             self,
