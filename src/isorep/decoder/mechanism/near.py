@@ -41,6 +41,7 @@ _SEARCH = 1e9  # multiplications of a search, beyond its least steps
 _STARTS = 3  # of a search
 _SINGLE = 5  # samples at which near-factors are looked for again
 _SPARSE, _SPARSE_DRAWS = 5, 3  # samples and random bases for which sparser bases are looked for
+_NOTHING = 0.01  # of the leakage of random axes
 _ROTATIONS = 256  # by which outputs are turned for the chance level of a search
 
 
@@ -387,7 +388,7 @@ def near_factors(jacobians: Array, noise: float, rng: np.random.Generator) -> Ne
     order = np.argsort([-each.shape[1] for each in directions], kind="stable")
     state = "one"
     if found.near:
-        state = "found" if search.splits[count - 1].relative <= chance.relative / 2 else "few outputs"
+        state = "found" if _beyond_chance(search.splits[count - 1], chance) else "few outputs"
     return NearFactors(
         state,
         search.splits[count - 1].dimensions,
@@ -403,7 +404,7 @@ def near_factors(jacobians: Array, noise: float, rng: np.random.Generator) -> Ne
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """A rotation of the rows and the clusters of its axes: ``labels`` (d, d) and leakage at every cut, coarsest first."""
+    """A rotation of the rows and the clusters of its axes: ``labels`` (d, d), and splits, coarsest first."""
 
     rotation: Array
     labels: Array
@@ -467,6 +468,11 @@ def split_leak(energies: Array, labels: Array) -> float:
     return max(0.0, 1.0 - float(grouped.max(1).sum()) / total) if total > 0 else 0.0
 
 
+def _beyond_chance(split: Split, chance: Split) -> bool:
+    """Whether a search in rows without structure leaks at all, and at least twice as much."""
+    return chance.relative > _NOTHING and split.relative <= chance.relative / 2
+
+
 def _mean_leak(drawn: Sequence[Array], labels: Array) -> float:
     return float(np.mean([split_leak(each, labels) for each in drawn]))
 
@@ -521,5 +527,5 @@ def _turning(tangents: Tangents, white: Array, rng: np.random.Generator) -> floa
         count = search.answer()
         if count > 1:
             chance = Search.of(scrambled(rows, np.arange(len(rows)), rng), rng, 2).splits[count - 1]
-        seen.append(count > 1 and search.splits[count - 1].relative <= chance.relative / 2)
+        seen.append(count > 1 and _beyond_chance(search.splits[count - 1], chance))
     return float(np.mean(seen))

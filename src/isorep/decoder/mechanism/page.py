@@ -45,7 +45,7 @@ FACTORS = (
 )
 LEAKAGE = (
     "Leakage is 0 where Type D or H_n or orthogonality holds exactly. Type M allows overlap short of containment, and "
-    "for Type S sparsity is measured by the 1-norm. Neither the scale of a latent nor the basis inside a block matters. "
+    "Type S is measured by the 1-norm. Neither the scale of a latent nor the basis inside a block matters. "
     "Random bases have blocks of the same sizes and show what no alignment gives; no rotation changes singular values, "
     "which are those in the latents' own units."
 )
@@ -180,7 +180,8 @@ def _near(result: Mechanisms) -> tuple[Part, ...]:
     if near.state in ("found", "few outputs") and near.angle is not None:
         said.append(
             f"The factors of single samples lie {short(near.angle)}° away in the median, at most "
-            f"{short(near.largest_angle)}°. Where the rows of every output are turned at random, the same search leaks {share(near.chance)}."
+            f"{short(near.largest_angle)}°. Where the rows of every output are turned at random, the same search leaks "
+            f"{share(near.chance)}."
         )
     if near.state == "few outputs":
         said.append("That is hardly more: with so few outputs such factors are no sign of structure.")
