@@ -45,6 +45,63 @@ _NOTHING = 0.01  # of the leakage of random axes
 _ROTATIONS = 256  # by which outputs are turned for the chance level of a search
 
 
+def leakage(
+    jacobians: Array, blocks: Sequence[Array], noise: float, rng: np.random.Generator
+) -> tuple[tuple[Leakage, ...], list[Array]]:
+    """Types D, M and S and block orthogonality as shares at every sample, beside those in random bases; and these.
+
+    In a random basis (d, d) the first columns are taken for the first block, and so on.
+    """
+    tangents = Tangents.of(jacobians, noise)
+    d = tangents.right.shape[2]
+    here, bases, random = _beside_random(tangents, [np.eye(d)[:, block] for block in blocks], rng)
+    found = {name: leakage_of(name, "Jacobians", here[name], [each[name] for each in random]) for name in here}
+    few = int(max(1, min(_SPARSE, _WORK / (8 * _LEAST_STEPS * tangents.left.shape[1] * d * d))))
+    values, drawn = sparser(tangents.first(few), blocks, bases[:_SPARSE_DRAWS], rng)
+    found["S"] = leakage_of("S", "sparser bases", values, drawn)
+    return tuple(each for name in ("D", "M", "S", "IMA") if (each := found[name]) is not None), bases
+
+
+def near_factors(jacobians: Array, noise: float, rng: np.random.Generator) -> NearFactors:
+    """Factors of the latents that nearly act on disjoint outputs, the same at all samples, in whatever basis.
+
+    Rows of all Jacobians, in latents that are white on average, are turned to lie along few axes. Axes that are large
+    in the same outputs are clustered. Of the cuts with a small leakage that before the largest jump is taken.
+    """
+    tangents = Tangents.of(jacobians, noise)
+    d = tangents.right.shape[2]
+    metric = mean_metric(tangents.right)
+    values = np.linalg.eigvalsh(metric)
+    if not values[0] > (10 * noise) ** 2 * tangents.left.shape[1] * values[-1] or values[-1] == 0:
+        return NearFactors("rank deficient", ())
+    white = _inverse_root(metric)
+    rows, outputs = _pooled(tangents, white, rng)
+    search = Search.of(rows, rng)
+    count = search.answer()
+    labels = search.labels[count - 1]
+    directions = [white @ search.rotation[:, labels == label] for label in range(count)]
+    here, _, random = _beside_random(tangents, directions, rng) if count > 1 else ({}, [], [])
+    found = leakage_of("D", "Jacobians", here["D"], [each["D"] for each in random]) if here else None
+    if found is None or not found.near:
+        finer = search.splits[1] if d > 1 else None
+        turning = _turning(tangents, white, rng)
+        return NearFactors("one", (d,), next_split=finer, splits=search.splits, turning=turning)
+    chance = Search.of(scrambled(rows, outputs, rng), rng).splits[count - 1]
+    angles = _angles(tangents, white, search, labels)
+    order = np.argsort([-each.shape[1] for each in directions], kind="stable")
+    return NearFactors(
+        "found" if _beyond_chance(search.splits[count - 1], chance) else "few outputs",
+        search.splits[count - 1].dimensions,
+        found,
+        search.splits[count] if count < d else None,
+        chance.leak,
+        float(np.median(angles)),
+        float(np.max(angles)),
+        tuple(np.linalg.qr(directions[place])[0] for place in order),
+        search.splits,
+    )
+
+
 @dataclass(frozen=True)
 class Leakage(Record):
     """How far from independent, over samples, beside random bases.
@@ -77,17 +134,6 @@ class Leakage(Record):
             return False
         small = self.mean <= NEAR and self.quantile <= 2 * NEAR
         return small and self.mean <= BELOW_RANDOM * self.random and self.mean < self.random_least
-
-
-def leakage_of(name: str, by: str, values: Array, drawn: Sequence[Array] = ()) -> Leakage | None:
-    """From the values of all samples, NaN where there is none, and those of every random basis."""
-    known = values[~np.isnan(values)]
-    if len(known) == 0:
-        return None
-    means = [float(np.nanmean(each)) for each in drawn if not np.isnan(each).all()]
-    random = (float(np.mean(means)), min(means), len(means)) if means else (None, None, 0)
-    quantile = float(np.quantile(known, 0.95))
-    return Leakage(name, by, float(known.mean()), quantile, float(known.max()), len(known), *random)
 
 
 @dataclass(frozen=True)
@@ -156,6 +202,17 @@ class NearFactors(Record):
         return replace(self, subspaces=tuple(among(each, kept, d) for each in self.subspaces))
 
 
+def leakage_of(name: str, by: str, values: Array, drawn: Sequence[Array] = ()) -> Leakage | None:
+    """From the values of all samples, NaN where there is none, and those of every random basis."""
+    known = values[~np.isnan(values)]
+    if len(known) == 0:
+        return None
+    means = [float(np.nanmean(each)) for each in drawn if not np.isnan(each).all()]
+    random = (float(np.mean(means)), min(means), len(means)) if means else (None, None, 0)
+    quantile = float(np.quantile(known, 0.95))
+    return Leakage(name, by, float(known.mean()), quantile, float(known.max()), len(known), *random)
+
+
 def among(directions: Array, kept: Array, d: int) -> Array:
     """Directions (kept, k) of some latents as directions (d, k) of all of them."""
     whole = np.zeros((d, directions.shape[1]))
@@ -197,23 +254,6 @@ class Tangents:
     def energies(self, spans: Sequence[Array]) -> Array:
         """The energy (samples, outputs, K) of every block in every output."""
         return np.stack([np.square(self.left @ each).sum(-1) for each in spans], axis=-1)
-
-
-def leakage(
-    jacobians: Array, blocks: Sequence[Array], noise: float, rng: np.random.Generator
-) -> tuple[tuple[Leakage, ...], list[Array]]:
-    """Types D, M and S and block orthogonality as shares at every sample, beside those in random bases; and these.
-
-    In a random basis (d, d) the first columns are taken for the first block, and so on.
-    """
-    tangents = Tangents.of(jacobians, noise)
-    d = tangents.right.shape[2]
-    here, bases, random = _beside_random(tangents, [np.eye(d)[:, block] for block in blocks], rng)
-    found = {name: leakage_of(name, "Jacobians", here[name], [each[name] for each in random]) for name in here}
-    few = int(max(1, min(_SPARSE, _WORK / (8 * _LEAST_STEPS * tangents.left.shape[1] * d * d))))
-    values, drawn = sparser(tangents.first(few), blocks, bases[:_SPARSE_DRAWS], rng)
-    found["S"] = leakage_of("S", "sparser bases", values, drawn)
-    return tuple(each for name in ("D", "M", "S", "IMA") if (each := found[name]) is not None), bases
 
 
 def _beside_random(
@@ -353,53 +393,6 @@ def concentrated(rows: Array, start: Array) -> Array:
         if moved < 1e-5:
             break
     return rotation
-
-
-# Near-factors --------------------------------------------------------------------------------------------------------
-
-
-def near_factors(jacobians: Array, noise: float, rng: np.random.Generator) -> NearFactors:
-    """Factors of the latents that nearly act on disjoint outputs, the same at all samples, in whatever basis.
-
-    Rows of all Jacobians, in latents that are white on average, are turned to lie along few axes. Axes that are large
-    in the same outputs are clustered. Of the cuts with a small leakage that before the largest jump is taken.
-    """
-    tangents = Tangents.of(jacobians, noise)
-    d = tangents.right.shape[2]
-    metric = mean_metric(tangents.right)
-    values = np.linalg.eigvalsh(metric)
-    if not values[0] > (10 * noise) ** 2 * tangents.left.shape[1] * values[-1] or values[-1] == 0:
-        return NearFactors("rank deficient", ())
-    white = _inverse_root(metric)
-    rows, outputs = _pooled(tangents, white, rng)
-    search = Search.of(rows, rng)
-    count = search.answer()
-    labels = search.labels[count - 1]
-    directions = [white @ search.rotation[:, labels == label] for label in range(count)]
-    at_next = search.splits[count] if count < d else None
-    if count == 1:
-        turning = _turning(tangents, white, rng)
-        return NearFactors("one", (d,), next_split=at_next, splits=search.splits, turning=turning)
-    here, _, random = _beside_random(tangents, directions, rng)
-    found = leakage_of("D", "Jacobians", here["D"], [each["D"] for each in random])
-    assert found is not None
-    chance = Search.of(scrambled(rows, outputs, rng), rng).splits[count - 1]
-    angles = _angles(tangents, white, search, labels)
-    order = np.argsort([-each.shape[1] for each in directions], kind="stable")
-    state = "one"
-    if found.near:
-        state = "found" if _beyond_chance(search.splits[count - 1], chance) else "few outputs"
-    return NearFactors(
-        state,
-        search.splits[count - 1].dimensions,
-        found,
-        at_next,
-        chance.leak,
-        float(np.median(angles)),
-        float(np.max(angles)),
-        tuple(np.linalg.qr(directions[place])[0] for place in order),
-        search.splits,
-    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -420,7 +420,7 @@ class Mechanisms(ResultRecord):
 def verdict_on_factors(factors: Factors, near: NearFactors | None = None) -> str:
     """How many factors there are, where no blocks were judged."""
     rest = ""
-    if near is not None and near.state == "one" and near.next_split is not None and len(near.dimensions) == 1:
+    if near is not None and near.state == "one" and near.next_split is not None:
         split = near.next_split
         sizes = _listed(split.dimensions)
         rest = f" The best split found, {sizes}, leaks {as_share(split.leak)} (random axes {as_share(split.random)})."
