@@ -18,7 +18,7 @@ def overlapping():
 
 def leaking():
     network = apart()
-    return lambda z: network(z + 0.03 * z.flip(1))
+    return lambda z: network(z + 0.003 * z.flip(1))
 """
 
 

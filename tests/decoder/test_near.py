@@ -265,6 +265,8 @@ def test_nearly_type_d_is_said_with_its_leakage_and_not_of_mixed_blocks():
     mixed = mechanisms_of(jacobians, [[0, 1, 3], [2, 4, 5]])
     assert "Nearly Type D" not in mixed.verdict
     assert "Type D leakage" in mixed.verdict
+    assert "Another basis has 2 near-factors of dimensions 3 and 3 (leakage 0.15 %)" in mixed.verdict
+    assert "Another basis" not in near.verdict
     exact = mechanisms_of(near_disjoint(0.0, 8), [3, 3])
     assert exact.type_d.state == "holds"
     assert "Nearly Type D" not in exact.verdict

@@ -287,14 +287,15 @@ def measures(tangents: Tangents, directions: Sequence[Array]) -> dict[str, Array
     inside = np.swapaxes(shares, 1, 2) @ even
     inside[:, *np.diag_indices(len(spans))] = -np.inf
     contained = np.where(np.isnan(inside).any((1, 2)), np.nan, inside.max((1, 2)))
-    cosines, most = np.zeros(len(total)), np.zeros(len(total))
-    for one in range(len(spans)):
-        for other in range(one):
-            cosines += np.square(np.swapaxes(spans[one], 1, 2) @ spans[other]).sum((1, 2))
-            most += np.minimum(moved[:, one], moved[:, other])
+    whole = np.concatenate(spans, axis=2)
+    member = np.repeat(np.eye(len(spans)), [each.shape[2] for each in spans], axis=0)
+    cosines = member.T @ np.square(np.swapaxes(whole, 1, 2) @ whole) @ member
+    above = np.triu_indices(len(spans), 1)
+    crossing = cosines[:, *above].sum(1)
+    most = np.minimum(moved[:, :, None], moved[:, None])[:, *above].sum(1)
     if len(spans) < 2:
         contained = np.zeros(len(total))
-    orthogonal = np.where(most > 0, cosines / np.where(most > 0, most, 1.0), 0.0 if len(spans) < 2 else np.nan)
+    orthogonal = np.where(most > 0, crossing / np.where(most > 0, most, 1.0), 0.0 if len(spans) < 2 else np.nan)
     return {"D": mixed, "M": contained, "IMA": orthogonal}
 
 

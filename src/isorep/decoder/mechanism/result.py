@@ -485,6 +485,9 @@ def _nearly(result: Mechanisms) -> str:
     if "D" in worst and worst["D"] not in near:
         leak = worst["D"]
         said = f"{said}Type D leakage {as_share(leak.mean)} (random bases {as_share(leak.random or 0.0)}). "
+        if factors is not None and factors.state == "found" and factors.leakage is not None and result.given:
+            there = f"{len(factors.dimensions)} near-factors of dimensions {_listed(factors.dimensions)}"
+            said += f"Another basis has {there} (leakage {as_share(factors.leakage.mean)}). "
     return said
 
 
