@@ -122,6 +122,27 @@ def test_products_are_seen_where_each_step_alone_does_nothing():
     assert found.type_h2.state == "fails"
 
 
+def test_no_swap_leaves_the_range_of_the_latents(rng):
+    z = rng.uniform(0.1, 1, size=(40, 3)) * [1, 1, 100]
+
+    def decoder(z):
+        if (z < 0.1 - 1e-9).any() or (z > np.array([1, 1, 100]) + 1e-9).any():
+            raise ValueError("outside")
+        return np.stack([np.log(z[:, 0]), z[:, 0], np.sqrt(z[:, 1]), z[:, 1], np.log(z[:, 2]), z[:, 2] / 100], 1)
+
+    def jacobian(z):
+        found = np.zeros((len(z), 6, 3))
+        found[:, 0, 0], found[:, 1, 0], found[:, 2, 1] = 1 / z[:, 0], 1, 0.5 / np.sqrt(z[:, 1])
+        found[:, 3, 1], found[:, 4, 2], found[:, 5, 2] = 1, 1 / z[:, 2], 0.01
+        return found
+
+    decoder.jacobian = jacobian
+    for blocks in ([1, 1, 1], None):
+        found = mechanisms(decoder, z, blocks, **SMALL)
+        assert found.type_d.state == found.type_h2.state == "holds"
+        assert next(each for each in found.leakage if each.name == "H2").random > 1e-4
+
+
 def test_types_beyond_three_are_judged_by_swaps(rng):
     z = rng.normal(size=(20, 2))
     powers = {"a b": (1, 1), "a² b": (2, 1), "a² b²": (2, 2)}

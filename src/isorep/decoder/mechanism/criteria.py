@@ -13,7 +13,7 @@ from ...representation import Array
 from .factors import FOUND, row_components
 from .near import Leakage, leakage_of
 from .result import FAILS, HOLDS, UNDECIDED, Criterion, Evidence, Irreducibility, Level
-from .type_h import bends, derivatives, swaps
+from .type_h import Box, bends, derivatives, swaps
 from .type_m import containment, irreducible_by_containment, shared
 from .type_s import BOUND, EXACT, Gap, Pool, exact_gap, gap_bound, pool, sparsity_components, subset_count
 from .views import Frame, View, consecutive
@@ -156,7 +156,7 @@ def stretches(jacobians: Array, tolerances: Sequence[float], noise: float) -> tu
 
 
 def interactions(
-    samples: Samples, view: View, rows: Array, order: int, higher: int, bases: Sequence[Array] = ()
+    samples: Samples, view: View, rows: Array, box: Box, order: int, higher: int, bases: Sequence[Array] = ()
 ) -> tuple[Criterion, list[str], list[Leakage]]:
     """Type H_n: by derivatives at the first ``higher`` samples where the decoder has them, and by swaps at all.
 
@@ -196,25 +196,29 @@ def interactions(
             irreducible = tuple(_from_states(block, mixed.states[:, :, block]) for block in blocks)
             sines = mixed.separations
             separable = tuple(_separability(block, sines[:, :, block], samples.tolerances) for block in blocks)
-    swapped = swaps(view, rows, samples.blocks, order, samples.rng(10 + order))
+    swapped = swaps(view, rows, samples.blocks, order, samples.rng(10 + order), box=box)
     if swapped.left_out:
         said.append(f"{swapped.left_out} pairs of blocks were not swapped")
     if len(rows) > 1:
         ways.append(Evidence("swaps", _share_levels(samples, swapped.ratios, swapped.errors, "swaps")))
-        leaks.append(leakage_of(name, "swaps", swapped.shares, _random_swaps(samples, view, rows, order, bases)))
+        drawn = _random_swaps(samples, view, rows, box, order, bases)
+        leaks.append(leakage_of(name, "swaps", swapped.shares, drawn))
     measure = MEASURES.get(name, f"cross-block share of differences of order {order}, 0 is none")
     return Criterion(name, measure, tuple(ways), irreducible, separable), said, [each for each in leaks if each]
 
 
-def _random_swaps(samples: Samples, view: View, rows: Array, order: int, bases: Sequence[Array]) -> list[Array]:
-    """Swaps where the latents have other bases, at fewer rows and pairs."""
+def _random_swaps(
+    samples: Samples, view: View, rows: Array, box: Box, order: int, bases: Sequence[Array]
+) -> list[Array]:
+    """Shares of swaps where the latents have other bases, at fewer rows and pairs."""
     turned, found = consecutive([len(block) for block in samples.blocks]), []
     if len(turned) < 2:
         return []
     for place, basis in enumerate(bases):
         own = rows[:_RANDOM_ROWS] @ np.linalg.inv(basis).T
         rng = samples.rng(100 * (1 + place) + order)
-        found.append(swaps(view.rebased(basis), own, turned, order, rng, _RANDOM_PAIRS).shares)
+        within = box.rebased(basis)
+        found.append(swaps(view.rebased(basis), own, turned, order, rng, box=within, most=_RANDOM_PAIRS).shares)
     return found
 
 

@@ -20,6 +20,7 @@ from .factors import find_factors
 from .near import Leakage, NearFactors, among, leakage, near_factors
 from .result import Check, Criterion, Factors, Implication, Mechanisms, SparsityCondition
 from .theorems import checked_hierarchy, lifting_checks, theorem
+from .type_h import Box
 from .type_m import contrast, owners
 from .views import INACTIVE_BELOW, PRECISION, View, active_latents, balanced_units, consecutive, frame, viewed
 
@@ -169,12 +170,13 @@ class Coordinates:
     rows: Array
     every: Array
     view: View | None
+    matrix: Array  # latents are this times coordinates
 
     def in_basis(self, basis: Array) -> Coordinates:
         """In coordinates y, with latents z = basis y."""
         back = np.linalg.inv(basis).T
         view = None if self.view is None else self.view.rebased(basis)
-        return Coordinates(self.jacobians @ basis, self.rows @ back, self.every @ back, view)
+        return Coordinates(self.jacobians @ basis, self.rows @ back, self.every @ back, view, self.matrix @ basis)
 
 
 def _judged(
@@ -208,7 +210,7 @@ def _judged(
         elif not every.std(0).any():
             caveats += _weak(own)
         units = balanced_units(own, every, noise)
-        here = Coordinates(own, rows, every, view)
+        here = Coordinates(own, rows, every, view, np.eye(len(kept)))
         if (units != 1).any():
             here = here.in_basis(np.diag(units))
     report("factors", 0, 1)
@@ -356,13 +358,13 @@ def _criteria(
         return criteria, ["without a decoder Type H_n is not evaluated"], []
     said: list[str] = []
     leaks: list[Leakage] = []
-    highest = search.highest_order
+    highest, box = search.highest_order, Box.of(np.concatenate([here.every, here.rows]), here.matrix)
     with _timed(seconds, "interactions"):
         for order in range(2, highest + 1):
             report("interactions", order - 2, highest - 1)
             most = _HIGHER // (view.width * view.d**order) if view.fits(order) and order <= 3 else 0
             some = min(search.higher_samples, len(here.rows), most)
-            criteria[f"H{order}"], notes, across = interactions(samples, view, here.rows, order, some, bases)
+            criteria[f"H{order}"], notes, across = interactions(samples, view, here.rows, box, order, some, bases)
             said, leaks = said + notes, leaks + across
             if view.derivatives is not None and most < 1 and order <= 3:
                 said.append(f"derivatives of order {order} are too large to hold: H_{order} is judged by swaps alone")
@@ -467,7 +469,7 @@ def as_jacobians(given: Any, n: int | None = None, d: int | None = None) -> Arra
 
 
 def reference_jacobians(reference: Any, chosen: Array, n: int) -> Array:
-    """The Jacobians of another decoder at the rows that are paired with the chosen ones."""
+    """The Jacobians of another decoder's active latents at the rows that are paired with the chosen ones."""
     if not isinstance(reference, Sequence) or len(reference) != 2:
         raise InputError("reference is a pair: another decoder and its latents, row by row the same examples")
     decoder, latents = reference
@@ -475,4 +477,5 @@ def reference_jacobians(reference: Any, chosen: Array, n: int) -> Array:
     if other.n != n:
         raise InputError(f"the reference has {other.n} latents and this decoder {n}: rows must be the same examples")
     with viewed(decoder, other) as view:
-        return view.jacobians(other.rows(chosen))
+        values = view.jacobians(other.rows(chosen))
+    return values[:, :, active_latents(values, np.asarray(other.rows(slice(0, 2000)), dtype=np.float64))]

@@ -91,14 +91,52 @@ class Swaps:
     left_out: int
 
 
+@dataclass(frozen=True, eq=False)
+class Box:
+    """The range of the latents, which are ``matrix`` times coordinates: decoders may refuse what lies outside."""
+
+    matrix: Array
+    low: Array
+    high: Array
+
+    @classmethod
+    def of(cls, rows: Array, matrix: Array) -> Box:
+        """Around rows of coordinates."""
+        latents = rows @ matrix.T
+        return cls(matrix, latents.min(0), latents.max(0))
+
+    def rebased(self, basis: Array) -> Box:
+        """For coordinates y, those so far being basis y."""
+        return Box(self.matrix @ basis, self.low, self.high)
+
+    def reach(self, rows: Array, steps: Sequence[Array]) -> Array:
+        """The share of the steps, up to 1, that keeps every sum of some of them inside, of each row."""
+        start, ways = rows @ self.matrix.T, [step @ self.matrix.T for step in steps]
+        most = np.ones(len(rows))
+        for mask in range(1, 2 ** len(ways)):
+            way = sum(each for index, each in enumerate(ways) if mask >> index & 1)
+            room = np.where(way > 0, self.high - start, start - self.low)
+            share = np.where(way == 0, np.inf, room / np.where(way == 0, 1.0, np.abs(way)))
+            most = np.minimum(most, share.min(1).clip(0.0))
+        return np.where(most > 1 - 1e-6, 1.0, most)
+
+
 def swaps(
-    view: View, rows: Array, blocks: Sequence[Array], order: int, rng: np.random.Generator, most: int = _PAIRS
+    view: View,
+    rows: Array,
+    blocks: Sequence[Array],
+    order: int,
+    rng: np.random.Generator,
+    *,
+    box: Box | None = None,
+    most: int = _PAIRS,
 ) -> Swaps:
     r"""The interaction of two blocks over finite steps, relative to what the steps do alone; and its rounding error.
 
     For :math:`n=2` two rows s, t exchange blocks, :math:`g(s)-g(s^i)-g(s^j)+g(s^{ij})`; for :math:`n>2` the interaction
     of steps towards t in blocks i and j is taken again after a step of all latents towards a third row, and so on, each
-    by :math:`1/(n-1)` of the way. At most ``most`` pairs of blocks are looked at.
+    by :math:`1/(n-1)` of the way. At most ``most`` pairs of blocks are looked at. Steps are shortened where they would
+    leave the box, which swaps of latents never do.
     """
     n = len(rows)
     pairs = list(combinations(blocks, 2))
@@ -111,7 +149,11 @@ def swaps(
     towards, *others = ((np.roll(rows, int(shift), axis=0) - rows) / (order - 1) for shift in shifts[: order - 1])
     ratios, errors, crossing, alone = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
     for pair in pairs:
-        ratio, error, energy, own = _interaction(view, rows, [*(_only(towards, block) for block in pair), *others])
+        steps = [*(_only(towards, block) for block in pair), *others]
+        if box is not None:
+            reach = box.reach(rows, steps)
+            steps = [reach[:, None] * each for each in steps]
+        ratio, error, energy, own = _interaction(view, rows, steps)
         errors = np.where(ratio > ratios, error, errors)
         ratios = np.maximum(ratios, ratio)
         crossing, alone = crossing + energy, alone + own
