@@ -259,7 +259,7 @@ def test_factors_that_turn_are_seen_at_single_samples_only():
     assert found.turning == 1
     said = mechanisms_of(turned + 1e-2 * rng.normal(size=turned.shape))
     assert said.criteria == {}
-    assert "of single samples have near-factors, not the same ones" in said.verdict
+    assert "of the single samples looked at have near-factors, not the same ones" in said.verdict
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 2, 4), (2, 5, 1), (1, 3, 3)])
@@ -286,8 +286,8 @@ def test_nearly_type_d_is_said_with_its_leakage_and_not_of_mixed_blocks():
     mixed = mechanisms_of(jacobians, [[0, 1, 3], [2, 4, 5]])
     assert "Nearly Type D" not in mixed.verdict
     assert "Type D leakage" in mixed.verdict
-    assert "Another basis has 2 near-factors of dimensions 3 and 3 (leakage 0.15 %)" in mixed.verdict
-    assert "Another basis" not in near.verdict
+    assert "A search finds 2 near-factors of dimensions 3 and 3 (leakage 0.15 %)" in mixed.verdict
+    assert "A search finds" not in near.verdict
     exact = mechanisms_of(near_disjoint(0.0, 8), [3, 3])
     assert exact.type_d.state == "holds"
     assert "Nearly Type D" not in exact.verdict

@@ -55,6 +55,7 @@ def test_leakage_stands_beside_random_bases_and_near_factors_with_every_cut():
     assert "Cuts into near-factors" in plain
     assert "2 near-factors" not in plain
     assert "Nearly" not in plain
+    assert "isometric up to scale" in plain
     assert "no sign of structure" not in plain + html
     square = np.repeat(rng.normal(size=(1, 6, 6)), 4, axis=0)
     assert "with so few outputs such factors are no sign of structure" in written(mechanisms_of(square, [3, 3]))

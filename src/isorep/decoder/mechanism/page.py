@@ -174,8 +174,9 @@ def split_table(result: Mechanisms) -> Table:
 
 def _near(result: Mechanisms) -> tuple[Part, ...]:
     near = result.near_factors
+    beside = (leakage_table(result),) if result.leakage and not result.criteria else ()  # else among the criteria
     if near is None or not near.splits:
-        return ()
+        return beside
     said = [NEARLY]
     if near.state in ("found", "few outputs") and near.angle is not None:
         said.append(
@@ -185,7 +186,7 @@ def _near(result: Mechanisms) -> tuple[Part, ...]:
         )
     if near.state == "few outputs":
         said.append("That is hardly more: with so few outputs such factors are no sign of structure.")
-    return Prose(tuple(said)), split_table(result)
+    return Prose(tuple(said)), split_table(result), *beside
 
 
 def _share_figure(result: Mechanisms) -> Figure:

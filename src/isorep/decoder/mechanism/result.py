@@ -425,7 +425,7 @@ def verdict_on_factors(factors: Factors, near: NearFactors | None = None) -> str
         sizes = _listed(split.dimensions)
         rest = f" The best split found, {sizes}, leaks {as_share(split.leak)} (random axes {as_share(split.random)})."
     if near is not None and near.turning is not None and near.turning > 0.5:
-        rest += f" {as_share(near.turning)} of single samples have near-factors, not the same ones."
+        rest += f" {as_share(near.turning)} of the single samples looked at have near-factors, not the same ones."
     if factors.state in ("rank deficient", "undecided"):
         return f"No factors could be told apart: the Jacobian is {factors.state} at most samples.{rest}"
     count = len(factors.dimensions)
@@ -487,7 +487,7 @@ def _nearly(result: Mechanisms) -> str:
         said = f"{said}Type D leakage {as_share(leak.mean)} (random bases {as_share(leak.random or 0.0)}). "
         if factors is not None and factors.state == "found" and factors.leakage is not None and result.given:
             there = f"{len(factors.dimensions)} near-factors of dimensions {_listed(factors.dimensions)}"
-            said += f"Another basis has {there} (leakage {as_share(factors.leakage.mean)}). "
+            said += f"A search finds {there} (leakage {as_share(factors.leakage.mean)}). "
     return said
 
 
