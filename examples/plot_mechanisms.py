@@ -79,7 +79,8 @@ plt.show()
 # * *Antialiasing* breaks Type D along the object's outline, and leaves Type M: supports overlap, none holds another.
 # * A *hard shadow* adds nothing that a derivative could see; a *soft* one breaks Type D, and leaves Type M, too.
 #
-# Type S stays open: among so many pixels its gap is bounded, not computed, and the bound does not decide.
+# Type S follows where Type D holds. Elsewhere it stays open: among so many pixels its gap is bounded, not computed, and
+# the bound does not decide. Leakage, in the last printout beside random bases, tells how much two mechanisms share.
 found = {
     title: isorep.decoder.mechanisms(Renderer(scene), latents, BLOCKS, samples=5, tolerances=(1e-4, 1e-3, 1e-2))
     for title, scene in scenes.items()

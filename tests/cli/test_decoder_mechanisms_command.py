@@ -15,6 +15,10 @@ def apart():
 
 def overlapping():
     return slot_generator(2, 1, 4, 2).module()
+
+def leaking():
+    network = apart()
+    return lambda z: network(z + 0.003 * z.flip(1))
 """
 
 
@@ -61,9 +65,40 @@ def test_factors_are_found_without_blocks_and_limits_are_judged(isorep_command, 
     assert failed.err.strip() == "isorep: Type D is required and its state is: fails"
 
 
+def test_leakage_is_printed_beside_random_bases_written_and_limited(isorep_command, work, tmp_path):
+    call = ("decoder", f"{work}:leaking", "z.npy", "--blocks", "1,1", "--samples", 6)
+    done = isorep_command(*call, "--max-leakage", 0.05, "--order", 4, "--json", "m.json", "--html", "m.html")
+    assert (done.code, done.err) == (0, "")
+    assert "random bases" in done.out
+    assert "Nearly Type D" in done.out
+    assert "Type H₄" in done.out
+    found = json.loads((tmp_path / "m.json").read_text())
+    leak = next(each for each in found["leakage"] if each["name"] == "D")
+    assert 0 < leak["mean"] <= leak["quantile"] <= leak["largest"] < 0.05 < leak["random"]
+    assert leak["near"]
+    assert found["near_factors"]["splits"][0]["dimensions"] == [2]
+    page = (tmp_path / "m.html").read_text()
+    assert "Leakage, beside random bases" in page
+    assert "Cuts into near-factors" in page
+    over = isorep_command(*call, "--max-leakage", 1e-6, "--quiet")
+    assert over.code == 1
+    assert "the Type D leakage, " in over.err
+    assert "above the limit 0.0001 %" in over.err
+    alone = isorep_command(*call[:4], "2", "--samples", 6, "--max-leakage", 0.05, "--quiet")
+    assert alone.code == 1
+    assert "leakage was not measured" in alone.err
+    assert isorep_command(*call, "--require", "conformal", "--quiet").err.strip() == (
+        "isorep: conformal is required and its state is: fails"
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        (("--mechanisms", "--max-leakage", "2"), "a share between 0 and 1"),
+        (("--max-leakage", "0.1"), "--max-leakage is for mechanisms"),
+        (("--mechanisms", "--order", "9"), "highest_order is 9"),
+        (("--mechanisms", "--require", "H4"), "--require H4 needs --order 4"),
         (("--blocks", "2,1"), "do not make up 2 latents"),
         (("--blocks", "a,b"), "--blocks takes sizes"),
         (("--blocks", "0/0"), "each of the latents"),

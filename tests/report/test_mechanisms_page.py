@@ -43,6 +43,24 @@ def test_every_margin_of_the_table_is_the_result_s():
                 assert f"{level.worst:.3g}".replace("-", "−") in html
 
 
+def test_leakage_stands_beside_random_bases_and_near_factors_with_every_cut():
+    rng = np.random.default_rng(0)
+    jacobians = np.kron(np.eye(2), np.ones((8, 2))) * rng.normal(size=(5, 16, 4))
+    found = mechanisms_of((jacobians + 0.02 * rng.normal(size=(5, 16, 4))) @ rng.normal(size=(4, 4)))
+    html = written(found)
+    for words in ("Leakage, beside random bases", "Cuts into near-factors", "2 near-factors", "Nearly Type D"):
+        assert words in html, words
+    assert figures(html) == ["shares-figure", "factors-figure"]
+    plain = written(mechanisms_of(rng.normal(size=(5, 16, 4))))
+    assert "Cuts into near-factors" in plain
+    assert "2 near-factors" not in plain
+    assert "Nearly" not in plain
+    assert "isometric up to scale" in plain
+    assert "no sign of structure" not in plain + html
+    square = np.repeat(rng.normal(size=(1, 6, 6)), 4, axis=0)
+    assert "with so few outputs such factors are no sign of structure" in written(mechanisms_of(square, [3, 3]))
+
+
 def test_without_criteria_the_factors_are_shown():
     html = written(mechanisms_of(np.random.default_rng(0).normal(size=(3, 4, 2))))
     assert "one irreducible Type D factor" in html

@@ -42,7 +42,14 @@ def command(
     tolerances: Annotated[
         str | None, Option(metavar="A,B,C", help="Shares of the largest entry that are zero.")
     ] = None,
-    require: Annotated[str | None, Option(metavar="TYPE", help="Exit 1 unless this holds: D, M, S, H2 or H3.")] = None,
+    require: Annotated[
+        str | None,
+        Option(metavar="TYPE", help="Exit 1 unless this holds: D, M, S, H2 to H6, IMA, conformal or isometric."),
+    ] = None,
+    order: Annotated[int, Option(metavar="N", help="The largest n of Types H_n, up to 6.")] = 3,
+    max_leakage: Annotated[
+        float | None, Option(metavar="X", help="Exit 1 if the mean Type D leakage, a share, is above this.")
+    ] = None,
     mode: Annotated[str, Option(help="exact, paper (random directions, from below) or matrix_free.")] = "exact",
     samples: Annotated[int, Option(help="Rows to measure at, drawn at random; 0 for all.")] = 1000,
     directions: Annotated[int, Option(help="Random directions a row.")] = 10,
@@ -86,6 +93,10 @@ def command(
         raise InputError(f"--samples takes a number of rows, not {samples}")
     if require is not None and require not in STATES:
         raise InputError(f"--require is one of {', '.join(STATES)}, not {require}")
+    if require is not None and require[1:].isdigit() and int(require[1:]) > order:
+        raise InputError(f"--require {require} needs --order {require[1:]}")
+    if max_leakage is not None and not 0 <= max_leakage <= 1:
+        raise InputError(f"--max-leakage takes a share between 0 and 1, not {max_leakage:g}")
     split = None if blocks is None else parsed_blocks(blocks)
     levels = None if tolerances is None else numbers(tolerances, "--tolerances")
     decoders = [each.load() for each in models]
@@ -94,7 +105,7 @@ def command(
         settings |= {"mode": mode, "device": device}
     with progress_bar(quiet) as progress:
         if form == "mechanisms":
-            settings["samples"] = 100 if samples == 1000 else samples or _ALL
+            settings |= {"samples": 100 if samples == 1000 else samples or _ALL, "highest_order": order}
             result: Any = decoder.mechanisms(
                 decoders[0], latents, split, tolerances=levels, progress=progress, **settings
             )
@@ -107,6 +118,8 @@ def command(
     if not quiet:
         print(_head(form, result, models[0].name))
         print(result)
+    if max_leakage is not None:
+        _limit(result, max_leakage)
     if require is not None:
         _require(result, require)
     if fail_above is not None:
@@ -114,7 +127,7 @@ def command(
 
 
 _ALL = 2**31  # samples: all rows
-STATES = ("D", "M", "S", "H2", "H3")
+STATES = ("D", "M", "S", "H2", "H3", "H4", "H5", "H6", "IMA", "conformal", "isometric")
 _OF_DISTANCES = ["mode", "device", "memory", "directions", "fail_above", "inactive_below", "against"]
 _WITHOUT_EFFECT = {  # in each form of the command: what options are for that would have none
     "mechanisms": {
@@ -122,11 +135,11 @@ _WITHOUT_EFFECT = {  # in each form of the command: what options are for that wo
         "a pair, with --against": ["against_latents", "join", "against_weights"],
     },
     "pair": {
-        "mechanisms, with --mechanisms or --blocks": ["tolerances", "require"],
+        "mechanisms, with --mechanisms or --blocks": ["tolerances", "require", "order", "max_leakage"],
         "a single decoder, not a pair": ["directions", "memory", "inactive_below"],
     },
     "single": {
-        "mechanisms, with --mechanisms or --blocks": ["tolerances", "require"],
+        "mechanisms, with --mechanisms or --blocks": ["tolerances", "require", "order", "max_leakage"],
         "a pair, with --against": ["against_weights", "join"],
     },
 }
@@ -203,11 +216,22 @@ def parsed_blocks(text: str) -> list[Any]:
 
 
 def _require(result: Any, name: str) -> None:
-    criterion = result.criteria.get(name)
-    if criterion is None:
-        fail(f"Type {name} was not judged: no factors were found to be blocks")
-    elif criterion.state != "holds":
-        fail(f"Type {name} is required and its state is: {criterion.state}")
+    state = result.states.get(name)
+    called = f"Type {name}" if name in STATES[:8] else name
+    if state is None:
+        fail(f"{called} was not judged: no factors were found to be blocks")
+    elif state != "holds":
+        fail(f"{called} is required and its state is: {state}")
+
+
+def _limit(result: Any, limit: float) -> None:
+    from ..decoder.mechanism.near import as_share
+
+    leak = next((each for each in result.leakage if each.name == "D"), None)
+    if leak is None:
+        fail("Type D leakage was not measured: there are no two blocks to be told apart")
+    elif leak.mean > limit:
+        fail(f"the Type D leakage, {as_share(leak.mean)}, is above the limit {as_share(limit)}")
 
 
 def _judge(result: Any, is_pair: bool, limit: float) -> None:

@@ -6,6 +6,7 @@ The losses live in :mod:`isorep.decoder.mechanism.losses`, which needs torch.
 from __future__ import annotations
 
 from .mechanisms import mechanisms, mechanisms_of
+from .near import Leakage, NearFactors, Split
 from .result import (
     Check,
     Criterion,
@@ -28,9 +29,12 @@ __all__ = [
     "Factors",
     "Implication",
     "Irreducibility",
+    "Leakage",
     "Level",
     "Mechanisms",
+    "NearFactors",
     "SparsityCondition",
+    "Split",
     "Theorem",
     "mechanisms",
     "mechanisms_of",

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from ...representation import Array
 from .factors import FOUND, row_components
+from .near import Leakage, leakage_of
 from .result import FAILS, HOLDS, UNDECIDED, Criterion, Evidence, Irreducibility, Level
-from .type_h import bends, derivatives, swaps
+from .type_h import Box, bends, derivatives, swaps
 from .type_m import containment, irreducible_by_containment, shared
 from .type_s import BOUND, EXACT, Gap, Pool, exact_gap, gap_bound, pool, sparsity_components, subset_count
-from .views import Frame, View
+from .views import Frame, View, consecutive
 
 MEASURES = {
     "D": "largest share of an output in a second block, 0 is disjoint",
@@ -22,7 +24,11 @@ MEASURES = {
     "S": "nonzeros that a misaligned basis has more, at least 1",
     "H2": "cross-block share, 0 is additive",
     "H3": "cross-block share, 0 is at most bilinear",
+    "IMA": "largest cosine between two blocks, 0 is orthogonal",
+    "conformal": "spread of singular values at a sample, 0 is conformal",
+    "isometric": "largest stretch away from that of all samples, 0 is an isometry up to scale",
 }
+_RANDOM_ROWS, _RANDOM_PAIRS = 30, 10  # swapped in each random basis
 _FLAT = 1e-9  # a Hessian below this share of the Jacobian over the latents' spread is zero
 _PIECEWISE = 1e-6  # a chord bent by more of its length is no straight line
 _BUDGET = 10  # exact gaps: times the limit of one sample, in all
@@ -108,16 +114,70 @@ def supports_and_sparsity(samples: Samples) -> tuple[Criterion, Criterion]:
     )
 
 
-def interactions(samples: Samples, view: View, rows: Array, order: int, higher: int) -> tuple[Criterion, list[str]]:
-    """Type H_n: by derivatives at the first ``higher`` samples where the decoder has them, and by swaps at all."""
+def orthogonality(samples: Samples) -> Criterion:
+    """Independent mechanism analysis (IMA) of blocks: what one block moves is orthogonal to what another does."""
+    scores, errors = [], []
+    for here in samples.frames:
+        parts = [here.block(place) for place in range(len(here.places))]
+        cosines = [np.linalg.norm(one.T @ other, 2) for one, other in combinations(parts, 2) if one.size and other.size]
+        scores.append(min(1.0, float(max(cosines, default=0.0))))
+        errors.append(here.noise)
+    levels = _share_levels(samples, np.array(scores), errors, "cosines")
+    return Criterion("IMA", MEASURES["IMA"], (Evidence("cosines", levels),))
+
+
+def stretches(jacobians: Array, tolerances: Sequence[float], noise: float) -> tuple[list[Criterion], list[Leakage]]:
+    """Conformal: all directions are stretched alike at a sample. Isometric, up to one scale: at all samples, too.
+
+    By the singular values of Jacobians in the latents' own units, which no rotation of the latents changes.
+    """
+    values = np.linalg.svd(jacobians, compute_uv=False)
+    values = np.pad(values, ((0, 0), (0, max(0, jacobians.shape[2] - values.shape[1]))))
+    squares, common = values**2, float((values**2).mean())
+    if common == 0:
+        return [], []
+    criteria, leaks, by = [], [], "singular values"
+    means = squares.mean(1, keepdims=True)
+    means = np.where(means > 0, means, 1.0)
+    spreads = 1 - values[:, -1] / np.where(values[:, 0] > 0, values[:, 0], 1.0)
+    away = np.abs(values / np.sqrt(common) - 1).max(1)
+    for name, scores, scale in (("conformal", spreads, means), ("isometric", away, common)):
+        levels = tuple(
+            _level(
+                tolerance, [bool(score <= max(tolerance, noise)) for score in scores], scores, largest=True, method=by
+            )
+            for tolerance in tolerances
+        )
+        criteria.append(Criterion(name, MEASURES[name], (Evidence(by, levels),)))
+        spread = np.square(squares / scale - 1).mean(1)
+        leak = leakage_of(name, by, spread / (1 + spread))
+        leaks += [leak] if leak is not None else []
+    return criteria, leaks
+
+
+def interactions(
+    samples: Samples, view: View, rows: Array, box: Box, order: int, higher: int, bases: Sequence[Array] = ()
+) -> tuple[Criterion, list[str], list[Leakage]]:
+    """Type H_n: by derivatives at the first ``higher`` samples where the decoder has them, and by swaps at all.
+
+    ``bases`` are random ones, for the leakage beside that of the blocks.
+    """
     name, blocks, said = f"H{order}", range(len(samples.blocks)), []
+    leaks: list[Leakage | None] = []
     ways: list[Evidence] = []
     untested = ("not tested",) * len(samples.tolerances)
     irreducible = separable = tuple(Irreducibility(block, untested, 0.0, "needs derivatives") for block in blocks)
     if view.derivatives is not None and higher > 0:
         chosen = slice(0, higher)
         mixed = derivatives(
-            view, rows[chosen], samples.frames[chosen], samples.blocks, order, samples.tolerances, samples.rng(order)
+            view,
+            rows[chosen],
+            samples.frames[chosen],
+            samples.blocks,
+            order,
+            samples.tolerances,
+            samples.rng(order),
+            bases,
         )
         flat = _flat(mixed.sizes, samples.jacobians[chosen], rows, order)
         if flat and bends(view, rows, order) > max(_PIECEWISE, 100 * view.rounding):
@@ -129,18 +189,37 @@ def interactions(samples: Samples, view: View, rows: Array, order: int, higher: 
             ways.append(Evidence("derivatives", (), said[-1]))
         else:
             ratios = np.zeros(len(mixed.ratios)) if flat else mixed.ratios
+            leaks += [] if flat else [leakage_of(name, "derivatives", ratios**2, list(mixed.drawn**2))]
             levels = _share_levels(samples, ratios, [100 * view.noise] * len(ratios), "derivatives")
             note = f"almost everywhere: the decoder has kinks ({', '.join(view.kinks)})" if view.kinks else ""
             ways.append(Evidence("derivatives", levels, note))
             irreducible = tuple(_from_states(block, mixed.states[:, :, block]) for block in blocks)
             sines = mixed.separations
             separable = tuple(_separability(block, sines[:, :, block], samples.tolerances) for block in blocks)
-    ratios, errors, left_out = swaps(view, rows, samples.blocks, order, samples.rng(10 + order))
-    if left_out:
-        said.append(f"{left_out} pairs of blocks were not swapped")
+    swapped = swaps(view, rows, samples.blocks, order, samples.rng(10 + order), box=box)
+    if swapped.left_out:
+        said.append(f"{swapped.left_out} pairs of blocks were not swapped")
     if len(rows) > 1:
-        ways.append(Evidence("swaps", _share_levels(samples, ratios, errors, "swaps")))
-    return Criterion(name, MEASURES[name], tuple(ways), irreducible, separable), said
+        ways.append(Evidence("swaps", _share_levels(samples, swapped.ratios, swapped.errors, "swaps")))
+        drawn = _random_swaps(samples, view, rows, box, order, bases)
+        leaks.append(leakage_of(name, "swaps", swapped.shares, drawn))
+    measure = MEASURES.get(name, f"cross-block share of differences of order {order}, 0 is none")
+    return Criterion(name, measure, tuple(ways), irreducible, separable), said, [each for each in leaks if each]
+
+
+def _random_swaps(
+    samples: Samples, view: View, rows: Array, box: Box, order: int, bases: Sequence[Array]
+) -> list[Array]:
+    """Shares of swaps where the latents have other bases, at fewer rows and pairs."""
+    turned, found = consecutive([len(block) for block in samples.blocks]), []
+    if len(turned) < 2:
+        return []
+    for place, basis in enumerate(bases):
+        own = rows[:_RANDOM_ROWS] @ np.linalg.inv(basis).T
+        rng = samples.rng(100 * (1 + place) + order)
+        within = box.rebased(basis)
+        found.append(swaps(view.rebased(basis), own, turned, order, rng, box=within, most=_RANDOM_PAIRS).shares)
+    return found
 
 
 def _share_levels(samples: Samples, shares: Array, errors: Sequence[float] | Array, method: str) -> tuple[Level, ...]:

@@ -21,8 +21,9 @@ from scipy.optimize import linear_sum_assignment
 
 from ...representation import Array
 from .result import FactorLevel, Factors
+from .type_m import shared
 from .type_s import Gap, exact_gap, gap_bound, hyper_components, pool, sparsity_components
-from .views import consecutive, frame
+from .views import Frame, consecutive, frame
 
 
 def find_factors(
@@ -57,6 +58,7 @@ def _at(jacobians: Array, tolerance: float, noise: float, angle: float, subsets:
     alike = [index for index in decided if splits[index].dimensions == dimensions]
     reference, jacobian = splits[alike[0]], jacobians[alike[0]]
     turned, agreeing = _matched(reference, [splits[index] for index in alike[1:]])
+    calm = turned[: -int(_STRAY * len(splits)) or None]  # angles without those of a few stray samples
     gap, nonzeros, finest = _sparsity(jacobian, reference, tolerance, noise, subsets, cells)
     entries = np.abs(jacobian)
     return FactorLevel(
@@ -65,8 +67,8 @@ def _at(jacobians: Array, tolerance: float, noise: float, angle: float, subsets:
         dimensions=dimensions,
         share=len(alike) / len(splits),
         decided=len(decided) / len(splits),
-        angle=turned,
-        constant=len(alike) == len(splits) and turned <= angle,
+        angle=turned[-1] if turned else 0.0,
+        constant=len(alike) >= (1 - _STRAY) * len(splits) and max(calm, default=0.0) <= angle,
         outputs=reference.labels,
         outputs_agree=agreeing,
         subspaces=reference.subspaces,
@@ -80,16 +82,16 @@ def _at(jacobians: Array, tolerance: float, noise: float, angle: float, subsets:
     )
 
 
-def _matched(reference: Components, others: Sequence[Components]) -> tuple[float, float]:
-    """The largest angle to the reference after matching, and the share of outputs that stay with their factor."""
-    turned, agreeing = 0.0, np.ones(len(reference.labels), dtype=bool)
+def _matched(reference: Components, others: Sequence[Components]) -> tuple[list[float], float]:
+    """The angles to the reference after matching, smallest first, and the share of outputs that stay."""
+    turned, agreeing = [], np.ones(len(reference.labels), dtype=bool)
     for other in others:
         angles = np.array([[largest_angle(a, b) for b in other.subspaces] for a in reference.subspaces])
         rows, columns = linear_sum_assignment(angles)
-        turned = max(turned, float(angles[rows, columns].max(initial=0.0)))
+        turned.append(float(angles[rows, columns].max(initial=0.0)))
         names = np.append(np.argsort(columns), -1)
         agreeing &= names[other.labels] == reference.labels
-    return turned, float(agreeing.mean())
+    return sorted(turned), float(agreeing.mean())
 
 
 def _sparsity(
@@ -119,6 +121,7 @@ def _sparsity(
 
 
 FOUND, DEFICIENT, UNDECIDED = "found", "rank deficient", "undecided"
+_STRAY = 0.05  # of the samples may have other factors where all are said to have the same
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +148,8 @@ def row_components(jacobian: Array, tolerance: float, noise: float) -> Component
     Rows are written in a basis of rows, :math:`C=J B^{-1}`, and row r joins the basis rows k with
     :math:`|C_{rk}|>\epsilon_r=5\nu\sqrt d\,\|B^{-1}\|(1+\sum_k|C_{rk}|)`, the error that :math:`C` can have when
     entries have the error :math:`\nu`. Rows are not normalised: an output that hardly moves would join everything.
+    Where :math:`\epsilon_r` is too large to tell, a split is proposed by :math:`C`. It is taken if no output has more
+    than the tolerance in a second component, which is Type D at this tolerance, nor all of them together.
 
     Parameters
     ----------
@@ -166,17 +171,38 @@ def row_components(jacobian: Array, tolerance: float, noise: float) -> Component
     error = max(tolerance * np.abs(whitened).max(), noise * largest / values[-1])
     triangle, pivots = qr(whitened.T, pivoting=True, mode="r")
     chosen = pivots[:d]
-    if np.abs(np.diag(triangle))[d - 1] <= 10 * error:
+    if np.abs(np.diag(triangle))[d - 1] <= 10 * noise * largest / values[-1]:
         return Components(UNDECIDED, nothing, ())
     inverse = np.linalg.inv(whitened[chosen])
     coefficients = whitened @ inverse
     sizes = np.abs(coefficients)
     allowed = 5 * error * np.sqrt(d) * np.linalg.norm(inverse, 2) * (1 + sizes.sum(1))
     decided = sizes.max(1) > 3 * allowed
-    if not decided[chosen].all() or allowed[decided].max() > 0.1:
-        return Components(UNDECIDED, nothing, ())
-    joined = (sizes > allowed[:, None]) & decided[:, None]
-    count, pivot_labels = hyper_components(joined)
+    small = np.abs(np.diag(triangle))[d - 1] <= 10 * error
+    if not small and decided[chosen].all() and allowed[decided].max() <= 0.1:
+        return _components(whitened, unwhiten, sizes, allowed, decided)
+    for limit in tolerance, 2 * tolerance:
+        coarse = np.full(n, limit)
+        proposed = _components(whitened, unwhiten, sizes, coarse, sizes.max(1) > limit)
+        widths = [basis.shape[1] for basis in proposed.subspaces]
+        if len(widths) < 2 or sum(widths) != d or (proposed.labels[chosen] < 0).any():
+            continue
+        here = frame(jacobian @ np.concatenate(proposed.subspaces, axis=1), consecutive(widths), noise)
+        if here.full_rank and shared(here) <= tolerance and _strayed(here) <= tolerance**2:
+            return proposed
+    return Components(UNDECIDED, nothing, ())
+
+
+def _strayed(here: Frame) -> float:
+    """The largest share of a block's energy in outputs that another block moves more."""
+    energies = here.weights() ** 2
+    strayed = np.where(energies < energies.max(1, keepdims=True), energies, 0.0).sum(0)
+    return float((strayed / energies.sum(0)).max())
+
+
+def _components(whitened: Array, unwhiten: Array, sizes: Array, allowed: Array, decided: Array) -> Components:
+    """Rows that ``decided`` says join the basis rows whose coefficients are larger than ``allowed``."""
+    count, pivot_labels = hyper_components((sizes > allowed[:, None]) & decided[:, None])
     labels = np.where(decided, pivot_labels[sizes.argmax(1)], -1)
     subspaces = tuple(
         _moving_only(whitened[decided & (labels != label)], int((pivot_labels == label).sum()), unwhiten)

@@ -15,17 +15,21 @@ from ...representation import Array
 from ...rows import Progress, no_progress
 from ...settings import check_choice, check_counts, check_seed
 from ..prepare import Latents, as_latents
-from .criteria import MEASURES, Samples, disjointness, interactions, supports_and_sparsity
+from .criteria import Samples, disjointness, interactions, orthogonality, stretches, supports_and_sparsity
 from .factors import find_factors
+from .near import Leakage, NearFactors, among, leakage, near_factors
 from .result import Check, Criterion, Factors, Implication, Mechanisms, SparsityCondition
 from .theorems import checked_hierarchy, lifting_checks, theorem
+from .type_h import Box
 from .type_m import contrast, owners
-from .views import PRECISION, View, balanced_units, consecutive, frame, viewed
+from .views import INACTIVE_BELOW, PRECISION, View, active_latents, balanced_units, consecutive, frame, viewed
 
 _CELLS = 4_000_000  # of a table of candidates
 _JACOBIANS = 100_000_000  # numbers of all Jacobians together
 _HIGHER = 20_000_000  # numbers of higher derivatives in all
 DOMAINS = (None, "convex")
+MOST_ORDER = 6  # of Types H_n
+_RANDOM_INTERACTIONS = 5  # random bases in which interactions are taken, too
 
 
 def mechanisms(
@@ -37,6 +41,7 @@ def mechanisms(
     tolerances: Sequence[float] | None = None,
     samples: int = 100,
     higher_samples: int = 30,
+    highest_order: int = 3,
     subsets: int = 30_000,
     angle: float = 1.0,
     domain: str | None = None,
@@ -51,8 +56,11 @@ def mechanisms(
     sparsest bases, **S** if every basis of the tangent space that mixes blocks is less sparse,
     :math:`\rho^+<\rho^-`, and **H_n** if derivatives :math:`D^n_{i,j}g` across blocks vanish. D implies all others.
 
+    Zeros are exact in generators and small in trained networks. So every type has a leakage, too, 0 where it holds,
+    beside its value in random bases; and orthogonal blocks (IMA), conformal and isometric decoders are judged alike.
+
     Without blocks the finest Type D factors are found in whatever basis the latents come, and, where they are the same
-    at all samples, judged as blocks.
+    at all samples, judged as blocks; otherwise near-factors, with little leakage, if there are any.
 
     Parameters
     ----------
@@ -71,6 +79,8 @@ def mechanisms(
         in half precision 0.01, 0.03 and 0.1. What a trained decoder suppresses is seldom smaller than 1e-2.
     samples, higher_samples : int
         Rows at which to look, and at which to take second and third derivatives.
+    highest_order : int
+        The largest n of Types H_n, from 2 to 6; beyond 3 they are judged by swaps alone.
     subsets : int
         Subsets of outputs to look at for a sparsest basis; the sparsity gap is exact where this suffices and otherwise
         bounded.
@@ -101,6 +111,9 @@ def mechanisms(
     """
     check_choice("domain", domain, DOMAINS)
     check_counts(samples=(samples, 1), subsets=(subsets, 1), higher_samples=(higher_samples, 0))
+    check_counts(highest_order=(highest_order, 2))
+    if highest_order > MOST_ORDER:
+        raise InputError(f"highest_order is {highest_order} and must be {MOST_ORDER} or less")
     check_seed(random_state)
     if isinstance(angle, bool) or not isinstance(angle, int | float | np.number) or not 0 <= angle <= 90:
         raise InputError(f"angle is {angle!r} and must be degrees between 0 and 90")
@@ -108,7 +121,7 @@ def mechanisms(
     chosen = np.arange(given.n)
     if given.n > samples:
         chosen = np.sort(np.random.default_rng([random_state, 0]).choice(given.n, samples, replace=False))
-    search = Search(tolerances, higher_samples, subsets, angle, domain, reference, random_state)
+    search = Search(tolerances, higher_samples, highest_order, subsets, angle, domain, reference, random_state)
     with ExitStack() as stack:
         view = None if decoder is None else stack.enter_context(viewed(decoder, given))
         return _judged(view, given, chosen, blocks, jacobians, search, progress or no_progress)
@@ -141,6 +154,7 @@ class Search:
 
     tolerances: Sequence[float] | None
     higher_samples: int
+    highest_order: int
     subsets: int
     angle: float
     domain: str | None
@@ -156,12 +170,13 @@ class Coordinates:
     rows: Array
     every: Array
     view: View | None
+    matrix: Array  # latents are this times coordinates
 
     def in_basis(self, basis: Array) -> Coordinates:
         """In coordinates y, with latents z = basis y."""
         back = np.linalg.inv(basis).T
         view = None if self.view is None else self.view.rebased(basis)
-        return Coordinates(self.jacobians @ basis, self.rows @ back, self.every @ back, view)
+        return Coordinates(self.jacobians @ basis, self.rows @ back, self.every @ back, view, self.matrix @ basis)
 
 
 def _judged(
@@ -185,31 +200,50 @@ def _judged(
         n, width, d = own.shape
         split = None if blocks is None else as_blocks(blocks, d)
         rows, every = (np.asarray(given.rows(part), dtype=np.float64) for part in (chosen, slice(0, 2000)))
+        kept = active_latents(own, every)
+        inactive = tuple(np.setdiff1d(np.arange(d), kept).tolist())
+        if inactive:
+            view = None if view is None else view.restricted(kept, every.mean(0))
+            own, rows, every = own[:, :, kept], rows[:, kept], every[:, kept]
+            split = None if split is None else _remaining(split, kept)
+            caveats.append(_left_out(inactive))
+        elif not every.std(0).any():
+            caveats += _weak(own)
         units = balanced_units(own, every, noise)
-        here = Coordinates(own, rows, every, view)
+        here = Coordinates(own, rows, every, view, np.eye(len(kept)))
         if (units != 1).any():
             here = here.in_basis(np.diag(units))
     report("factors", 0, 1)
     with _timed(seconds, "factors"):
         values = here.jacobians
         factors = find_factors(values, levels, noise, angle=search.angle, subsets=search.subsets, cells=_CELLS)
+    with _timed(seconds, "near-factors"):
+        near = near_factors(values, noise, np.random.default_rng([search.random_state, 50]))
     smallest = (_smallest(own), _smallest(values))
-    shown = None
-    if split is None:
-        split, basis = _from_factors(factors)
-        if basis is not None:
-            here, shown = here.in_basis(basis), _from_factors(factors.in_units(units))[1]
-            own = own @ shown
-    everything = split or (np.arange(d),)
+    geometry, leaks = stretches(own, levels, noise)
+    shown, blocks_from = None, "" if split is None else "given"
+    if split is None and (subspaces := _as_blocks(factors, near)):
+        split = consecutive([each.shape[1] for each in subspaces])
+        blocks_from = "factors" if subspaces is not near.subspaces else "near-factors"
+        here = here.in_basis(np.concatenate(subspaces, axis=1))
+        shown = np.concatenate([np.linalg.qr(units[:, None] * each)[0] for each in subspaces], axis=1)
+        own = own @ shown
+    everything = split or (np.arange(len(kept)),)
     frames = tuple(frame(each, everything, noise) for each in here.jacobians)
     deficient = float(np.mean([not each.full_rank for each in frames]))
     criteria: dict[str, Criterion] = {}
     hierarchy: tuple[Implication, ...] = ()
     if split is not None:
         samples = Samples(here.jacobians, frames, split, levels, noise, search.subsets, _CELLS, search.random_state)
-        criteria, said = _criteria(samples, here, min(search.higher_samples, n), seconds, report)
-        caveats += said
+        bases: list[Array] = []
+        if len(split) > 1:
+            with _timed(seconds, "leakage"):
+                known, bases = leakage(here.jacobians, split, noise, np.random.default_rng([search.random_state, 51]))
+            leaks, geometry = [*known, *leaks], [orthogonality(samples), *geometry]
+        criteria, said, across = _criteria(samples, here, search, bases[:_RANDOM_INTERACTIONS], seconds, report)
+        leaks = [*leaks[:3], *across, *leaks[3:]] if len(split) > 1 else leaks
         criteria, hierarchy = checked_hierarchy(criteria, deficient == 0)
+        caveats += [*(f"Type M: {way.note}" for way in criteria["M"].evidence if way.note), *said]
         if criteria["D"].state == "holds" and _changes_hands(samples):
             caveats.append("Type D holds at every sample, but outputs belong to different blocks at different samples")
     checks: tuple[Check, ...] = ()
@@ -223,14 +257,14 @@ def _judged(
     if len(chosen) < given.n:
         caveats.append(f"{len(chosen)} of {given.n} latents were looked at: samples= takes more")
     return Mechanisms(
-        factors=factors.in_units(units),
-        **{f"type_{name.lower()}": criteria.get(name) for name in MEASURES},
+        factors=factors.in_units(units).among(kept, d),
+        **{f"type_{name.lower()}": criteria.get(name) for name in ("D", "M", "S", "H2", "H3")},
         hierarchy=hierarchy,
         lifting=checks,
         theorems=tuple(theorem(each, deficient == 0, sparsity, checks, len(everything)) for each in criteria.values()),
         sparsity=sparsity,
-        blocks=tuple(tuple(block.tolist()) for block in split or ()),
-        basis=shown,
+        blocks=tuple(tuple((kept[block] if shown is None else block).tolist()) for block in split or ()),
+        basis=None if shown is None else among(shown, kept, d),
         given=blocks is not None,
         samples=n,
         outputs=width,
@@ -243,7 +277,46 @@ def _judged(
         settings={**vars(search), "samples": n, "tolerances": levels, "reference": search.reference is not None},
         caveats=tuple(dict.fromkeys(caveats)),
         seconds=seconds,
+        leakage=tuple(leaks),
+        near_factors=near.in_units(units).among(kept, d),
+        geometry=tuple(geometry),
+        inactive=inactive,
+        higher=tuple(each for name, each in criteria.items() if name[1:].isdigit() and int(name[1:]) > 3),
+        blocks_from=blocks_from,
     )
+
+
+def _remaining(blocks: Sequence[Array], kept: Array) -> tuple[Array, ...]:
+    """The blocks in places among the latents that are kept; those that hold none of them are gone."""
+    places = [np.flatnonzero(np.isin(kept, block)) for block in blocks]
+    return tuple(each for each in places if len(each))
+
+
+def _left_out(inactive: Sequence[int]) -> str:
+    named = ", ".join(map(str, inactive[:20])) + (" and others" if len(inactive) > 20 else "")
+    which = f"latent {named} is" if len(inactive) == 1 else f"latents {named} are"
+    return f"{which} inactive, below a thousandth of the strongest latent's effect: left out"
+
+
+def _weak(jacobians: Array) -> list[str]:
+    """Columns that would be inactive if something were known about the latents' units."""
+    sizes = np.linalg.norm(jacobians, axis=1).max(0)
+    weak = np.flatnonzero(sizes < INACTIVE_BELOW * sizes.max())
+    if len(weak) == 0 or len(jacobians) == 0:
+        return []
+    named = ", ".join(map(str, weak[:20])) + (" and others" if len(weak) > 20 else "")
+    return [
+        f"columns {named} are below a thousandth of the largest; they are judged like the others, as units are unknown "
+        "where latents do not vary"
+    ]
+
+
+def _as_blocks(factors: Factors, near: NearFactors) -> tuple[Array, ...]:
+    """Subspaces to judge: several factors that are the same everywhere, or near-factors; none where factors turn."""
+    best = factors.best
+    if best.state == "found" and len(best.subspaces) > 1:
+        return tuple(sorted(best.subspaces, key=lambda basis: -basis.shape[1])) if best.constant else ()
+    return near.subspaces if near.state == "found" else ()
 
 
 @contextmanager
@@ -268,29 +341,37 @@ def _jacobians(
 
 
 def _criteria(
-    samples: Samples, here: Coordinates, higher: int, seconds: dict[str, float], report: Progress
-) -> tuple[dict[str, Criterion], list[str]]:
-    """Every criterion, and what to keep in mind about them."""
+    samples: Samples,
+    here: Coordinates,
+    search: Search,
+    bases: Sequence[Array],
+    seconds: dict[str, float],
+    report: Progress,
+) -> tuple[dict[str, Criterion], list[str], list[Leakage]]:
+    """Every criterion, what to keep in mind about them, and the leakage of interactions."""
     with _timed(seconds, "supports"):
         criteria = {"D": disjointness(samples)}
         report("supports", 0, 1)
         criteria["M"], criteria["S"] = supports_and_sparsity(samples)
-    said = [f"Type M: {way.note}" for way in criteria["M"].evidence if way.note]
     view = here.view
     if view is None:
-        return criteria, [*said, "without a decoder Type H_n is not evaluated"]
+        return criteria, ["without a decoder Type H_n is not evaluated"], []
+    said: list[str] = []
+    leaks: list[Leakage] = []
+    highest, box = search.highest_order, Box.of(np.concatenate([here.every, here.rows]), here.matrix)
     with _timed(seconds, "interactions"):
-        for order in (2, 3):
-            report("interactions", order - 2, 2)
-            most = _HIGHER // (view.width * view.d**order) if view.fits(order) else 0
-            criteria[f"H{order}"], notes = interactions(samples, view, here.rows, order, min(higher, most))
-            said += notes
-            if view.derivatives is not None and most < 1:
+        for order in range(2, highest + 1):
+            report("interactions", order - 2, highest - 1)
+            most = _HIGHER // (view.width * view.d**order) if view.fits(order) and order <= 3 else 0
+            some = min(search.higher_samples, len(here.rows), most)
+            criteria[f"H{order}"], notes, across = interactions(samples, view, here.rows, box, order, some, bases)
+            said, leaks = said + notes, leaks + across
+            if view.derivatives is not None and most < 1 and order <= 3:
                 said.append(f"derivatives of order {order} are too large to hold: H_{order} is judged by swaps alone")
-        report("interactions", 2, 2)
+        report("interactions", highest - 1, highest - 1)
     if view.derivatives is None and not view.notes:
         said.append("the decoder is no torch function: Type H_n is judged by swaps alone")
-    return criteria, said
+    return criteria, said, leaks
 
 
 def _changes_hands(samples: Samples) -> bool:
@@ -305,15 +386,6 @@ def _smallest(jacobians: Array) -> Array:
     """The least singular value of each; 0 where latents outnumber outputs."""
     n, width, d = jacobians.shape
     return np.asarray(np.linalg.svd(jacobians, compute_uv=False)[:, -1]) if width >= d else np.zeros(n)
-
-
-def _from_factors(factors: Factors) -> tuple[tuple[Array, ...] | None, Array | None]:
-    """Blocks from the factors, where there are several and they are the same everywhere."""
-    best = factors.best
-    if best.state != "found" or not best.constant or len(best.subspaces) < 2:
-        return None, None
-    ordered = sorted(best.subspaces, key=lambda basis: -basis.shape[1])
-    return consecutive([basis.shape[1] for basis in ordered]), np.concatenate(ordered, axis=1)
 
 
 def _sparsity(
@@ -397,7 +469,7 @@ def as_jacobians(given: Any, n: int | None = None, d: int | None = None) -> Arra
 
 
 def reference_jacobians(reference: Any, chosen: Array, n: int) -> Array:
-    """The Jacobians of another decoder at the rows that are paired with the chosen ones."""
+    """The Jacobians of another decoder's active latents at the rows that are paired with the chosen ones."""
     if not isinstance(reference, Sequence) or len(reference) != 2:
         raise InputError("reference is a pair: another decoder and its latents, row by row the same examples")
     decoder, latents = reference
@@ -405,4 +477,5 @@ def reference_jacobians(reference: Any, chosen: Array, n: int) -> Array:
     if other.n != n:
         raise InputError(f"the reference has {other.n} latents and this decoder {n}: rows must be the same examples")
     with viewed(decoder, other) as view:
-        return view.jacobians(other.rows(chosen))
+        values = view.jacobians(other.rows(chosen))
+    return values[:, :, active_latents(values, np.asarray(other.rows(slice(0, 2000)), dtype=np.float64))]

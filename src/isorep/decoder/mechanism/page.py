@@ -9,10 +9,21 @@ from ...report.figures import Heatmap
 from ...report.page import page_of
 from ...report.read import MISSING, compact, count, percent
 from ..page import short
+from .near import Leakage, as_share
 from .result import HOLDS, Mechanisms
 
 MOST_LATENTS, MOST_FACTORS = 60, 40  # in the figure of the factors
+MOST_SPLITS = 12  # of the cuts into near-factors
+
+
+def share(value: float | None) -> str:
+    """A share in per cent, a dash where there is none."""
+    return MISSING if value is None else as_share(value)
+
+
 NAMES = {"D": "Type D", "M": "Type M", "S": "Type S", "H2": "Type H₂", "H3": "Type H₃"}
+NAMES |= {"H4": "Type H₄", "H5": "Type H₅", "H6": "Type H₆", "IMA": "orthogonal blocks (IMA)"}
+NAMES |= {"conformal": "conformal", "isometric": "isometric up to scale"}
 MEANING = {
     "D": "blocks move disjoint outputs",
     "M": "no support contains one of another block, in the sparsest basis of each block",
@@ -20,6 +31,8 @@ MEANING = {
     "H2": "second derivatives across blocks vanish: the decoder is a sum of one function for each block",
     "H3": "third derivatives across blocks vanish: blocks interact at most bilinearly",
 }
+MEANING |= {f"H{order}": f"derivatives of order {order} across blocks vanish" for order in (4, 5, 6)}
+
 APPLIES = {True: "applies on the samples", False: "does not apply", None: "open"}
 CRITERIA = (
     "A criterion holds where it does so at all samples and at every tolerance that decides; entries below the "
@@ -30,6 +43,27 @@ FACTORS = (
     "The finest split into factors that move disjoint outputs, in whatever basis the latents come. They identify "
     "latents only where they are the same at all samples: the angle is between matched factors."
 )
+LEAKAGE = (
+    "Leakage is 0 where Type D or H_n or orthogonality holds exactly. Type M allows overlap short of containment, and "
+    "Type S is measured by the 1-norm. Neither the scale of a latent nor the basis inside a block matters. "
+    "Random bases have blocks of the same sizes and show what no alignment gives; no rotation changes singular values, "
+    "which are those in the latents' own units."
+)
+NEARLY = (
+    "Near-factors: latents are turned until rows of the Jacobians lie along few axes, and axes are clustered by the "
+    "outputs that they move. A split's own leakage is a share of the factor that it divides."
+)
+LEAKS: Forms = {
+    **dict.fromkeys(("type", "by", "exactly"), str),
+    **dict.fromkeys(("mean", "95 % of samples", "largest", "random bases", "best of them"), share),
+    "samples": count,
+    "leakage is": str,
+}
+SPLITS: Forms = {
+    "factors": count,
+    "dimensions": str,
+    **dict.fromkeys(("leakage", "random axes", "of this split", "random axes inside"), share),
+}
 LEVELS: Forms = {
     **dict.fromkeys(("type", "by"), str),
     "tolerance": short,
@@ -62,13 +96,15 @@ def page(result: Mechanisms) -> Page:
         result,
         f"{result.name} · mechanisms",
         "Which latents act on the outputs independently, and in which sense",
-        Answer.of(result.verdict, reached),
+        Answer.of(result.verdict, True if reached is False and _is_near(result) else reached),
         _tiles(result),
         (
             Section("criteria", "Criteria", _criteria(result)),
             Section("theorems", "Do the theorems apply?", _theorems(result)),
             Section(
-                "factors", "Factors without knowing them", (Prose((FACTORS,)), *_makeup(result), factor_table(result))
+                "factors",
+                "Factors without knowing them",
+                (*_near(result), Prose((FACTORS,)), *_makeup(result), factor_table(result)),
             ),
             Section("hierarchy", "Stronger types imply weaker ones", _hierarchy(result)),
             Section("lifting", "From local to global", _lifting(result)),
@@ -90,7 +126,67 @@ def _criteria(result: Mechanisms) -> tuple[Part, ...]:
     if not result.criteria:
         return ()
     meaning = Definitions(tuple((NAMES[name], MEANING[name], "") for name in result.criteria))
-    return Prose((CRITERIA,)), meaning, _share_figure(result), level_table(result), _block_table(result)
+    leaks = (Prose((LEAKAGE,)), leakage_table(result)) if result.leakage else ()
+    return *leaks, Prose((CRITERIA,)), meaning, _share_figure(result), level_table(result), _block_table(result)
+
+
+def _is_near(result: Mechanisms) -> bool:
+    return any(leak.near for leak in result.leakage if leak.name == "D")
+
+
+def leakage_table(result: Mechanisms) -> Table:
+    """How far from independent, beside random bases."""
+
+    def row(leak: Leakage) -> tuple[object, ...]:
+        mean = Cell(share(leak.mean), leak.mean, strong=leak.near)
+        beside = (leak.quantile, leak.largest, leak.random, leak.random_least)
+        return (
+            NAMES[leak.name],
+            leak.by,
+            result.states.get(leak.name, MISSING),
+            mean,
+            *beside,
+            leak.samples,
+            leak.measure,
+        )
+
+    return Table.of("leakage", "Leakage, beside random bases", LEAKS, [row(leak) for leak in result.leakage])
+
+
+def split_table(result: Mechanisms) -> Table:
+    """Every cut into near-factors, the coarsest first, as far as they leak little and a few more."""
+    near = result.near_factors
+    assert near is not None
+    shown = near.splits[: max(MOST_SPLITS, len(near.dimensions) + 3)]
+    rows = [
+        (
+            len(each.dimensions),
+            Cell(_listed(each.dimensions), strong=near.state == "found" and each.dimensions == near.dimensions),
+            each.leak,
+            each.random,
+            each.own if place else None,
+            each.own_random if place else None,
+        )
+        for place, each in enumerate(shown)
+    ]
+    return Table.of("splits", "Cuts into near-factors", SPLITS, rows, folded=len(rows) > 30)
+
+
+def _near(result: Mechanisms) -> tuple[Part, ...]:
+    near = result.near_factors
+    beside = (leakage_table(result),) if result.leakage and not result.criteria else ()  # else among the criteria
+    if near is None or not near.splits:
+        return beside
+    said = [NEARLY]
+    if near.state in ("found", "few outputs") and near.angle is not None:
+        said.append(
+            f"The factors of single samples lie {short(near.angle)}° away in the median, at most "
+            f"{short(near.largest_angle)}°. Where the rows of every output are turned at random, the same search leaks "
+            f"{share(near.chance)}."
+        )
+    if near.state == "few outputs":
+        said.append("That is hardly more: with so few outputs such factors are no sign of structure.")
+    return Prose(tuple(said)), split_table(result), *beside
 
 
 def _share_figure(result: Mechanisms) -> Figure:
@@ -174,7 +270,11 @@ def factor_table(result: Mechanisms) -> Table:
 
 def _makeup(result: Mechanisms) -> tuple[Figure, ...]:
     """How much of every latent lies in each factor, where there are several."""
-    subspaces = result.factors.subspaces[:MOST_FACTORS]
+    subspaces, where = result.factors.subspaces, "at the reference sample"
+    near = result.near_factors
+    if len(subspaces) < 2 and near is not None and near.state == "found":
+        subspaces, where = near.subspaces, "for near-factors"
+    subspaces = subspaces[:MOST_FACTORS]
     if len(subspaces) < 2:
         return ()
     grid = np.clip([np.linalg.norm(basis[:MOST_LATENTS], axis=1) for basis in subspaces], 0.0, 1.0).T
@@ -182,7 +282,7 @@ def _makeup(result: Mechanisms) -> tuple[Figure, ...]:
     figure = Figure(
         "factors-figure",
         "What the factors are made of",
-        "Length of every latent's axis within each factor, at the reference sample: 1 lies inside, 0 is orthogonal.",
+        f"Length of every latent's axis within each factor, {where}: 1 lies inside, 0 is orthogonal.",
         f"Heat map of {len(latents)} latents by {len(factors)} factors.",
         Heatmap(tuple(map(tuple, grid.tolist())), latents, factors, ("factor", "latent")),
     )

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...representation import Array
 from ...results import Record, ResultRecord
+from .near import Leakage, NearFactors, among, as_share
 
 HOLDS, FAILS, UNDECIDED, DEPENDS = "holds", "fails", "undecided", "depends on the tolerance"
 MOST_OUTPUTS = 4096  # whose factors are written one by one
@@ -137,7 +138,7 @@ class FactorLevel(Record):
     angle : float or None
         The largest principal angle, in degrees, between a factor at the reference sample and its match at another.
     constant : bool
-        Whether all samples have the same factors, up to ``angle`` degrees.
+        Whether at least 95 % of the samples have the same factors, up to ``angle`` degrees.
     outputs : array of int
         The factor of every output at the reference sample, -1 for none.
     outputs_agree : float
@@ -181,7 +182,7 @@ class FactorLevel(Record):
 
 @dataclass(frozen=True)
 class Factors(Record):
-    """Type D factors at every tolerance; the properties are those of the strictest tolerance that finds any."""
+    """Type D factors at every tolerance; the properties are those of the longest run of tolerances that agree."""
 
     derived: ClassVar[tuple[str, ...]] = ("state", "dimensions")
     levels: tuple[FactorLevel, ...]
@@ -195,10 +196,33 @@ class Factors(Record):
             )
         )
 
+    def among(self, kept: Array, d: int) -> Factors:
+        """The same factors of some latents, as subspaces of all of them."""
+        return Factors(
+            tuple(
+                replace(level, subspaces=tuple(among(each, kept, d) for each in level.subspaces))
+                for level in self.levels
+            )
+        )
+
     @property
     def best(self) -> FactorLevel:
-        """The strictest level that finds factors; the first where none does."""
-        return next((level for level in self.levels if level.state == "found"), self.levels[0])
+        """The strictest level of the plateau: the longest run of tolerances with the same dimensions.
+
+        Of runs as long as each other that of the coarser tolerances; the first level where none finds factors.
+        """
+        runs: list[list[FactorLevel]] = []
+        for level in self.levels:
+            if level.state != "found":
+                continue
+            if runs and runs[-1][0].dimensions == level.dimensions:
+                runs[-1].append(level)
+            else:
+                runs.append([level])
+        if not runs:
+            return self.levels[0]
+        plateau = max(reversed(runs), key=len)
+        return next((level for level in plateau if level.constant), plateau[0])
 
     @property
     def state(self) -> str:
@@ -223,7 +247,7 @@ class Factors(Record):
 
     @property
     def constant(self) -> bool:
-        """Whether all samples have the same factors."""
+        """Whether at least 95 % of the samples have the same factors."""
         return self.best.constant
 
 
@@ -279,7 +303,17 @@ class Mechanisms(ResultRecord):
     factors : Factors
         Type D factors found without knowing them.
     type_d, type_m, type_s, type_h2, type_h3 : Criterion or None
-        For the blocks that were given, or for the factors where they are the same at all samples.
+        For the blocks that were given; or for the factors, or else near-factors, that are the same at all samples.
+    leakage : tuple of Leakage
+        How far from independent the blocks are in every sense, beside random bases.
+    near_factors : NearFactors or None
+        Factors that nearly act on disjoint outputs, found without knowing them.
+    geometry : tuple of Criterion
+        Orthogonal blocks (``IMA``), and the decoder ``conformal`` or ``isometric`` up to scale.
+    inactive : tuple of int
+        Latents that hardly move the outputs, and were left out.
+    higher : tuple of Criterion
+        Types H_4 and beyond, where asked for.
     hierarchy : tuple of Implication
     lifting : tuple of Check
         Local to global: never proved, at best not falsified.
@@ -296,7 +330,9 @@ class Mechanisms(ResultRecord):
 
     schema: ClassVar[str] = "isorep.mechanisms/1"
     page_by: ClassVar[str] = "decoder.mechanism.page:page"
-    unwritten: ClassVar[frozenset[str]] = frozenset(f"type_{name}" for name in ("d", "m", "s", "h2", "h3"))
+    unwritten: ClassVar[frozenset[str]] = frozenset(
+        {"higher", *(f"type_{name}" for name in ("d", "m", "s", "h2", "h3"))}
+    )
     derived: ClassVar[tuple[str, ...]] = ("verdict", "criteria")
     factors: Factors
     type_d: Criterion | None
@@ -322,17 +358,28 @@ class Mechanisms(ResultRecord):
     settings: dict[str, Any]
     caveats: tuple[str, ...]
     seconds: dict[str, float] = field(default_factory=dict)
+    leakage: tuple[Leakage, ...] = ()
+    near_factors: NearFactors | None = None
+    geometry: tuple[Criterion, ...] = ()
+    inactive: tuple[int, ...] = ()
+    higher: tuple[Criterion, ...] = ()
+    blocks_from: str = ""
 
     @property
     def criteria(self) -> dict[str, Criterion]:
         """Those that were evaluated, by name."""
-        criteria = (self.type_d, self.type_m, self.type_s, self.type_h2, self.type_h3)
+        criteria = (self.type_d, self.type_m, self.type_s, self.type_h2, self.type_h3, *self.higher)
         return {each.name: each for each in criteria if each is not None}
 
     @property
     def verdict(self) -> str:
         """One sentence: the types that hold, and the theorem that applies."""
-        return verdict_on_blocks(self) if self.criteria else verdict_on_factors(self.factors)
+        return verdict_on_blocks(self) if self.criteria else verdict_on_factors(self.factors, self.near_factors)
+
+    @property
+    def states(self) -> dict[str, str]:
+        """The state of every criterion, those of geometry among them."""
+        return {each.name: each.state for each in (*self.criteria.values(), *self.geometry)}
 
     def table(self) -> str:
         """The criteria as text, one row for each criterion, way and tolerance; without criteria the factors."""
@@ -353,9 +400,16 @@ class Mechanisms(ResultRecord):
         return super().to_dict() | {"unit": unit}
 
     def __str__(self) -> str:
+        from ..page import as_text
+        from .page import leakage_table, split_table
+
         lines = [self.table(), ""]
+        if self.leakage:
+            lines += ["leakage, beside random bases", as_text(leakage_table(self), "samples"), ""]
         if self.criteria:
             lines += ["factors without knowing them", self._factors(), ""]
+        if self.near_factors is not None and self.near_factors.splits:
+            lines += ["near-factors", as_text(split_table(self)), ""]
         lines.append(self.verdict)
         lines += [theorem.sentence for theorem in self.theorems]
         lines += [step.sentence for step in self.hierarchy if step.state != "agrees"]
@@ -363,23 +417,31 @@ class Mechanisms(ResultRecord):
         return "\n".join([*lines, *(f"note: {caveat}" for caveat in self.caveats)])
 
 
-def verdict_on_factors(factors: Factors) -> str:
+def verdict_on_factors(factors: Factors, near: NearFactors | None = None) -> str:
     """How many factors there are, where no blocks were judged."""
+    rest = ""
+    if near is not None and near.state == "one" and near.next_split is not None:
+        split = near.next_split
+        sizes = _listed(split.dimensions)
+        rest = f" The best split found, {sizes}, leaks {as_share(split.leak)} (random axes {as_share(split.random)})."
+    if near is not None and near.turning is not None and near.turning > 0.5:
+        rest += f" {as_share(near.turning)} of the single samples looked at have near-factors, not the same ones."
     if factors.state in ("rank deficient", "undecided"):
-        return f"No factors could be told apart: the Jacobian is {factors.state} at most samples."
+        return f"No factors could be told apart: the Jacobian is {factors.state} at most samples.{rest}"
     count = len(factors.dimensions)
     if count == 1:
-        return f"Latents act together: one irreducible Type D factor of dimension {factors.dimensions[0]}."
+        return f"Latents act together: one irreducible Type D factor of dimension {factors.dimensions[0]}.{rest}"
     return (
         f"{count} Type D factors of dimensions {_listed(factors.dimensions)} at the reference sample, but not the same "
-        "at all samples."
+        f"at all samples.{rest}"
     )
 
 
 def verdict_on_blocks(result: Mechanisms) -> str:
-    """The types that hold, and the theorem that applies."""
+    """The types that hold, or nearly, and the theorem that applies."""
     count = len(result.blocks)
-    blocks = "block" if count < 2 else f"{count} blocks" if result.given else f"{count} factors found"
+    found = "near-factors" if result.blocks_from == "near-factors" else "factors found"
+    blocks = "block" if count < 2 else f"{count} blocks" if result.given else f"{count} {found}"
     holding = [each for each in result.criteria.values() if each.holds_at == result.tolerances]
     others = [each for each in result.criteria.values() if each not in holding and each.state in (HOLDS, DEPENDS)]
     verb = "No type holds" if not holding else "Type {} holds" if len(holding) == 1 else "Types {} hold"
@@ -394,7 +456,39 @@ def verdict_on_blocks(result: Mechanisms) -> str:
         rest = f"the identifiability theorem applies locally by type {_listed(applying)}"
     elif any(each.applies is None for each in result.theorems):
         rest = "it is open whether an identifiability theorem applies"
-    return f"{said}. On these samples {rest}."
+    return f"{_nearly(result)}{said}. On these samples {rest}."
+
+
+def _nearly(result: Mechanisms) -> str:
+    """What is nearly so, with its leakage beside that of random bases; of Type D in any case where it does not hold."""
+    worst: dict[str, Leakage] = {}
+    for leak in result.leakage:
+        if leak.random is not None and result.states.get(leak.name) != HOLDS:
+            worst[leak.name] = max(leak, worst.get(leak.name, leak), key=lambda each: (not each.near, each.mean))
+    near = [each for each in worst.values() if each.near]
+    factors = result.near_factors
+    said = ""
+    if result.blocks_from == "near-factors" and factors is not None and factors.leakage is not None:
+        said = f"{len(factors.dimensions)} near-factors of dimensions {_listed(factors.dimensions)}"
+        if factors.next_split is not None:
+            own, random = as_share(factors.next_split.own), as_share(factors.next_split.own_random)
+            said += f"; the next split leaks {own} of the factor that it splits (random axes {random})"
+        said += ". "
+    if near:
+        names = {"IMA": "block orthogonality"}
+        listed = [
+            f"{names.get(each.name, f'Type {each.name}')} (leakage {as_share(each.mean)}, random bases "
+            f"{as_share(each.random or 0.0)})"
+            for each in near
+        ]
+        said += f"Nearly {_listed(listed)}. "
+    if "D" in worst and worst["D"] not in near:
+        leak = worst["D"]
+        said = f"{said}Type D leakage {as_share(leak.mean)} (random bases {as_share(leak.random or 0.0)}). "
+        if factors is not None and factors.state == "found" and factors.leakage is not None and result.given:
+            there = f"{len(factors.dimensions)} near-factors of dimensions {_listed(factors.dimensions)}"
+            said += f"A search finds {there} (leakage {as_share(factors.leakage.mean)}). "
+    return said
 
 
 def _listed(values: Sequence[float | str]) -> str:

@@ -32,26 +32,52 @@ _GAP_ON_A_LINE = 5.0  # the same in one dimension, where spacings of even points
 _SLICES = 3  # of one dimension, of a factor, that must show it
 _CELLS = 20_000_000
 _COLLISION = 0.01  # of the median least singular value
-NAMES = {"D": "Type D", "M": "Type M", "S": "Type S", "H2": "Type H_2", "H3": "Type H_3"}
-STEPS = (("D", "M"), ("D", "S"), ("D", "H2"), ("H2", "H3"))
+NAMES = {"D": "Type D", "M": "Type M", "S": "Type S", **{f"H{order}": f"Type H_{order}" for order in range(2, 7)}}
+STEPS = (("D", "M"), ("D", "S"), ("D", "H2"), *((f"H{order}", f"H{order + 1}") for order in range(2, 6)))
+IMPLIED = "implied by Type D"
 
 
 def checked_hierarchy(
     criteria: dict[str, Criterion], full_rank: bool
 ) -> tuple[dict[str, Criterion], tuple[Implication, ...]]:
-    """D implies M, S and H_2, and H_2 implies H_3. What contradicts that is undecided, and said to be."""
+    """D implies M, S and H_2, and H_n implies H_n+1. What contradicts that is undecided, and said to be.
+
+    Where D holds at all samples at a tolerance, M and S that were undecided there hold.
+    """
     steps = []
     for premise, conclusion in STEPS:
         if premise in criteria and conclusion in criteria:
             criteria, step = _checked(criteria, premise, conclusion, full_rank)
             steps.append(step)
+    if full_rank and "D" in criteria:
+        holding = {level.tolerance for level in criteria["D"].levels if level.state == HOLDS}
+        for name in {"M", "S"} & set(criteria):
+            criteria = {**criteria, name: _implied(criteria[name], holding)}
     return criteria, tuple(steps)
+
+
+def _implied(criterion: Criterion, tolerances: set[float]) -> Criterion:
+    """The criterion with levels that were undecided set to hold at these tolerances."""
+    ways = []
+    for way in criterion.evidence:
+        levels = tuple(
+            replace(each, state=HOLDS, share=1.0, decided=1.0, method=IMPLIED, note="")
+            if each.tolerance in tolerances and each.state == UNDECIDED
+            else each
+            for each in way.levels
+        )
+        open_ends = any(each.state == UNDECIDED for each in levels)
+        ways.append(replace(way, levels=levels, note=way.note if open_ends else ""))
+    return replace(criterion, evidence=tuple(ways))
 
 
 def theorem(
     criterion: Criterion, full_rank: bool, sparsity: Sequence[SparsityCondition], lifting: Sequence[Check], blocks: int
 ) -> Theorem:
-    """Whether every assumption that a sample can show was found, at which tolerances, and the sentence that says so."""
+    """Whether every assumption that a sample can show was found, at which tolerances, and the sentence that says so.
+
+    The criterion must hold at every tolerance that decides, and the rest at more than half of the tolerances.
+    """
     always = [] if blocks > 1 else ["two blocks: with one there is nothing to tell apart"]
     always += [] if full_rank else ["a Jacobian of full rank at every sample"]
     lacking = []
@@ -60,12 +86,22 @@ def theorem(
         lacking.append((tolerance, always + missing, ends))
     applies_at = tuple(tolerance for tolerance, missing, ends in lacking if not missing and not ends)
     name = NAMES[criterion.name]
-    if applies_at:
+    if criterion.state == HOLDS and 2 * len(applies_at) > len(lacking):
         return Theorem(criterion.name, True, applies_at, (), _found_sentence(name, applies_at, len(lacking), lifting))
     if not lacking:
         return Theorem(criterion.name, None, (), ("any sample",), f"Nothing could be said about the {name} theorem.")
-    tolerance, missing, ends = min(lacking, key=lambda each: (len(each[1]), len(each[2])))
-    if missing:
+    short = [each for each in lacking if each[1] or each[2]]
+    tolerance, missing, ends = min(short, key=lambda each: (len(each[1]), len(each[2])))
+    if applies_at:
+        found = ", ".join(f"{each:g}" for each in applies_at)
+        said = (
+            f"Whether the {name} theorem applies depends on the tolerance: its assumptions were found at {found}, and "
+            f"not at {tolerance:g}: {'; '.join([*missing, *ends])}."
+        )
+        return Theorem(criterion.name, None, applies_at, (*missing, *ends), said)
+    if missing or criterion.state == FAILS:
+        if not missing:  # it fails where it is decided
+            tolerance, missing, ends = next(each for each in lacking if each[1])
         said = f"The {name} theorem does not apply; missing at {tolerance:g}: {'; '.join([*missing, *ends])}."
     else:
         said = f"Whether the {name} theorem applies is open; not settled at {tolerance:g}: {'; '.join(ends)}."
@@ -80,13 +116,16 @@ def _lacking(
     states = [way.levels[index].state for way in criterion.evidence if way.levels]
     if FAILS in states:
         missing.append(f"{NAMES[criterion.name]} independence itself")
-    elif HOLDS not in states:
+    elif not states or UNDECIDED in states:
         ends.append(f"{NAMES[criterion.name]} independence (undecided)")
     for good, parts in (("irreducible", criterion.irreducible), ("separable", criterion.separable)):
         for state in dict.fromkeys(part.states[index] for part in parts if part.states[index] != good):
             named = [str(part.block) for part in parts if part.states[index] == state]
             blocks = f"block {named[0]}" if len(named) == 1 else f"blocks {', '.join(named)}"
-            (ends if state in ("undecided", "not tested") else missing).append(f"{good} {blocks} ({state})")
+            is_open = state in ("undecided", "not tested")
+            if criterion.name == "M" and state == "reducible":  # only blocks of several dimensions are
+                is_open, state = True, "reducible under our reading of Type M for several dimensions"
+            (ends if is_open else missing).append(f"{good} {blocks} ({state})")
     if criterion.name == "M":
         here = next((each for each in sparsity if each.tolerance == tolerance), None)
         if here is None:
@@ -128,8 +167,8 @@ def _checked(
             step = Implication(premise, conclusion, "local only", said)
             continue
         said = (
-            f"{words[0]} holds and {words[1]} fails at {tolerance:g}, which cannot be: numerical indecision, both are "
-            "set to undecided there."
+            f"{words[0]} holds and {words[1]} fails at {tolerance:g}: numerical indecision. Exact zeros exclude that, "
+            "and small numbers, each relative to its own kind, do not. Both are set to undecided there."
         )
         first = _withdrawn(criteria[premise], tolerance, way.method, said)
         second = _withdrawn(criteria[conclusion], tolerance, other.method, said)

@@ -12,19 +12,22 @@ from itertools import combinations, combinations_with_replacement
 import numpy as np
 
 from ...representation import Array
-from .views import Frame, View, rebase
+from .views import Frame, View, consecutive, frame, rebase
 
 _PAIRS = 60  # of blocks that are swapped, drawn at random beyond
+_DRAWN = 1e8  # multiplications of derivatives in one random basis
 
 
 @dataclass(frozen=True, eq=False)
 class Derivatives:
     """What derivatives of one order say at each sample: ``ratios`` of cross-block to all, and ``sizes`` of all.
 
-    ``separations`` and ``states`` hold the figures of every block at each tolerance: (tolerances, samples, K).
+    ``separations`` and ``states`` hold the figures of every block at each tolerance: (tolerances, samples, K), and
+    ``drawn`` the ratios in random bases at the first samples: (bases, samples).
     """
 
     ratios: Array
+    drawn: Array
     sizes: Array
     separations: Array
     states: Array
@@ -38,10 +41,13 @@ def derivatives(
     order: int,
     tolerances: Sequence[float],
     rng: np.random.Generator,
+    bases: Sequence[Array] = (),
 ) -> Derivatives:
     r"""Cross-block derivatives of an order, relative to all of that order, in the whitened coordinates of each block.
 
     .. math:: h=\frac{\|(D^n_{i,j}g)_{i\ne j}\|_F}{\|D^ng\|_F},\qquad 0/0=0.
+
+    ``bases`` (d, d) are others, whose first columns are taken for the first block, and so on.
     """
     assert view.derivatives is not None
     labels = np.empty(view.d, dtype=int)
@@ -49,50 +55,110 @@ def derivatives(
         labels[block] = index
     step = view.rows_at_once(order)
     ratios, sizes, apart, states = [], [], [], []
+    drawn: list[list[float]] = []
+    turned = consecutive([len(block) for block in blocks])
+    few = max(1, int(_DRAWN // (view.width * view.d ** (order + 1))))
     for start in range(0, len(rows), step):
         lower = [view.derivatives(rows[start : start + step], each) for each in range(2, order + 1)]
         for here, *tensors in zip(frames[start : start + step], *lower, strict=True):
             pieces = [_whitened(each, here) for each in tensors]
             sizes.append(float(np.linalg.norm(tensors[-1])))
             ratios.append(_across(pieces[-1], here, labels))
+            if len(drawn) < few and here.unwhiten is not None:
+                drawn.append([_in_basis(tensors[-1], here, basis, turned) for basis in bases])
             judged = [_of_blocks(pieces, here, tolerance, rng) for tolerance in tolerances]
             apart.append([sines for sines, _ in judged])
             states.append([splitting for _, splitting in judged])
     return Derivatives(
         np.array(ratios),
+        np.array(drawn, dtype=float).reshape(len(drawn), len(bases)).T,
         np.array(sizes),
         np.swapaxes(np.array(apart, dtype=float), 0, 1),
         np.swapaxes(np.array(states, dtype=object), 0, 1),
     )
 
 
+@dataclass(frozen=True, eq=False)
+class Swaps:
+    """Of every row: the largest ratio over pairs of blocks, the error it may have, and the energy of all interactions.
+
+    ``shares`` are relative to that energy and the energy of what the steps do alone. ``left_out`` counts pairs.
+    """
+
+    ratios: Array
+    errors: Array
+    shares: Array
+    left_out: int
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """The range of the latents, which are ``matrix`` times coordinates: decoders may refuse what lies outside."""
+
+    matrix: Array
+    low: Array
+    high: Array
+
+    @classmethod
+    def of(cls, rows: Array, matrix: Array) -> Box:
+        """Around rows of coordinates."""
+        latents = rows @ matrix.T
+        return cls(matrix, latents.min(0), latents.max(0))
+
+    def rebased(self, basis: Array) -> Box:
+        """For coordinates y, those so far being basis y."""
+        return Box(self.matrix @ basis, self.low, self.high)
+
+    def reach(self, rows: Array, steps: Sequence[Array]) -> Array:
+        """The share of the steps, up to 1, that keeps every sum of some of them inside, of each row."""
+        start, ways = rows @ self.matrix.T, [step @ self.matrix.T for step in steps]
+        most = np.ones(len(rows))
+        for mask in range(1, 2 ** len(ways)):
+            way = sum(each for index, each in enumerate(ways) if mask >> index & 1)
+            room = np.where(way > 0, self.high - start, start - self.low)
+            share = np.where(way == 0, np.inf, room / np.where(way == 0, 1.0, np.abs(way)))
+            most = np.minimum(most, share.min(1).clip(0.0))
+        return np.where(most > 1 - 1e-6, 1.0, most)
+
+
 def swaps(
-    view: View, rows: Array, blocks: Sequence[Array], order: int, rng: np.random.Generator
-) -> tuple[Array, Array, int]:
+    view: View,
+    rows: Array,
+    blocks: Sequence[Array],
+    order: int,
+    rng: np.random.Generator,
+    *,
+    box: Box | None = None,
+    most: int = _PAIRS,
+) -> Swaps:
     r"""The interaction of two blocks over finite steps, relative to what the steps do alone; and its rounding error.
 
-    For :math:`n=2` two rows s, t exchange blocks, :math:`g(s)-g(s^i)-g(s^j)+g(s^{ij})`; for :math:`n=3` the interaction
-    of half steps towards t in blocks i and j is taken again after half a step of all latents towards a third row. All
-    points lie in the convex hull of the rows. Returns the largest ratio at each row, the error it may have, and how
-    many pairs of blocks were left out.
+    For :math:`n=2` two rows s, t exchange blocks, :math:`g(s)-g(s^i)-g(s^j)+g(s^{ij})`; for :math:`n>2` the interaction
+    of steps towards t in blocks i and j is taken again after a step of all latents towards a third row, and so on, each
+    by :math:`1/(n-1)` of the way. At most ``most`` pairs of blocks are looked at. Steps are shortened where they would
+    leave the box, which swaps of latents never do.
     """
     n = len(rows)
     pairs = list(combinations(blocks, 2))
-    left_out = max(0, len(pairs) - _PAIRS)
+    left_out = max(0, len(pairs) - most)
     if left_out:
-        pairs = [pairs[index] for index in np.sort(rng.choice(len(pairs), _PAIRS, replace=False))]
+        pairs = [pairs[index] for index in np.sort(rng.choice(len(pairs), most, replace=False))]
     if n < 2 or not pairs:
-        return np.zeros(n), np.zeros(n), left_out
-    shifts = rng.integers(1, n, size=2)
-    towards = (np.roll(rows, int(shifts[0]), axis=0) - rows) * (1.0 if order == 2 else 0.5)
-    third = 0.5 * (np.roll(rows, int(shifts[1]), axis=0) - rows)
-    ratios, errors = np.zeros(n), np.zeros(n)
+        return Swaps(np.zeros(n), np.zeros(n), np.full(n, np.nan if pairs else 0.0), left_out)
+    shifts = rng.integers(1, n, size=max(2, order - 1))
+    towards, *others = ((np.roll(rows, int(shift), axis=0) - rows) / (order - 1) for shift in shifts[: order - 1])
+    ratios, errors, crossing, alone = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
     for pair in pairs:
-        steps = [_only(towards, block) for block in pair] + ([third] if order == 3 else [])
-        ratio, error = _interaction(view, rows, steps)
+        steps = [*(_only(towards, block) for block in pair), *others]
+        if box is not None:
+            reach = box.reach(rows, steps)
+            steps = [reach[:, None] * each for each in steps]
+        ratio, error, energy, own = _interaction(view, rows, steps)
         errors = np.where(ratio > ratios, error, errors)
         ratios = np.maximum(ratios, ratio)
-    return ratios, errors, left_out
+        crossing, alone = crossing + energy, alone + own
+    total = crossing + alone
+    return Swaps(ratios, errors, np.where(total > 0, crossing / np.where(total > 0, total, 1.0), np.nan), left_out)
 
 
 def bends(view: View, rows: Array, order: int = 2) -> float:
@@ -109,8 +175,9 @@ def bends(view: View, rows: Array, order: int = 2) -> float:
     return float((gaps / np.where(chords > 0, chords, 1.0)).max())
 
 
-def _interaction(view: View, rows: Array, steps: Sequence[Array]) -> tuple[Array, Array]:
-    total, alone, largest = np.zeros(()), np.zeros(len(rows)), np.zeros(len(rows))
+def _interaction(view: View, rows: Array, steps: Sequence[Array]) -> tuple[Array, Array, Array, Array]:
+    """The ratio and its error; the energy of the interaction, and of what every step does alone."""
+    total, alone, energy, largest = np.zeros(()), *np.zeros((3, len(rows)))
     base = view.outputs(rows)
     for mask in range(2 ** len(steps)):
         taken = [step for index, step in enumerate(steps) if mask >> index & 1]
@@ -118,11 +185,12 @@ def _interaction(view: View, rows: Array, steps: Sequence[Array]) -> tuple[Array
         total = total + (-1) ** len(taken) * outputs
         largest = np.maximum(largest, np.linalg.norm(outputs, axis=1))
         if len(taken) == 1:
-            alone = alone + np.linalg.norm(outputs - base, axis=1)
+            moved = np.linalg.norm(outputs - base, axis=1)
+            alone, energy = alone + moved, energy + moved**2
     size = np.linalg.norm(total, axis=1)
-    scale = np.where(alone > 0, alone, 1.0)
+    scale = np.where(alone > 0, alone, np.where(size > 0, size, 1.0))  # steps may do nothing but together
     rounding = 2 ** len(steps) * 10 * view.rounding * largest / scale
-    return np.where(alone > 0, size / scale, 0.0), rounding
+    return size / scale, rounding, size**2, energy
 
 
 def _only(steps: Array, block: Array) -> Array:
@@ -139,6 +207,16 @@ def _across(whitened: Array, here: Frame, labels: Array) -> float:
     crossing = (grids != grids[0]).any(0)
     total = float(np.linalg.norm(whitened))
     return float(np.linalg.norm(whitened[:, crossing])) / total if total > 0 else 0.0
+
+
+def _in_basis(tensor: Array, here: Frame, basis: Array, turned: Sequence[Array]) -> float:
+    """The same share where the latents have another basis."""
+    assert here.unwhiten is not None
+    jacobian = here.values @ np.linalg.solve(here.unwhiten, basis)
+    other = frame(jacobian, turned, here.noise)
+    if other.unwhiten is None:
+        return float("nan")
+    return _across(rebase(tensor, basis @ other.unwhiten, 1), other, np.empty(0))
 
 
 def _whitened(tensor: Array, here: Frame) -> Array:

@@ -24,6 +24,7 @@ from ..prepare import Latents, Ready, prepared
 
 PRECISION = {"float64": 1e-13, "float32": 1e-6, "float16": 1e-3, "bfloat16": 1e-2}
 """Relative error of a Jacobian's entries in each precision."""
+INACTIVE_BELOW = 1e-3  # of the strongest latent's effect
 _DIFFERENCES = 1e-8  # of a Jacobian by central differences
 _MEMORY = 2**28  # bytes for a block of higher derivatives
 _MOST = 2**30  # bytes for those of one row
@@ -57,6 +58,28 @@ class View:
             outputs=lambda rows: self.outputs(rows @ basis.T),
             jacobians=lambda rows: self.jacobians(rows @ basis.T) @ basis,
             derivatives=higher and (lambda rows, order: rebase(higher(rows @ basis.T, order), basis, 2)),
+        )
+
+    def restricted(self, kept: Array, at: Array) -> View:
+        """The same decoder as a function of some latents, the others staying where they are."""
+        higher = self.derivatives
+
+        def whole(rows: Array) -> Array:
+            full = np.tile(at, (len(rows), 1))
+            full[:, kept] = rows
+            return full
+
+        def fewer(tensor: Array) -> Array:
+            for axis in range(2, tensor.ndim):
+                tensor = tensor.take(kept, axis)
+            return tensor
+
+        return replace(
+            self,
+            d=len(kept),
+            outputs=lambda rows: self.outputs(whole(rows)),
+            jacobians=lambda rows: fewer(self.jacobians(whole(rows))),
+            derivatives=higher and (lambda rows, order: fewer(higher(whole(rows), order))),
         )
 
     def rows_at_once(self, order: int) -> int:
@@ -258,6 +281,18 @@ class Frame:
         norms = np.stack([np.linalg.norm(self.values[:, place], axis=1) for place in self.places], axis=1)
         largest = norms.max(0, initial=0.0)
         return np.asarray(norms / np.where(largest > 0, largest, 1.0))
+
+
+def active_latents(jacobians: Array, latents: Array) -> Array:
+    """Latents that move the outputs, over their spread, by more than a thousandth of what the strongest does.
+
+    Where nothing is known about the spread, a weak latent is one in other units, and all are active.
+    """
+    spread = latents.std(0)
+    effects = np.linalg.norm(jacobians, axis=1).max(0) * spread
+    if not effects.any():
+        return np.arange(len(spread))
+    return np.flatnonzero((effects >= INACTIVE_BELOW * effects.max()) | (spread == 0))
 
 
 def balanced_units(jacobians: Array, latents: Array, noise: float) -> Array:
