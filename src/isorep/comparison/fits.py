@@ -48,10 +48,15 @@ class TrainingSet:
 
 
 def fit_all(
-    names: Sequence[str], training: Sequence[TrainingSet], progress: Callable[[int, int], None] | None = None
+    names: Sequence[str],
+    training: Sequence[Callable[[], TrainingSet]],
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[dict[str, Maps]]:
-    """For each training set the maps source -> target and target -> source of every rung."""
-    return map_blocks(lambda place: fit(names, training[place.start]), len(training), 1, progress=progress)
+    """For each training set the maps source -> target and target -> source of every rung.
+
+    Sets are made when their turn comes: in many dimensions all of them fill the memory.
+    """
+    return map_blocks(lambda place: fit(names, training[place.start]()), len(training), 1, progress=progress)
 
 
 def fit(names: Sequence[str], training: TrainingSet) -> dict[str, Maps]:

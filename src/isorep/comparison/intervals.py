@@ -33,7 +33,7 @@ from ..resampling import (
     ratio_influence,
 )
 from ..rows import block_rows, map_blocks, read_rows
-from .fits import PARTS, fit_all
+from .fits import PARTS, fit
 from .residuals import Centre, Maps, PreparedMaps, Pulls
 
 if TYPE_CHECKING:
@@ -137,18 +137,23 @@ def _without_folds(ladder: Ladder, name: str) -> Array:
     same.
     """
     count = min(ladder.design.n_folds, _JACKKNIFED)
-    folds = [merged(ladder.moments.folds[at::count]) for at in range(count)]
+    folds = ladder.moments.folds
+    if count < len(folds):
+        folds = [merged(folds[at::count]) for at in range(count)]
     squares = np.zeros((2, count, count))  # of fold k by maps that have seen neither k nor j
     pairs = [(j, k) for j in range(count) for k in range(j + 1)]
-    training = [
-        merged([fold for at, fold in enumerate(folds) if at not in pair] or folds) for pair in pairs
-    ]  # of two folds nothing is left without both: all rows stand for them
-    sets = [replace(ladder.training[0], moments=each, second=(None, None)) for each in training]
-    for (j, k), maps in zip(pairs, fit_all([name], sets), strict=True):
+
+    def score(place: slice) -> None:
+        """Maps are made one pair at a time: in many dimensions they fill the memory."""
+        j, k = pairs[place.start]
+        rest = [fold for at, fold in enumerate(folds) if at not in (j, k)] or folds  # of two folds nothing is left
+        maps = fit([name], replace(ladder.training, moments=merged(rest), second=(None, None)))[name]
         for left, scored in {(j, k), (k, j)}:
             rows = folds[scored]
             for way, one in enumerate((rows, rows.swapped())):
-                squares[way, left, scored] = maps[name][way].squared_error(one)
+                squares[way, left, scored] = maps[way].squared_error(one)
+
+    map_blocks(score, len(pairs), 1)
     errors = np.empty((2, 2, count))
     for way in range(2):
         norms, radii = ladder.residuals.rungs[name][way, 1], ladder.residuals.radii[1 - way]

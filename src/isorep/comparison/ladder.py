@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from ..alignment.base import summarise
 from ..covariance import Factor, SecondPass, resolve_source
 from ..errors import InputError
-from ..moments import Moments, fold_moments, leave_one_out, merged
+from ..moments import Moments, fold_moments, merged, merged_without
 from ..pairs import Pair, Side, describe_side, half_variance_share, rms_radius, working_dtype
 from ..representation import Array, rounding_of
 from ..resampling import Shuffles, assign_folds
@@ -75,11 +76,14 @@ class PairMoments:
 
 @dataclass(frozen=True, eq=False)
 class Ladder:
-    """The rungs of a pair: their maps on all rows and without each fold, and the residuals of every row."""
+    """The rungs of a pair: their maps on all rows and without each fold, and the residuals of every row.
+
+    ``training`` is that of all rows.
+    """
 
     design: Design
     moments: PairMoments
-    training: Sequence[TrainingSet]
+    training: TrainingSet
     fitted: dict[str, FittedRung]
     residuals: Residuals
     unmixed: tuple[UnmixedSide, UnmixedSide] | None = None
@@ -108,9 +112,10 @@ def measure(design: Design) -> PairMoments:
 
 def climb(design: Design, moments: PairMoments, *, intervals: bool = True) -> Ladder:
     """Every rung but ICA: fitted from moments on all rows and without each fold, then one pass for all residuals."""
-    training = training_sets(design, moments)
+    whole = training_set(design, moments)
+    without = [partial(training_set, design, moments, fold) for fold in range(design.n_folds)]
     names = [name for name in design.names if name != "ica"]
-    maps = fit_all(names, training, design.stage("fits"))
+    maps = fit_all(names, [lambda: whole, *without], design.stage("fits"))
     fitted = {name: FittedRung(maps[0][name], [[each[name]] for each in maps[1:]], design.fold_of) for name in names}
     residuals = residual_pass(
         design.pair.x,
@@ -124,21 +129,22 @@ def climb(design: Design, moments: PairMoments, *, intervals: bool = True) -> La
     for radii, name in zip(residuals.radii, design.pair.names, strict=True):
         if not design.kept(radii).any():
             raise InputError(f"all rows of {name} that can be scored are identical: there is nothing to compare")
-    return Ladder(design, moments, training, fitted, residuals)
+    return Ladder(design, moments, whole, fitted, residuals)
 
 
-def training_sets(design: Design, moments: PairMoments) -> list[TrainingSet]:
-    """All rows, and all but each fold."""
-    roundings = (rounding_of(design.pair.x), rounding_of(design.pair.y))
-    seconds = [None if each is None else [merged(each.folds), *leave_one_out(each.folds)] for each in moments.second]
-    sets = []
-    for index, each in enumerate([moments.total, *leave_one_out(moments.folds)]):
-        parts = [
-            None if second is None or ready is None else (second, ready[index])
-            for second, ready in zip(moments.second, seconds, strict=True)
-        ]
-        sets.append(TrainingSet(each, roundings, (parts[0], parts[1])))
-    return sets
+def training_set(design: Design, moments: PairMoments, left_out: int | None = None) -> TrainingSet:
+    """All rows, or all but those of a fold."""
+    seconds = [
+        None
+        if each is None
+        else (each, merged(each.folds) if left_out is None else merged_without(each.folds, left_out))
+        for each in moments.second
+    ]
+    return TrainingSet(
+        moments.total if left_out is None else merged_without(moments.folds, left_out),
+        (rounding_of(design.pair.x), rounding_of(design.pair.y)),
+        (seconds[0], seconds[1]),
+    )
 
 
 def with_components(ladder: Ladder, seed: int, rng: np.random.Generator, deadline: Deadline) -> Ladder:
@@ -175,7 +181,7 @@ def chance(ladder: Ladder, n_null: int, seed: np.random.SeedSequence, deadline: 
         null_rows(design.shuffles, x.shape[1], y.shape[1], np.random.default_rng(thin)),
         Scoring(design.fold_of, design.scored, design.units),
         ladder.moments.centre,
-        replace(ladder.training[0], icas=icas),
+        replace(ladder.training, icas=icas),
         list(ladder.fitted),
         n_null,
         draw,
