@@ -15,6 +15,7 @@ import numpy as np
 
 from .._version import __version__
 from ..alignment import AffineMap
+from ..chunked import ChunkedRows
 from ..errors import InputError
 from ..files import replacing
 from ..ica.whitening import AffineRows
@@ -69,9 +70,10 @@ class Translator:
         matrix = fitted.matrix[:, : fitted.target_width]
         return cls(kind, matrix, fitted.source_mean, fitted.target_mean, reference, facts)
 
-    def transform(self, X: Any, *, check: bool = True) -> Array:
+    def transform(self, X: Any, *, check: bool = True) -> Any:
         """Translate rows: products in float32 for float32 and coarser rows, in float64 for float64.
 
+        A Dask array stays one, of which a sample is computed for the check and nothing else.
         Rows that do not look like the old model's raise a :class:`~isorep.DriftWarning`, unless ``check`` is False.
         """
         data = self._rows(X)
@@ -79,7 +81,8 @@ class Translator:
             drift = self.drift(data)
             if drift:
                 warnings.warn(f"{data.name}: {drift}", DriftWarning, stacklevel=2)
-        return self.translated(data).values[:]  # type: ignore[no-any-return]
+        values = self.translated(data).values
+        return values.array() if isinstance(values, ChunkedRows) else values[:]
 
     def drift(self, X: Any) -> Drift:
         """How far rows lie from those the map was fitted to; at most 10,000 are looked at."""
@@ -90,7 +93,16 @@ class Translator:
         self, data: Representation, *, crew: Crew | None = None, progress: Callable[[int, int], None] | None = None
     ) -> Representation:
         """Rows of a file or an array as they will be: translated block by block when they are read, ids kept."""
-        return Representation(TranslatedRows(self._rows(data), self, crew, progress), data.ids, data.name)
+        rows = self._rows(data)
+        if isinstance(rows.values, ChunkedRows):
+            double = rows.values.dtype.itemsize >= 8
+            chunks = rows.values.mapped(
+                _TranslatedChunk(self, rows.name or "the data"),
+                len(self.new_mean),
+                np.float64 if double else np.float32,
+            )
+            return Representation(chunks, data.ids, data.name)
+        return Representation(TranslatedRows(rows, self, crew, progress), data.ids, data.name)
 
     def save(self, path: str | Path) -> None:
         """Write the map to a safetensors file, completely or not at all."""
@@ -176,6 +188,18 @@ class TranslatedRows(AffineRows):
         if not finite and not np.isfinite(out).all():
             refuse_non_finite(self._values, self._name)
             raise InputError(f"{self._name} holds values so large that their translation overflows")
+
+
+class _TranslatedChunk:
+    """What a worker makes of a chunk: the same as :class:`TranslatedRows` of its rows."""
+
+    def __init__(self, by: Translator, name: str) -> None:
+        self._by, self._name = by, name
+
+    def __call__(self, chunk: Array) -> Array:
+        if not len(chunk):
+            return np.empty((0, len(self._by.new_mean)), np.float64 if chunk.dtype.itemsize >= 8 else np.float32)
+        return TranslatedRows(Representation(chunk, name=self._name), self._by)[:]
 
 
 def _check_facts(file: ModelFile, facts: dict[str, Any]) -> None:
