@@ -259,7 +259,7 @@ def _ends(matrices: Sequence[ChunkedRows]) -> list[int]:
     lengths = matrices[0].lengths
     width = sum(each.width for each in matrices)
     groups = list(joined(lengths, width, _LEAST_CELLS))
-    return np.cumsum([sum(lengths[index] for index in group) for group in groups]).tolist()
+    return [int(end) for end in np.cumsum([sum(lengths[index] for index in group) for group in groups])]
 
 
 def joined(lengths: Sequence[int], width: int, least: int) -> Iterator[list[int]]:
@@ -315,7 +315,7 @@ def cluster_memory() -> int:
     try:
         from distributed import default_client
 
-        client = default_client()
+        client: Any = default_client()  # type: ignore[no-untyped-call]
     except (ImportError, ValueError):
         return 0
     workers = client.scheduler_info(n_workers=-1)["workers"]

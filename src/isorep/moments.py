@@ -181,9 +181,10 @@ def moments_alone(x: Matrix, name: str = "X") -> Moments:
     n, d = x.shape
     away = in_chunks(x)
     if away is not None:
-        *_, (total,) = pass_over(_chunk_alone, away, merge=_merged_folds)
-        require_finite(total, (x, x), (name, name))
-        return total
+        found: list[Moments]
+        *_, found = pass_over(_chunk_alone, away, merge=_merged_folds)
+        require_finite(found[0], (x, x), (name, name))
+        return found[0]
 
     def block_moments(rows: slice) -> Moments:
         block = Moments.empty(d, 0)

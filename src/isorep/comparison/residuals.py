@@ -293,8 +293,8 @@ class _OverChunk:
     ) -> tuple[list[tuple[int, dict[str, Array], Array]], tuple[dict[str, Pulls], dict[str, Array]]]:
         pulls, by_map, kept = self._look.no_pulls(), self._look.no_sums_by_map(), []
         for rows in blocks(len(chunks[0]), self._size):
-            *told, sums = self._look(start + rows.start, *(each[rows] for each in chunks))
-            kept.append((told[0], told[1], told[2]))
+            begin, norms, radii, sums = self._look(start + rows.start, *(each[rows] for each in chunks))
+            kept.append((begin, norms, radii))
             _add_sums(pulls, by_map, sums)
         return kept, (pulls, by_map)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._version import __version__
 from ..alignment import AffineMap
-from ..chunked import ChunkedRows
+from ..chunked import ChunkedRows, computed, shared
 from ..errors import InputError
 from ..files import replacing
 from ..ica.whitening import AffineRows
@@ -226,9 +226,9 @@ class Source:
     ids: str | None
 
 
-def open_source(path: str | Path, ids: str | None = None) -> Source:
-    """Open a file of any format, or a folder of shards."""
-    return Source(str(path), read(path, ids=ids), ids)
+def open_source(path: str | Path, ids: str | None = None, in_chunks: bool = False) -> Source:
+    """Open a file of any format, or a folder of shards; its rows here, or in the workers of a Dask cluster."""
+    return Source(str(path), read(path, ids=ids, in_chunks=in_chunks), ids)
 
 
 def writes_folder(output: str | Path) -> bool:
@@ -261,8 +261,11 @@ def translate_files(
 ) -> Representation:
     """Write the translated rows to one file, or file by file to a folder; what was written comes back, unread.
 
-    Reading, products and writing overlap; memory stays at a few blocks.
+    Reading, products and writing overlap; memory stays at a few blocks. With rows in the workers of a Dask cluster, the
+    workers translate them; one file is written here, and the files of a folder by the workers.
     """
+    if isinstance(source.rows.values, ChunkedRows):
+        return _translate_in_workers(translator, source, output, drop_ids, progress)
     with Crew() as crew:
         if not writes_folder(output):
             result = translator.translated(
@@ -278,6 +281,39 @@ def translate_files(
                 write(rows, temporary / file.name, drop_ids=drop_ids)
                 progress("translating files", index + 1, len(files))
         return translator.translated(source.rows)
+
+
+def _translate_in_workers(
+    translator: Translator, source: Source, output: str | Path, drop_ids: bool, progress: Progress
+) -> Representation:
+    result = translator.translated(source.rows)
+    if not writes_folder(output):
+        progress("translating", 0, len(result))
+        try:
+            write(result, output, drop_ids=drop_ids)
+        except InputError:
+            refuse_non_finite(source.rows.values, source.rows.name or "the data")  # a worker knows its chunk alone
+            raise
+        progress("translating", len(result), len(result))
+        return result
+    from dask import delayed
+
+    folder, key = split_key(source.path, None)
+    files, by = shards.shard_files(folder), shared(translator)
+    with replacing(Path(output), folder=True) as temporary:
+        task = delayed(_translate_shard, pure=False)
+        done = computed(
+            [task(by, str(file), key, source.ids, str(temporary.resolve() / file.name), drop_ids) for file in files]
+        )
+        progress("translating files", len(done), len(files))
+    return result
+
+
+def _translate_shard(
+    translator: Translator, file: str, key: str | None, ids: str | None, target: str, drop_ids: bool
+) -> None:
+    """One file of a folder, read and written by a worker; begun anew if the worker is lost."""
+    write(translator.translated(read(file, key=key, ids=ids)), target, drop_ids=drop_ids)
 
 
 def has_ids(result: Representation, output: str | Path, drop_ids: bool) -> bool:
