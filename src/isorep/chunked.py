@@ -10,6 +10,7 @@ Dask itself is imported when the first Dask array is met.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -368,7 +369,7 @@ _quiet_setting: Any = None
 def _settings(warn: bool) -> Iterator[None]:
     """Without the warning of a large graph; settings belong to the process, and passes may run side by side."""
     global _quiet_count, _quiet_setting
-    if warn:
+    if warn or "distributed" not in sys.modules:  # which brings the setting with it
         yield
         return
     with _quiet:

@@ -131,7 +131,9 @@ def cluster(scheduler: str | None) -> Iterator[bool]:
         raise InputError(f"--dask takes an address, local, or local:N with a number of workers, not {scheduler!r}")
     workers = int(count) if count else os.cpu_count() or 1
     with (
-        distributed.LocalCluster(workers, threads_per_worker=1, dashboard_address=None, silence_logs="ERROR") as made,
+        distributed.LocalCluster(
+            workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="ERROR"
+        ) as made,
         distributed.Client(made),
     ):
         yield True
