@@ -32,6 +32,7 @@ CHUNKINGS = {"one": (N, D), "equal": (400, D), "unequal": ((1, 0, 799, 700), D),
 def spread(monkeypatch):
     """Small chunks stay apart, as large ones do."""
     monkeypatch.setattr(chunked, "_LEAST_CELLS", 1)
+    monkeypatch.setattr(chunked, "_LEAST_ROWS", 1)
 
 
 def cut(values, rows=400):

@@ -29,6 +29,7 @@ Array = NDArray[Any]
 
 MOST_BYTES = 2**32  # of rows that are brought here at once
 _LEAST_CELLS = 2**19  # of a task: smaller chunks are joined, as a task costs a millisecond whatever it does
+_LEAST_ROWS = 2**13  # of a task whose sums are merged: of wide rows these are large, however few rows they are of
 _KEPT_SHARE = 0.4  # of the workers' memory that rows may fill
 _FAN_IN = 8  # sums that are added up at once
 _BATCH_CELLS = 2**25  # of results that are brought here at once
@@ -225,7 +226,7 @@ def pass_over(
     rows of ``beside``, one number per row. With ``merge`` the function returns what is kept and what is summed: all
     that is kept is yielded, then the sum.
     """
-    ends = _ends(matrices)
+    ends = _ends(matrices, 1 if merge is None else _LEAST_ROWS)
     shared_function, task = shared(function), _task(_in_a_worker)
     columns = [each.cut(ends) for each in matrices]
     begins = [0, *ends[:-1]]
@@ -255,11 +256,11 @@ def _in_batches(tasks: list[Any], rows: Sequence[int]) -> Iterator[Any]:
     yield from computed(batch)
 
 
-def _ends(matrices: Sequence[ChunkedRows]) -> list[int]:
+def _ends(matrices: Sequence[ChunkedRows], rows: int) -> list[int]:
     """Where chunks end that all matrices are cut to: as the first one's, with small ones joined."""
     lengths = matrices[0].lengths
     width = sum(each.width for each in matrices)
-    groups = list(joined(lengths, width, _LEAST_CELLS))
+    groups = list(joined(lengths, width, max(_LEAST_CELLS, rows * width)))
     return [int(end) for end in np.cumsum([sum(lengths[index] for index in group) for group in groups])]
 
 

@@ -25,7 +25,7 @@ class Matrix(Protocol):
     """What the toolkit asks of stored values: a shape, a dtype, and row slices that come back as arrays.
 
     numpy arrays and memory maps satisfy it, and so do HDF5 and zarr arrays. Dask arrays become
-    :class:`~isorep.chunked.ChunkedRows`, which stay in the workers.
+    ``isorep.chunked.ChunkedRows``, which stay in the workers.
     """
 
     @property

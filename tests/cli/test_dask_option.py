@@ -32,6 +32,7 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(parts, "_LEAST_CELLS", 200 * D)
     monkeypatch.setattr(parts, "_MOST_CELLS", 200 * D)
     monkeypatch.setattr(chunked, "_LEAST_CELLS", 1)
+    monkeypatch.setattr(chunked, "_LEAST_ROWS", 1)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,7 @@ def folder(tmp_path):
 
 
 COMMANDS = {
-    "compare": (("compare", "old.parquet", "new_shards", "--null", 20), 25, 1e-6),
+    "compare": (("compare", "old.parquet", "new_shards", "--null", 10, "--no-worst-case"), 20, 1e-6),
     "compare_many": (("compare", "old.parquet", "new.parquet", "old_shards", "--null", 5, "--fast"), 10, 1e-6),
     "compare_layers": (("compare", "old_layers", "new_layers", "--fast"), 15, 1e-6),
     "similarity": (("similarity", "old_shards", "new.zarr", "--permutations", 30), 10, 1e-6),

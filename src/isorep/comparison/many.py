@@ -82,7 +82,7 @@ def compare_many(
 
     Parameters
     ----------
-    runs : list of (n, d) arrays, Representations or paths, or a dict of them by name
+    runs : list of (n, d) arrays, Representations, paths or Dask arrays, or a dict of them by name
         The same examples in the same order; widths may differ.
     rungs : sequence of str
         Which of ``identity``, ``signed_permutation``, ``rigid``, ``linear``, ``ica``.
