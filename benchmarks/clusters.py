@@ -1,10 +1,12 @@
 """What a pass costs on a Dask cluster, at 1, 2 and 4 worker processes, and what that means for 1e9 rows.
 
-    python benchmarks/clusters.py                # two sides of 98,304 x 384, a few minutes on two cores
+    python benchmarks/clusters.py                # two sides of 65,536 x 384, a few minutes on two cores
     python benchmarks/clusters.py --scale 0.1    # rows scaled down
 
-Workers are processes of one thread on this machine: beyond its cores they share them. Passes are the least of two;
-nothing is asserted. Results go to benchmarks/results/clusters.json too.
+Workers are processes of one thread on this machine: beyond its cores they share them, and with other programs they
+share them anyway. So processor seconds are measured beside wall-clock ones: those of the busiest worker, and those of
+the client with the scheduler. Their sum is what a pass would take with a core for each. Nothing is asserted. Results go
+to benchmarks/results/clusters.json too.
 """
 
 from __future__ import annotations
@@ -15,17 +17,17 @@ import os
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measuring import Table, apart, keep, machine, show, timed
+from measuring import Table, apart, keep, machine, timed
 
 RESULTS = Path(__file__).parent / "results" / "clusters.json"
-ROWS, WIDTH, FILES, FOLDS = 98_304, 384, 12, 5
+ROWS, WIDTH, FILES, FOLDS = 65_536, 384, 8, 5
 TINY = 512  # chunks of next to no rows: what is left is overhead
-BANDWIDTH = 1.25e9  # bytes a second between machines: 10 Gbit/s
-RUNGS = ("identity", "signed_permutation", "rigid", "linear")
+PER_CHUNK = 5.15  # tasks of a pass: a read for each side, the pass, its two results, and a share of the tree of sums
 
 
 def main() -> None:
@@ -39,59 +41,39 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         apart(write_sides, folder, n)
         here = apart(run_here, folder)
-        show("one process, memory maps: moments", here["moments_s"])
-        show("one process, memory maps: compare, four rungs", here["compare_s"])
+        print(f"  one process, memory maps: moments {here['moments_cpu_s']:.2f} processor seconds\n")
         results["here"] = here
+        columns = {"workers": 8, "pass": 21, "tasks": 7, "busiest worker": 16, "client": 9, "sum": 8, "wall clock": 0}
+        table = Table(columns)
         for workers in (1, 2, 4):
             found = apart(run_cluster, folder, workers)
             results[f"workers_{workers}"] = found
-            print(f"  {workers} worker{'s' if workers > 1 else ''}")
-            show("    moments from files", found["moments_s"], f"{found['moments_tasks']} tasks")
-            show("    moments of rows that workers keep", found["kept_s"])
-            show("    residuals of rows that workers keep", found["residuals_s"], f"{found['residuals_tasks']} tasks")
-            print(
-                f"      a task that does nothing: {1e3 * found['task_s']:.2f} ms, of which client and scheduler work "
-                f"{1e3 * found['task_cpu_s']:.2f} ms"
-            )
-            if workers == 2:
-                tasks = f"{found['compare_tasks']} tasks in {found['passes']} passes and samples"
-                show("    compare, four rungs", found["compare_s"], tasks)
-                print(f"      largest difference of a held-out RMS from one process: {gap(here, found):.1e}")
+            for name, each in found["passes"].items():
+                told = (f"{each[key]:.2f}" for key in ("worker_s", "client_s", "sum_s", "wall_s"))
+                table.add(str(workers), name, str(each["tasks"]), *told)
+    print(f"\n  largest difference of a moment from one process: {results['workers_2']['gap']:.1e}")
+    for workers in (1, 2, 4):
+        task = results[f"workers_{workers}"]["task_s"]
+        print(f"  {workers} workers, a task that does nothing: {1e3 * task:.2f} ms of client and scheduler")
     results["model"] = model(n, results["workers_1"])
     keep(RESULTS, results)
 
 
-def gap(here: dict[str, Any], found: dict[str, Any]) -> float:
-    return float(np.abs(np.subtract(here["rms"], found["rms"])).max())
-
-
 def model(n: int, one: dict[str, Any]) -> list[dict[str, float]]:
     """What passes over 1e9 rows would take: the rows' part shrinks with the workers, the scheduler's does not."""
-    rates = {name: n / one[f"{name}_s"] for name in ("moments", "residuals")}
     chunk = 2**24 // WIDTH
-    print(
-        f"  model at {WIDTH} columns: rows / (workers x rate) + tasks x {1e3 * one['task_cpu_s']:.2f} ms + sums; rates "
-        f"{rates['moments']:,.0f} and {rates['residuals']:,.0f} rows a second per worker, {chunk:,} rows per chunk"
-    )
-    table = Table({"workers": 8, "rows": 15, "pass": 11, "s": 10, "rows' part": 11, "tasks": 10, "s of tasks": 0})
+    print(f"\n  model: rows / (workers x rate) beside tasks x {1e3 * one['task_s']:.2f} ms, {chunk:,} rows per chunk")
+    table = Table({"rows": 15, "workers": 8, "pass": 21, "workers' s": 12, "tasks": 10, "scheduler's s": 0})
     told = []
     for rows in (1e8, 1e9):
-        for workers in (10, 100, 1000):
-            for name, per_chunk in (("moments", 6.3), ("residuals", 6.3)):
-                tasks = per_chunk * rows / chunk
-                sums = 8 * 3 * FOLDS * WIDTH**2 * np.log2(workers) / BANDWIDTH
-                compute, overhead = rows / (workers * rates[name]), tasks * one["task_cpu_s"]
-                seconds = max(compute, overhead) + sums
-                told.append({"workers": workers, "rows": rows, "seconds": seconds, "tasks": tasks})
-                table.add(
-                    str(workers),
-                    f"{rows:,.0f}",
-                    name,
-                    f"{seconds:.0f}",
-                    f"{compute:.0f}",
-                    f"{tasks:,.0f}",
-                    f"{overhead:.0f}",
-                )
+        for workers in (10, 100):
+            for name in ("moments from files", "residuals"):
+                each = one["passes"][name]
+                compute = rows / (workers * n / each["worker_s"])
+                tasks = PER_CHUNK * rows / chunk
+                overhead = tasks * one["task_s"]
+                told.append({"rows": rows, "workers": workers, "workers_s": compute, "scheduler_s": overhead})
+                table.add(f"{rows:,.0f}", str(workers), name, f"{compute:.0f}", f"{tasks:,.0f}", f"{overhead:.0f}")
     return told
 
 
@@ -109,24 +91,23 @@ def write_sides(place: str, n: int) -> None:
 
 def run_here(place: str) -> dict[str, Any]:
     import isorep
-    from isorep.moments import fold_moments
 
     x, y = (isorep.read(Path(place) / f"side{side}") for side in range(2))
-    folds = np.arange(len(x)) % FOLDS
-    moments = min(timed(lambda: fold_moments(x.values, y.values, folds, FOLDS))[0] for _ in range(2))
-    seconds, result = timed(lambda: compared(x, y))
-    return {"moments_s": moments, "compare_s": seconds, "rms": rms_of(result)}
+    began = time.process_time()
+    total = moments_of(x, y)
+    return {"moments_cpu_s": time.process_time() - began, "total": [total.source_mean, total.xx, total.xy]}
 
 
-def compared(x: Any, y: Any) -> Any:
-    import isorep
+def moments_of(x: Any, y: Any) -> Any:
+    from isorep.moments import merged
 
-    warnings.simplefilter("ignore")
-    return isorep.compare(x, y, rungs=RUNGS, n_null=0, diameter="bound", worst_case=False)
+    return merged(fold_sums(x.values, y.values))
 
 
-def rms_of(result: Any) -> list[float]:
-    return [result.rungs[name].held_out.rms for name in RUNGS]
+def fold_sums(x: Any, y: Any) -> Any:
+    from isorep.moments import fold_moments
+
+    return fold_moments(x, y, np.arange(x.shape[0]) % FOLDS, FOLDS)
 
 
 def run_cluster(place: str, workers: int) -> dict[str, Any]:
@@ -139,76 +120,67 @@ def run_cluster(place: str, workers: int) -> dict[str, Any]:
     from isorep import chunked
     from isorep.comparison.fits import TrainingSet, fit
     from isorep.comparison.residuals import Centre, FittedRung, residual_pass
-    from isorep.moments import fold_moments, leave_one_out, merged
+    from isorep.moments import leave_one_out, merged
 
     warnings.simplefilter("ignore")
-    tasks: list[int] = []
-    plain = dask.compute
+    plain, counts = dask.compute, []
 
     def counted(*collections: Any, **options: Any) -> Any:
-        tasks.append(len(dict(dask.base.collections_to_expr(collections).__dask_graph__())))
+        graph: dict[Any, Any] = {}
+        for each in collections:
+            graph.update(dict(each.__dask_graph__()))
+        counts.append(len(graph))
         return plain(*collections, **options)
 
     with (
         LocalCluster(
             n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.ERROR
         ) as cluster,
-        Client(cluster),
+        Client(cluster) as client,
     ):
+
+        def measured(action: Callable[[], Any]) -> dict[str, float]:
+            """Once to import and to count tasks, then measured: processor seconds of workers and of this process."""
+            counts.clear()
+            dask.compute = counted
+            action()
+            dask.compute = plain
+            before, began = client.run(time.process_time), time.process_time()
+            wall, _ = timed(action)
+            mine, after = time.process_time() - began, client.run(time.process_time)
+            busiest = max(after[each] - before[each] for each in before)
+            seconds = {"worker_s": busiest, "client_s": mine, "sum_s": busiest + mine, "wall_s": wall}
+            return seconds | {"tasks": sum(counts)}
+
         x, y = (isorep.read(Path(place) / f"side{side}", in_chunks=True) for side in range(2))
-        folds = np.arange(len(x)) % FOLDS
-
-        def moments(one: Any, other: Any) -> Any:
-            return fold_moments(one, other, folds, FOLDS)
-
-        moments(x.values, y.values)  # workers import what they need
-        from_files = min(timed(lambda: moments(x.values, y.values))[0] for _ in range(2))
-        a, b = (side.values.kept() for side in (x, y))
-        sums = moments(a, b)
-        by_workers = min(timed(lambda: moments(a, b))[0] for _ in range(2))
+        passes = {"moments from files": measured(lambda: fold_sums(x.values, y.values))}
+        a, b = chunked.keep_all([x.values, y.values])
+        passes["moments, rows kept"] = measured(lambda: fold_sums(a, b))
+        sums = fold_sums(a, b)
         total = merged(sums)
         sets = [TrainingSet(each, (1e-7, 1e-7)) for each in (total, *leave_one_out(sums))]
         names = ["rigid", "linear"]
         maps = [fit(names, each) for each in sets]
+        folds = np.arange(len(x)) % FOLDS
         rungs = {name: FittedRung(maps[0][name], [[each[name]] for each in maps[1:]], folds) for name in names}
         centre = Centre(total.source_mean, total.target_mean, np.float32)
-
-        def residuals() -> Any:
-            return residual_pass(a, b, centre, rungs, pulled=names)
-
-        residuals()
-        residuals_s = min(timed(residuals)[0] for _ in range(2))
+        passes["residuals"] = measured(lambda: residual_pass(a, b, centre, rungs, pulled=names))
         chunked._LEAST_CELLS = 1
         tiny = chunked.ChunkedRows(array.zeros((TINY, 4), chunks=(1, 4)))
-        nothing = lambda start, rows: None  # noqa: E731
-        list(chunked.pass_over(nothing, [tiny]))
-        dask.compute = counted
-        overhead = min(timed(lambda: list(chunked.pass_over(nothing, [tiny])))[0] for _ in range(2)) / tasks[-1]
-        began = time.process_time()  # of this process and the scheduler in it: what other programs do is not in it
-        list(chunked.pass_over(nothing, [tiny]))
-        processor = (time.process_time() - began) / tasks[-1]
-        chunked._LEAST_CELLS = 2**19
-        tasks.clear()
-        moments(x.values, y.values)
-        moments_tasks = tasks[-1]
-        residual_pass(x.values, y.values, centre, rungs, pulled=names)
-        residuals_tasks = tasks[-1]
-        tasks.clear()
-        seconds, result = timed(lambda: compared(x, y)) if workers == 2 else (float("nan"), None)
-        dask.compute = plain
+        overhead = measured(lambda: list(chunked.pass_over(_nothing, [tiny])))
     return {
-        "moments_s": from_files,
-        "kept_s": by_workers,
-        "residuals_s": residuals_s,
-        "compare_s": seconds,
-        "task_s": overhead,
-        "task_cpu_s": processor,
-        "moments_tasks": moments_tasks,
-        "residuals_tasks": residuals_tasks,
-        "compare_tasks": int(sum(tasks)),
-        "passes": len(tasks),
-        "rms": None if result is None else rms_of(result),
+        "passes": passes,
+        "task_s": overhead["client_s"] / overhead["tasks"],
+        "gap": _gap(apart(run_here, place)["total"], [total.source_mean, total.xx, total.xy]),
     }
+
+
+def _nothing(start: int, rows: Any) -> None:
+    """A task without work."""
+
+
+def _gap(one: list[np.ndarray], other: list[np.ndarray]) -> float:
+    return max(float(np.abs(a - b).max() / np.abs(a).max()) for a, b in zip(one, other, strict=True))
 
 
 if __name__ == "__main__":

@@ -105,20 +105,6 @@ class ChunkedRows:
         each, task = shared(function), _task(_applied)
         return self.of_chunks([task(each, chunk) for chunk in self.chunks], self.lengths, width, dtype)
 
-    def kept(self) -> ChunkedRows:
-        """The same rows, kept by the workers if they fit into their memory; else they are read again by every pass.
-
-        Without a cluster nothing is kept.
-        """
-        memory = cluster_memory()
-        if self._lengths is None and memory:
-            self.lengths  # noqa: B018  (counted before the rows are kept: a chunk may be larger than expected)
-        if not memory or len(self) * self.width * self.dtype.itemsize > _KEPT_SHARE * memory:
-            return self
-        return self.of_chunks(
-            computed(self.chunks, warn=True, keep=True), self.lengths, self.width, self.dtype, self.rounding
-        )
-
     def taken(self, rows: Array) -> ChunkedRows:
         """Chosen rows, in the order given, still in the workers; rows in order stay in their chunks."""
         ends = np.cumsum(self.lengths)
@@ -213,18 +199,35 @@ class ChunkedRows:
         return np.asarray(self[:], dtype=dtype)
 
 
+def keep_all(matrices: Sequence[ChunkedRows]) -> list[ChunkedRows]:
+    """The same rows, kept by the workers if all fit into their memory; else they are read again by every pass.
+
+    Without a cluster nothing is kept.
+    """
+    memory = cluster_memory()
+    wanted = sum(len(each) * each.width * each.dtype.itemsize for each in matrices) if memory else 0
+    if not 0 < wanted <= _KEPT_SHARE * memory:
+        return list(matrices)
+    kept = []
+    for each in matrices:
+        chunks = computed(each.chunks, warn=True, keep=True)
+        kept.append(ChunkedRows.of_chunks(chunks, each.lengths, each.width, each.dtype, each.rounding))
+    return kept
+
+
 def pass_over(
     function: Callable[..., Any],
     matrices: Sequence[ChunkedRows],
     beside: Sequence[Array] = (),
     *,
     merge: Callable[[list[Any]], Any] | None = None,
+    per_row: int = 1,
 ) -> Iterator[Any]:
     """Run ``function(start, *chunks, *parts)`` in the workers, one task per chunk, and yield the results in order.
 
     Chunks of several matrices hold the same rows: others are cut like those of the first. ``parts`` are the chunk's
     rows of ``beside``, one number per row. With ``merge`` the function returns what is kept and what is summed: all
-    that is kept is yielded, then the sum.
+    that is kept is yielded, then the sum. Results of ``per_row`` numbers per row are brought here some at a time.
     """
     ends = _ends(matrices, 1 if merge is None else _LEAST_ROWS)
     shared_function, task = shared(function), _task(_in_a_worker)
@@ -235,7 +238,7 @@ def pass_over(
         for begin, end, *chunks in zip(begins, ends, *columns, strict=True)
     ]
     if merge is None:
-        yield from _in_batches(tasks, [end - begin for begin, end in zip(begins, ends, strict=True)])
+        yield from _in_batches(tasks, [per_row * (end - begin) for begin, end in zip(begins, ends, strict=True)])
         return
     kept, sums = ([_task(getitem)(each, place) for each in tasks] for place in (0, 1))
     *found, total = computed([*kept, reduced(merge, sums)])
@@ -243,11 +246,11 @@ def pass_over(
     yield total
 
 
-def _in_batches(tasks: list[Any], rows: Sequence[int]) -> Iterator[Any]:
-    """Results in order, some at a time where there are many rows."""
+def _in_batches(tasks: list[Any], sizes: Sequence[int]) -> Iterator[Any]:
+    """Results in order, some at a time where they are large."""
     batch: list[Any] = []
     cells = 0
-    for each, count in zip(tasks, rows, strict=True):
+    for each, count in zip(tasks, sizes, strict=True):
         if batch and cells + count > _BATCH_CELLS:
             yield from computed(batch)
             batch, cells = [], 0
@@ -308,8 +311,16 @@ def computed(tasks: Sequence[Any], *, warn: bool = False, keep: bool = False) ->
     Dask's warning of a large graph is left to passes that hold nothing but rows: others hold maps.
     """
     dask = _dask()
-    with single_threaded_blas(), _settings(warn):
-        return list(dask.persist(*tasks) if keep else dask.compute(*tasks))
+    try:
+        with single_threaded_blas(), _settings(warn):
+            return list(dask.persist(*tasks) if keep else dask.compute(*tasks))
+    except Exception as error:
+        if type(error).__name__ != "KilledWorker":
+            raise
+        raise InputError(
+            "several workers died of the same task, which Dask then gives up: give them more memory, or cut the rows "
+            "into smaller chunks"
+        ) from error
 
 
 def cluster_memory() -> int:

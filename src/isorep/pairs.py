@@ -49,7 +49,7 @@ def open_pair(
     if a.name == b.name:
         a, b = (replace(side, name=f"{side.name} ({role})") for side, role in zip((a, b), roles, strict=True))
     match = match_rows(a, b, join=join)
-    a, b = (replace(side, values=kept_by_workers(side.values)) for side in (a, b))
+    a, b = kept_by_workers(a, b)
     return Pair(a, b, match), match, common_codes(groups, len(a), match.source_rows, "groups")
 
 

@@ -10,15 +10,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from copy import copy
 from threading import Lock, local
 from typing import Any, Self, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from .chunked import ChunkedRows, pass_over
+from .chunked import ChunkedRows, keep_all, pass_over
 from .errors import InputError
-from .representation import Array, Matrix, rounding_of
+from .representation import Array, Matrix, Representation, rounding_of
 from .storage.lazy import release
 
 Result = TypeVar("Result")
@@ -211,15 +212,19 @@ def stream_rows(
     size: int,
     *,
     beside: Sequence[Array] = (),
+    per_row: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[Result]:
-    """The results of :func:`map_rows` one by one: for those that together would fill the memory."""
+    """The results of :func:`map_rows` one by one: for those that together would fill the memory.
+
+    ``per_row`` numbers per row come back.
+    """
     away = in_chunks(*matrices)
     if away is not None:
         done, n = 0, away[0].shape[0]
         if progress:
             progress(0, n)
-        for results, rows in pass_over(_OverBlocks(function, len(away), size), away, beside):
+        for results, rows in pass_over(_OverBlocks(function, size), away, beside, per_row=per_row):
             yield from results
             done += rows
             if progress:
@@ -245,8 +250,8 @@ def stream_rows(
 class _OverBlocks:
     """A function of blocks, applied to a chunk; with the chunk's number of rows."""
 
-    def __init__(self, function: Callable[..., Any], matrices: int, size: int) -> None:
-        self._function, self._matrices, self._size = function, matrices, size
+    def __init__(self, function: Callable[..., Any], size: int) -> None:
+        self._function, self._size = function, size
 
     def __call__(self, start: int, *chunks: Array) -> tuple[list[Any], int]:
         n = len(chunks[0])
@@ -260,9 +265,19 @@ def in_chunks(*matrices: Matrix) -> list[ChunkedRows] | None:
     return found if all(isinstance(each, ChunkedRows) for each in found) else None  # type: ignore[return-value]
 
 
-def kept_by_workers(values: Matrix) -> Matrix:
-    """Rows that several passes are made over: those of a Dask array are kept by the workers if they fit there."""
-    return values.kept() if isinstance(values, ChunkedRows) else values
+def kept_by_workers(*sides: Representation) -> tuple[Representation, ...]:
+    """Sides that several passes are made over: rows of Dask arrays are kept by the workers if all fit there together.
+
+    Ids are not checked again.
+    """
+    away = in_chunks(*(side.values for side in sides))
+    if away is None:
+        return sides
+    kept = []
+    for side, values in zip(sides, keep_all(away), strict=True):
+        kept.append(copy(side))
+        object.__setattr__(kept[-1], "values", values)
+    return tuple(kept)
 
 
 NEAR_CELLS = 2**24  # of a Dask array that is brought here, where many short passes are made over it

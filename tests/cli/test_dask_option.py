@@ -137,12 +137,20 @@ def test_translated_rows_are_the_local_ones_though_a_worker_dies(isorep_command,
     np.testing.assert_allclose(there, here, rtol=0, atol=1e-5)  # products in float32
 
 
-def test_a_cluster_of_this_machine_is_made_for_the_command(isorep_command, folder):
+def test_a_cluster_of_this_machine_is_made_for_the_command(isorep_command, folder, monkeypatch):
+    made, begin = [], distributed.LocalCluster
+
+    def recorded(*given, **options):
+        made.append(begin(*given, **options))
+        return made[-1]
+
+    monkeypatch.setattr(distributed, "LocalCluster", recorded)
     done = isorep_command(
         "similarity", folder / "old.parquet", folder / "new.parquet", "--indices", "cka", "--dask", "local:1"
     )
     assert done.code == 0, done.err
-    assert "CKA" in done.out or "cka" in done.out
+    assert "cka" in done.out
+    assert len(made[0].worker_spec) == 1
 
 
 def test_errors_are_the_local_ones(isorep_command, cluster, folder):

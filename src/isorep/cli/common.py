@@ -132,7 +132,7 @@ def cluster(scheduler: str | None) -> Iterator[bool]:
     workers = int(count) if count else os.cpu_count() or 1
     with (
         distributed.LocalCluster(
-            workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="ERROR"
+            n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="ERROR"
         ) as made,
         distributed.Client(made),
     ):

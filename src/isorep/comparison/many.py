@@ -498,7 +498,8 @@ def gather(runs: Any, names: Sequence[str] | None, groups: Any, join: bool, with
     rows, dropped, half = _common_rows(named, join)
     codes = common_codes(groups, len(named[0]), rows[0], "groups")
     classes = common_codes(within, len(named[0]), rows[0], "within")
-    values = tuple(select(kept_by_workers(run.values), mine) for run, mine in zip(named, rows, strict=True))
+    kept = kept_by_workers(*named)
+    values = tuple(select(run.values, mine) for run, mine in zip(kept, rows, strict=True))
     notes = tuple(reading_notes(*named))
     common = Runs(
         tuple(str(run.name) for run in named), values, dropped, codes, rows[0] is not None, classes, notes, half

@@ -10,7 +10,7 @@ Two sides made ready: what belongs to one side is found once, whatever is asked 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -88,7 +88,7 @@ class Frame:
             raise InputError("second moments hold no rows to shuffle: a null needs the two arrays")
         out = empty((self.n, self.rank), dtype)
         by = _Scores(self.mean, self.whitener, dtype)
-        for start, block in stream_rows(by, [values], block_rows(self.width, cells=2**20)):
+        for start, block in stream_rows(by, [values], block_rows(self.width, cells=2**20), per_row=self.rank):
             out[start : start + len(block)] = block
         return out
 
@@ -346,7 +346,7 @@ def paired(x: Any, y: Any = None, *, moments: bool = True) -> Pair:
         raise InputError("an index compares two sides: pass X and Y, or their Moments")
     a, b = as_representation(x, "X"), as_representation(y, "Y")
     match = match_rows(a, b)
-    a, b = (replace(side, values=kept_by_workers(side.values)) for side in (a, b))
+    a, b = kept_by_workers(a, b)
     names = (a.name or "X", b.name or "Y")
     n = len(a)
     if n < 3:

@@ -153,7 +153,8 @@ def layers(
     n = len(first)
     if n < 3:
         raise InputError(f"the layers have {n} rows: at least 3 are needed")
-    sides = [[Side(kept_by_workers(each.values), name, n) for name, each in named.items()] for named in given]
+    kept = iter(kept_by_workers(first, *others))
+    sides = [[Side(next(kept).values, name, n) for name in named] for named in given]
     pairings = plan(n, permutations, groups, within, random_state)
     check_choice("index", index, list(INDICES))
     prepare = partial(_prepare, index)

@@ -135,7 +135,8 @@ def _corpus(side: Matrix, rows: Array, fitted: AffineMap | None, prepare: Prepar
         block = block.astype(np.float64)
         return start, prepare(block if fitted is None else _mapped(fitted, block))
 
-    for start, block in stream_rows(ready, [select(side, rows)], block_rows(*side.shape[1:], width)):
+    size = block_rows(*side.shape[1:], width)
+    for start, block in stream_rows(ready, [select(side, rows)], size, per_row=width):
         out[start : start + len(block)] = block
     return out
 
