@@ -90,6 +90,28 @@ def test_sizes_of_chunks_are_counted_where_they_are_not_known():
     np.testing.assert_array_equal(rows[:], X)
 
 
+def test_large_results_come_some_at_a_time(monkeypatch):
+    local = isorep.similarity.cca(X, Y, permutations=20)
+    batches = []
+    computed = chunked.computed
+    monkeypatch.setattr(
+        chunked, "computed", lambda tasks, **more: batches.append(len(tasks)) or computed(tasks, **more)
+    )
+    monkeypatch.setattr(chunked, "_BATCH_CELLS", 600 * D)
+    found = isorep.similarity.cca(cut(X, 300), cut(Y, 300), permutations=20)
+    assert (found.value, found.null.mean) == pytest.approx((local.value, local.null.mean), abs=1e-9)
+    assert batches.count(2) >= 4  # of five chunks of scores, two at a time, for each side
+
+
+def test_rows_are_kept_by_workers_only_if_all_fit(monkeypatch):
+    matrices = [ChunkedRows(cut(X)), ChunkedRows(cut(Y))]
+    for memory, kept in ((0, False), (2 * X.nbytes / 0.4 - 1, False), (2 * X.nbytes / 0.4 + 1, True)):
+        monkeypatch.setattr(chunked, "cluster_memory", lambda memory=memory: memory)
+        found = chunked.keep_all(matrices)
+        assert all((a is not b) == kept for a, b in zip(found, matrices, strict=True))
+        np.testing.assert_array_equal(found[1][:], Y)
+
+
 def test_more_rows_than_fit_here_are_refused(monkeypatch):
     monkeypatch.setattr(chunked, "MOST_BYTES", X.nbytes - 1)
     rows = ChunkedRows(cut(X))
@@ -148,6 +170,16 @@ def test_compare_many_gives_the_local_result():
     assert differences(local["consensus"], found["consensus"], 1e-9) == []
 
 
+def test_compare_layers_gives_the_local_result(tmp_path):
+    folders = [tmp_path / "old", tmp_path / "new"]
+    for folder, values in zip(folders, (X, Y), strict=True):
+        folder.mkdir()
+        np.save(folder / "top.npy", values)
+    options = {"layers": ["top"], "fast": True}
+    local = isorep.compare_layers(*folders, **options).to_dict()
+    assert differences(local, isorep.compare_layers(*folders, in_chunks=True, **options).to_dict(), 1e-9) == []
+
+
 def test_every_index_gives_the_local_result():
     options = {"permutations": 30, "random_state": 2}
     local = isorep.similarity.indices(X, Y, **options).to_dict()
@@ -183,6 +215,15 @@ def test_aligners_fit_map_and_score_in_the_workers(kind):
         np.testing.assert_allclose(mapped.compute(), getattr(local, name)(rows), rtol=0, atol=tolerance)
     assert found.score(cut(x), cut(y, 700)) == pytest.approx(local.score(x, y), abs=tolerance)
     np.testing.assert_allclose(found.residuals(cut(x), cut(y)), local.residuals(x, y), rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize(("source", "target"), [(X, Z), (Z, X)], ids=["narrower", "wider"])
+def test_aligners_of_two_widths_map_there_and_back(source, target):
+    local, found = isorep.Rigid().fit(source, target), isorep.Rigid().fit(cut(source), cut(target))
+    np.testing.assert_allclose(found.transform(cut(source)).compute(), local.transform(source), rtol=0, atol=1e-9)
+    back = found.inverse_transform(cut(target)).compute()
+    np.testing.assert_allclose(back, local.inverse_transform(target), rtol=0, atol=1e-9)
+    assert back.shape == source.shape
 
 
 def test_ica_and_whitening_take_representations_of_dask_arrays():

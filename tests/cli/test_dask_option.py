@@ -12,7 +12,6 @@ import pytest
 import isorep
 from isorep import chunked
 from isorep.storage import parts
-from isorep.storage.layers import write_list
 
 from ..data import mixing, sources
 from ..test_chunked import differences
@@ -73,7 +72,7 @@ def _killer(order):
 
 @pytest.fixture
 def folder(tmp_path):
-    """The same items by two models: parquet in row groups, npy shards and a zarr store; and layers."""
+    """The same items by two models: parquet in row groups, npy shards and a zarr store."""
     for name, values in (("old", OLD), ("new", NEW)):
         columns = {f"feature_{index}": values[:, index] for index in range(D)}
         ids = [f"item {index}" for index in range(N)]
@@ -81,17 +80,12 @@ def folder(tmp_path):
         (tmp_path / f"{name}_shards").mkdir()
         for index, part in enumerate(np.array_split(values, 5)):
             np.save(tmp_path / f"{name}_shards" / f"{index}.npy", part)
-        (tmp_path / f"{name}_layers").mkdir()
-        np.save(tmp_path / f"{name}_layers" / "top.npy", values)
-        write_list({"top": tmp_path / f"{name}_layers" / "top.npy"}, {"top": 0})
     isorep.write(NEW, tmp_path / "new.zarr")
     return tmp_path
 
 
 COMMANDS = {
     "compare": (("compare", "old.parquet", "new_shards", "--null", 10, "--no-worst-case"), 20, 1e-6),
-    "compare_many": (("compare", "old.parquet", "new.parquet", "old_shards", "--null", 5, "--fast"), 10, 1e-6),
-    "compare_layers": (("compare", "old_layers", "new_layers", "--fast"), 15, 1e-6),
     "similarity": (("similarity", "old_shards", "new.zarr", "--permutations", 30), 10, 1e-6),
     "translate_fit": (("translate", "fit", "old.parquet", "new.parquet", "-o", "MAP", "--corpus", 500), 15, 1e-6),
 }

@@ -62,7 +62,7 @@ class Aligner(TransformerMixin, BaseEstimator, ABC):
         back = np.linalg.pinv(fitted.matrix)
 
         def mapped_back(rows: Array) -> Array:
-            centred = np.zeros((len(rows), len(back.T)))
+            centred = np.zeros((len(rows), len(back)))
             centred[:, : fitted.target_width] = rows.astype(np.float64) - fitted.target_mean
             return np.asarray(centred @ back + fitted.source_mean)
 
