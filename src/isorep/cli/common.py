@@ -116,15 +116,8 @@ def cluster(scheduler: str | None) -> Iterator[bool]:
     distributed = import_extra("distributed", "dask", "--dask")
     where, _, count = scheduler.partition(":")
     if where != "local":
-        try:
-            client = distributed.Client(scheduler, timeout=_PATIENCE)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise InputError(f"there is no Dask scheduler at {scheduler}: {error or type(error).__name__}") from error
-        with client:
-            try:
-                client.wait_for_workers(1, timeout=_PATIENCE)
-            except TimeoutError as error:
-                raise InputError(f"the Dask scheduler at {scheduler} has no workers") from error
+        _require_workers(distributed, scheduler)
+        with distributed.Client(scheduler, timeout=_PATIENCE):
             yield True
         return
     if not (count.isdecimal() and int(count) > 0 if ":" in scheduler else True):
@@ -137,6 +130,19 @@ def cluster(scheduler: str | None) -> Iterator[bool]:
         distributed.Client(made),
     ):
         yield True
+
+
+def _require_workers(distributed: Any, scheduler: str) -> None:
+    """Refuse an address without a scheduler, or one without workers, by a client that is nobody's default."""
+    try:
+        client = distributed.Client(scheduler, timeout=_PATIENCE, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise InputError(f"there is no Dask scheduler at {scheduler}: {error or type(error).__name__}") from error
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=_PATIENCE)
+        except TimeoutError as error:
+            raise InputError(f"the Dask scheduler at {scheduler} has no workers") from error
 
 
 def parts(text: str, option: str, what: str = "names separated by commas") -> list[str]:
