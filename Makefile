@@ -68,6 +68,7 @@ bench: .venv/bench.stamp
 	$(BIN)/python benchmarks/compare.py
 	$(BIN)/python benchmarks/many.py
 	$(BIN)/python benchmarks/similarity.py
+	$(BIN)/python benchmarks/clusters.py
 	$(BIN)/python benchmarks/translate.py
 	$(BIN)/python benchmarks/deconfound.py
 	$(BIN)/python benchmarks/training.py
@@ -83,6 +84,7 @@ bench-quick: .venv/bench.stamp
 	$(BIN)/python benchmarks/compare.py command ladder --scale 0.2
 	$(BIN)/python benchmarks/many.py --scale 0.1
 	$(BIN)/python benchmarks/similarity.py --scale 0.1
+	$(BIN)/python benchmarks/clusters.py --scale 0.1
 	$(BIN)/python benchmarks/translate.py --scale 0.01
 	$(BIN)/python benchmarks/deconfound.py --scale 0.02
 	$(BIN)/python benchmarks/training.py --steps 0.02

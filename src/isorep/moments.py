@@ -23,9 +23,10 @@ from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
+from .chunked import pass_over
 from .errors import InputError
 from .representation import Array, Matrix
-from .rows import Crew, block_rows, blocks, read_rows, refuse_non_finite
+from .rows import Crew, block_rows, blocks, in_chunks, read_rows, refuse_non_finite
 from .storage.scratch import memory_size
 
 
@@ -131,11 +132,28 @@ def fold_moments(
 
     ``folds`` holds the fold of each row. Non-finite values are refused with their number and first place.
     """
-    d_x, d_y = x.shape[1], y.shape[1]
-    totals = [Moments.empty(d_x, d_y) for _ in range(n_folds)]
     n = x.shape[0]
     if progress:
         progress(0, n)
+    away = in_chunks(x, y)
+    if away is None:
+        totals = _fold_sums(x, y, folds, n_folds, progress)
+    else:
+        function = partial(_chunk_sums, n_folds=n_folds)
+        *_, totals = pass_over(function, away, [folds], merge=_merged_folds)
+        if progress:
+            progress(n, n)
+    for total in totals:
+        require_finite(total, (x, y), names)
+    return totals
+
+
+def _fold_sums(
+    x: Matrix, y: Matrix, folds: Array, n_folds: int, progress: Callable[[int, int], None] | None = None
+) -> list[Moments]:
+    """The moments of every fold, whatever the values."""
+    d_x, d_y, n = x.shape[1], y.shape[1], x.shape[0]
+    totals = [Moments.empty(d_x, d_y) for _ in range(n_folds)]
     with Crew() if n_folds > 1 else nullcontext() as crew:  # threads share folds, or else a product
         for rows in blocks(n, block_rows(d_x, d_y)):
             x_block, y_block, here = read_rows(x, rows), read_rows(y, rows), folds[rows]
@@ -146,8 +164,6 @@ def fold_moments(
                 deque(crew.stream(absorb, np.unique(here).tolist()), maxlen=0)
             if progress:
                 progress(rows.stop, n)
-    for total in totals:
-        require_finite(total, (x, y), names)
     return totals
 
 
@@ -156,12 +172,28 @@ def _absorb_fold(totals: Sequence[Moments], x: Array, y: Array, here: Array, fol
     totals[fold].absorb_rows(x[mine], y[mine])
 
 
+def _chunk_sums(start: int, x: Array, y: Array, folds: Array, *, n_folds: int) -> tuple[None, list[Moments]]:
+    return None, _fold_sums(x, y, folds, n_folds)
+
+
+def _merged_folds(parts: list[list[Sums]]) -> list[Sums]:
+    """Fold by fold, the moments of several chunks together."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return [merged(each) for each in zip(*parts, strict=True)]
+
+
 def moments_alone(x: Matrix, name: str = "X") -> Moments:
     """The moments of one side, as source of an empty target; one pass, one thread a core.
 
     Non-finite values are refused with their number and first place.
     """
     n, d = x.shape
+    away = in_chunks(x)
+    if away is not None:
+        found: list[Moments]
+        *_, found = pass_over(_chunk_alone, away, merge=_merged_folds)
+        require_finite(found[0], (x, x), (name, name))
+        return found[0]
 
     def block_moments(rows: slice) -> Moments:
         block = Moments.empty(d, 0)
@@ -175,6 +207,10 @@ def moments_alone(x: Matrix, name: str = "X") -> Moments:
             total.absorb(block)
     require_finite(total, (x, x), (name, name))
     return total
+
+
+def _chunk_alone(start: int, x: Array) -> tuple[None, list[Moments]]:
+    return None, _fold_sums(x, x[:, :0], np.zeros(len(x), dtype=np.intp), 1)
 
 
 def require_memory(d_x: int, d_y: int, n_folds: int) -> None:
@@ -335,21 +371,46 @@ def joint_moments(
     as it is read, with the run's number and the rows' places. Non-finite values are refused with their number and
     first place.
     """
-    edges = (0, *np.cumsum([int(run.shape[1]) for run in runs]).tolist())
     kept = len(runs) if strips is None else strips
-    totals = [JointMoments.empty(edges, kept) for _ in range(n_folds)]
     n = int(runs[0].shape[0])
     if progress:
         progress(0, n)
+    away = in_chunks(*runs)
+    if away is None:
+        totals = _joint_sums(runs, folds, n_folds, kept, watch, progress)
+    else:
+        *_, totals = pass_over(partial(_chunk_joint, n_folds=n_folds, kept=kept), away, [folds], merge=_merged_folds)
+        if progress:
+            progress(n, n)
+    for total in totals:
+        for run in range(kept):
+            require_finite(total.pair(run, run), (runs[run], runs[run]), (names[run], names[run]))
+    return totals
+
+
+def _joint_sums(
+    runs: Sequence[Matrix],
+    folds: Array,
+    n_folds: int,
+    kept: int,
+    watch: Callable[[int, slice, Array], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[JointMoments]:
+    """The joint moments of every fold, whatever the values."""
+    edges = (0, *np.cumsum([int(run.shape[1]) for run in runs]).tolist())
+    totals = [JointMoments.empty(edges, kept) for _ in range(n_folds)]
+    n = int(runs[0].shape[0])
     with Crew() as crew:
         for rows in blocks(n, block_rows(edges[-1])):
             _absorb_block(crew, totals, runs, rows, folds[rows], watch)
             if progress:
                 progress(rows.stop, n)
-    for total in totals:
-        for run in range(kept):
-            require_finite(total.pair(run, run), (runs[run], runs[run]), (names[run], names[run]))
     return totals
+
+
+def _chunk_joint(start: int, *chunks: Array, n_folds: int, kept: int) -> tuple[None, list[JointMoments]]:
+    *runs, folds = chunks
+    return None, _joint_sums(runs, folds, n_folds, kept)
 
 
 def _absorb_block(

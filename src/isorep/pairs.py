@@ -21,7 +21,7 @@ from .covariance import Factor
 from .errors import InputError
 from .representation import Array, Matrix, Representation, RowMatch, match_rows, reading_notes
 from .resampling import assign_folds, common_codes
-from .rows import equal_rows, read_rows, select
+from .rows import equal_rows, kept_by_workers, read_rows, select
 from .storage import loaded
 
 SPECTRUM = 1000  # singular values that are kept with a side
@@ -49,6 +49,7 @@ def open_pair(
     if a.name == b.name:
         a, b = (replace(side, name=f"{side.name} ({role})") for side, role in zip((a, b), roles, strict=True))
     match = match_rows(a, b, join=join)
+    a, b = kept_by_workers(a, b)
     return Pair(a, b, match), match, common_codes(groups, len(a), match.source_rows, "groups")
 
 

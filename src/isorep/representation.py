@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .chunked import ChunkedRows, is_dask
 from .errors import InputError
 
 Array = NDArray[Any]
@@ -23,7 +24,8 @@ _MOST_NAMED = 8
 class Matrix(Protocol):
     """What the toolkit asks of stored values: a shape, a dtype, and row slices that come back as arrays.
 
-    numpy arrays and memory maps satisfy it, and so do HDF5 and zarr arrays.
+    numpy arrays and memory maps satisfy it, and so do HDF5 and zarr arrays. Dask arrays become
+    ``isorep.chunked.ChunkedRows``, which stay in the workers.
     """
 
     @property
@@ -63,7 +65,7 @@ class Representation:
     Parameters
     ----------
     values : (n, d) array
-        Floating point, one row an example. A memory map stays on disk.
+        Floating point, one row an example. A memory map stays on disk, a Dask array in the workers.
     ids : (n,) array, optional
         Strings or integers that name the examples; they must be unique.
     name : str, optional
@@ -145,6 +147,8 @@ def as_representation(data: Any, name: str) -> Representation:
     if isinstance(data, Representation):
         return data if data.name else replace(data, name=name)
     ids = None
+    if type(data).__module__.startswith("dask.dataframe"):
+        raise InputError(f"{name} is a Dask data frame: pass its values, frame.to_dask_array()")
     if hasattr(data, "to_numpy") and hasattr(data, "index"):  # a data frame: its index names the rows
         ids = np.asarray(["/".join(map(str, key)) if isinstance(key, tuple) else key for key in data.index])
     return Representation(data, ids=ids, name=name)
@@ -168,6 +172,12 @@ def match_rows(source: Representation, target: Representation, *, join: bool = F
     rows. With it the common ids are kept, in the source's order.
     """
     a, b = source.name or "source", target.name or "target"
+    away = [isinstance(side.values, ChunkedRows) for side in (source, target)]
+    if away[0] != away[1]:
+        raise InputError(
+            f"{a if away[0] else b} is a Dask array and {b if away[0] else a} is not: pass two Dask arrays, or compute "
+            "the one"
+        )
     if source.ids is None or target.ids is None:
         return _match_by_position(source, target, a, b, join)
     left, right = _comparable_ids(source.ids, target.ids)
@@ -236,9 +246,12 @@ def _checked_values(values: Any, label: str) -> Matrix:
         raise InputError(f"{label} is sparse: turn it into a dense array first (.toarray())")
     if not (hasattr(values, "dtype") and hasattr(values, "shape") and isinstance(values.dtype, np.dtype)):
         values = _as_array(values, label)
-    shape = tuple(values.shape)
     _check_kind(values.dtype, label)
-    _check_shape(shape, label)
+    if is_dask(values):
+        if len(values.shape) != 2:
+            _check_shape(tuple(values.shape), label)
+        values = ChunkedRows(values, label)
+    _check_shape(tuple(values.shape), label)
     return values  # type: ignore[no-any-return]
 
 

@@ -1,23 +1,26 @@
 """Row blocks: how every pass over the data is made, whatever the rows lie in.
 
-A pass slices blocks of consecutive rows, so a memory map is read once in order and never held as a whole.
+A pass slices blocks of consecutive rows, so a memory map is read once in order and never held as a whole. A pass over
+the chunks of Dask arrays runs the same functions in the workers.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ContextDecorator
+from copy import copy
 from threading import Lock, local
 from typing import Any, Self, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from .chunked import ChunkedRows, keep_all, pass_over
 from .errors import InputError
-from .representation import Array, Matrix, rounding_of
+from .representation import Array, Matrix, Representation, rounding_of
 from .storage.lazy import release
 
 Item = TypeVar("Item")
@@ -189,6 +192,106 @@ def map_blocks(
     return results
 
 
+def map_rows(
+    function: Callable[..., Result],
+    matrices: Sequence[Matrix],
+    size: int,
+    *,
+    beside: Sequence[Array] = (),
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Result]:
+    """Apply a function to blocks of the same rows of several matrices, wherever they are; results in order.
+
+    It is called with the first row's place, a block of each matrix, and the block's rows of each array ``beside``.
+    Rows of Dask arrays are worked on in the workers, so that it may change nothing but its result.
+    """
+    return list(stream_rows(function, matrices, size, beside=beside, progress=progress))
+
+
+def stream_rows(
+    function: Callable[..., Result],
+    matrices: Sequence[Matrix],
+    size: int,
+    *,
+    beside: Sequence[Array] = (),
+    per_row: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[Result]:
+    """The results of :func:`map_rows` one by one: for those that together would fill the memory.
+
+    ``per_row`` numbers per row come back.
+    """
+    away = in_chunks(*matrices)
+    if away is not None:
+        done, n = 0, away[0].shape[0]
+        if progress:
+            progress(0, n)
+        for results, rows in pass_over(_OverBlocks(function, size), away, beside, per_row=per_row):
+            yield from results
+            done += rows
+            if progress:
+                progress(done, n)
+        return
+
+    def here(rows: slice) -> Result:
+        return function(rows.start, *(read_rows(each, rows) for each in matrices), *(each[rows] for each in beside))
+
+    slices = list(blocks(int(matrices[0].shape[0]), size))
+    if len(slices) < 2:
+        yield from map(here, slices)
+        return
+    if progress:
+        progress(0, len(slices))
+    with Crew() as crew:
+        for done, result in enumerate(crew.stream(here, slices)):
+            yield result
+            if progress:
+                progress(done + 1, len(slices))
+
+
+class _OverBlocks:
+    """A function of blocks, applied to a chunk; with the chunk's number of rows."""
+
+    def __init__(self, function: Callable[..., Any], size: int) -> None:
+        self._function, self._size = function, size
+
+    def __call__(self, start: int, *chunks: Array) -> tuple[list[Any], int]:
+        n = len(chunks[0])
+        slices = blocks(n, self._size)
+        return [self._function(start + rows.start, *(each[rows] for each in chunks)) for rows in slices], n
+
+
+def in_chunks(*matrices: Matrix) -> list[ChunkedRows] | None:
+    """The rows of Dask arrays that these matrices are; None where rows are on this machine."""
+    found = [each.chunked if isinstance(each, ProjectedRows) else each for each in matrices]
+    return found if all(isinstance(each, ChunkedRows) for each in found) else None  # type: ignore[return-value]
+
+
+def kept_by_workers(*sides: Representation) -> tuple[Representation, ...]:
+    """Sides that several passes are made over: rows of Dask arrays are kept by the workers if all fit there together.
+
+    Ids are not checked again.
+    """
+    away = in_chunks(*(side.values for side in sides))
+    if away is None:
+        return sides
+    kept = []
+    for side, values in zip(sides, keep_all(away), strict=True):
+        kept.append(copy(side))
+        object.__setattr__(kept[-1], "values", values)
+    return tuple(kept)
+
+
+NEAR_CELLS = 2**24  # of a Dask array that is brought here, where many short passes are made over it
+
+
+def brought_here(values: Matrix, most: float = np.inf) -> Matrix:
+    """Rows on this machine: those of a Dask array are brought here, if they have at most so many cells."""
+    cells = int(values.shape[0]) * int(values.shape[1])
+    away = isinstance(values, ChunkedRows) or (isinstance(values, ProjectedRows) and values.chunked is not None)
+    return values[:] if away and cells <= most else values
+
+
 def blas_threads() -> int:
     """The number of threads that BLAS may use, which is also how many blocks are worked on at once."""
     return max((int(pool["num_threads"]) for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
@@ -213,6 +316,18 @@ class SelectedRows:
         return np.asarray(self[:], dtype=dtype)
 
 
+class HeldRows:
+    """Some rows of a Dask array, brought here at once and asked for by the numbers they have there."""
+
+    def __init__(self, values: Matrix, rows: Array) -> None:
+        self._rows = np.unique(rows)
+        self._held: Array = np.asarray(values[self._rows])
+        self.dtype, self.rounding, self.shape = values.dtype, rounding_of(values), values.shape
+
+    def __getitem__(self, rows: Any) -> Array:
+        return np.asarray(self._held[np.searchsorted(self._rows, rows)])
+
+
 class ProjectedRows:
     """Rows of a matrix after a linear map, computed block by block in float64."""
 
@@ -225,12 +340,25 @@ class ProjectedRows:
         self.shape = (values.shape[0], matrix.shape[1])
 
     def __getitem__(self, rows: Any) -> Array:
-        return (read_rows(self._values, rows).astype(np.float64) - self._mean) @ self._matrix
+        return self._projected(read_rows(self._values, rows))
+
+    def _projected(self, rows: Array) -> Array:
+        return np.asarray((rows.astype(np.float64) - self._mean) @ self._matrix)
+
+    @property
+    def chunked(self) -> ChunkedRows | None:
+        """The same rows in the workers, if they are those of a Dask array."""
+        if not isinstance(self._values, ChunkedRows):
+            return None
+        by = ProjectedRows(np.empty((0, len(self._mean))), self._mean, self._matrix)
+        return self._values.mapped(by._projected, self.shape[1], self.dtype)
 
 
 def select(values: Matrix, rows: Array | None) -> Matrix:
     """The chosen rows of a matrix; all of them when ``rows`` is None."""
-    return values if rows is None else SelectedRows(values, rows)
+    if rows is None:
+        return values
+    return values.taken(rows) if isinstance(values, ChunkedRows) else SelectedRows(values, rows)
 
 
 def equal_rows(values: Matrix) -> Array:
@@ -238,11 +366,11 @@ def equal_rows(values: Matrix) -> Array:
 
     Rows are compared by a 64-bit hash of their float64 values, so -0.0 equals 0.0 and one pass is enough.
     """
-    n, d = values.shape
+    d = values.shape[1]
     salt = np.random.default_rng(20261116).integers(2**64, size=d, dtype=np.uint64)
 
-    def hashed(rows: slice) -> Array:
-        block = np.ascontiguousarray(read_rows(values, rows), dtype=np.float64) + 0.0
+    def hashed(start: int, block: Array) -> Array:
+        block = np.ascontiguousarray(block, dtype=np.float64) + 0.0
         bits = block.view(np.uint64) ^ salt
         bits ^= bits >> np.uint64(30)
         bits *= np.uint64(0xBF58476D1CE4E5B9)
@@ -251,25 +379,27 @@ def equal_rows(values: Matrix) -> Array:
         bits ^= bits >> np.uint64(31)
         return np.asarray((bits * (salt | np.uint64(1))).sum(axis=1, dtype=np.uint64))
 
-    hashes = np.concatenate(map_blocks(hashed, n, block_rows(d)))
+    hashes = np.concatenate(map_rows(hashed, [values], block_rows(d)))
     return np.asarray(np.unique(hashes, return_inverse=True)[1])
 
 
 def refuse_non_finite(values: Matrix, name: str) -> None:
     """Raise an error that counts the NaN and infinite values and names the first, if there are any."""
-    total = nans = 0
-    first: tuple[int, int] | None = None
-    for rows in blocks(values.shape[0], block_rows(values.shape[1])):
-        block = read_rows(values, rows)
-        bad = ~np.isfinite(block)
-        count = int(bad.sum())
-        if count and first is None:
-            row, column = np.argwhere(bad)[0]
-            first = (rows.start + int(row), int(column))
-        total += count
-        nans += int(np.isnan(block).sum()) if count else 0
+    found = map_rows(_not_finite, [values], block_rows(values.shape[1]))
+    total, nans = sum(count for count, _, _ in found), sum(count for _, count, _ in found)
+    first = next((place for _, _, place in found if place is not None), None)
     if first is not None:
         kinds = " and ".join(f"{count} {what}" for count, what in ((nans, "NaN"), (total - nans, "infinite")) if count)
         raise InputError(
             f"{name} holds {kinds} value{'s' if total > 1 else ''}, the first at row {first[0]}, column {first[1]}"
         )
+
+
+def _not_finite(start: int, block: Array) -> tuple[int, int, tuple[int, int] | None]:
+    """How many values are not finite, how many of them are NaN, and the place of the first."""
+    bad = ~np.isfinite(block)
+    count = int(bad.sum())
+    if not count:
+        return 0, 0, None
+    row, column = np.argwhere(bad)[0]
+    return count, int(np.isnan(block).sum()), (start + int(row), int(column))

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Option
 
-from ..errors import InputError
+from ..errors import InputError, import_extra
 
 if TYPE_CHECKING:
     from ..results import ResultRecord
     from ..rows import Deadline, Progress
+
+
+_PATIENCE = 30  # seconds until a scheduler must answer, and have a worker
 
 
 class Interrupted(Exception):  # noqa: N818  (it is no error)
@@ -93,7 +96,53 @@ Within = Annotated[
     str | None,
     Option(help="Classes inside which rows are shuffled, so that chance includes what they explain; as --groups."),
 ]
+Dask = Annotated[
+    str | None,
+    Option(
+        metavar="SCHEDULER",
+        help="Read and compute in the workers of a Dask cluster: the address of its scheduler, such as "
+        "tcp://host:8786; or local, or local:N for N worker processes on this machine. By default without one.",
+    ),
+]
 DropIds = Annotated[bool, Option("--drop-ids", help="Leave the row ids out.")]
+
+
+@contextmanager
+def cluster(scheduler: str | None) -> Iterator[bool]:
+    """The cluster that an option names, for as long as it is needed; whether there is one."""
+    if scheduler is None:
+        yield False
+        return
+    distributed = import_extra("distributed", "dask", "--dask")
+    where, _, count = scheduler.partition(":")
+    if where != "local":
+        _require_workers(distributed, scheduler)
+        with distributed.Client(scheduler, timeout=_PATIENCE):
+            yield True
+        return
+    if not (count.isdecimal() and int(count) > 0 if ":" in scheduler else True):
+        raise InputError(f"--dask takes an address, local, or local:N with a number of workers, not {scheduler!r}")
+    workers = int(count) if count else os.cpu_count() or 1
+    with (
+        distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs="ERROR"
+        ) as made,
+        distributed.Client(made),
+    ):
+        yield True
+
+
+def _require_workers(distributed: Any, scheduler: str) -> None:
+    """Refuse an address without a scheduler, or one without workers, by a client that is nobody's default."""
+    try:
+        client = distributed.Client(scheduler, timeout=_PATIENCE, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise InputError(f"there is no Dask scheduler at {scheduler}: {error or type(error).__name__}") from error
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=_PATIENCE)
+        except TimeoutError as error:
+            raise InputError(f"the Dask scheduler at {scheduler} has no workers") from error
 
 
 def parts(text: str, option: str, what: str = "names separated by commas") -> list[str]:

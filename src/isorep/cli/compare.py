@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from ..errors import InputError
 from . import common
-from .common import Groups, Html, Ids, Json, Quiet, Within
+from .common import Dask, Groups, Html, Ids, Json, Quiet, Within
 
 if TYPE_CHECKING:
     from ..comparison import Comparison, Direction, Ensemble, LayerComparison, Side
@@ -67,6 +67,7 @@ def command(
             "many files the error of the worst pair. In mean distances to the mean: 1 is no better than the mean.",
         ),
     ] = None,
+    dask: Dask = None,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
@@ -98,7 +99,6 @@ def command(
     by_layer = _by_layer(files, layers, ids)
     names = None if layers is None else common.parts(layers, "--layers")
     first = str(next(iter(open_layers(files[0], names).files.values()))) if by_layer else files[0]
-    runs = [] if by_layer else [read(file, ids=ids, besides=[groups]) for file in files]
     settings: dict[str, Any] = {
         "rungs": wanted,
         "folds": folds,
@@ -110,15 +110,22 @@ def command(
     }
     result: Comparison | Ensemble | LayerComparison
     deadline, told = as_deadline(time_limit), None if quiet or not sys.stderr.isatty() else _tell
-    with common.progress_bar(quiet) as progress, warnings.catch_warnings():
+    with (
+        common.cluster(dask) as in_chunks,
+        common.progress_bar(quiet) as progress,
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore", UserWarning)  # the same sentences are printed as notes
+        reading: dict[str, Any] = {"ids": ids, "besides": [groups], "in_chunks": in_chunks}
+        runs = [] if by_layer else [read(file, **reading) for file in files]
         settings["progress"] = progress
         if len(files) == 2:
             settings |= {"n_null": null, "n_boot": 1000 if boot is None else boot}
             settings |= {"diameter": diameter or "auto", "worst_case": worst_case, "fast": fast}
             with common.stopping(deadline, quiet):
                 if by_layer:
-                    result = compare_layers(*files, layers=names, time_limit=deadline, preview=told, **settings)
+                    settings |= {"in_chunks": in_chunks, "time_limit": deadline, "preview": told}
+                    result = compare_layers(*files, layers=names, **settings)
                 else:
                     preview = None if told is None else partial(told, f"{runs[0].name} -> {runs[1].name}", kind="")
                     result = compare(*runs, time_limit=deadline, preview=preview, **settings)

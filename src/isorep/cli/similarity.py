@@ -8,12 +8,14 @@ from typer import Argument, Option
 
 from ..errors import InputError
 from .common import (
+    Dask,
     Groups,
     Html,
     Ids,
     Json,
     Quiet,
     Within,
+    cluster,
     fail,
     named_limit,
     parts,
@@ -54,6 +56,7 @@ def command(
     fail_below: Annotated[
         str | None, Option(metavar="INDEX=VALUE", help="Exit 1 if a corrected index is below this.")
     ] = None,
+    dask: Dask = None,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
@@ -61,6 +64,7 @@ def command(
 ) -> None:
     """How similar are A and B, index by index, and how similar would chance make them?"""
     from .. import similarity
+    from ..storage import read
     from ..storage.layers import holds_layers
 
     require_outputs([json, html], source, target)
@@ -76,18 +80,18 @@ def command(
         "random_state": seed,
     }
     result: Similarities | LayerMatrix
-    with progress_bar(quiet) as progress:
+    with cluster(dask) as in_chunks, progress_bar(quiet) as progress:
+        reading: dict[str, Any] = {"ids": ids, "besides": [groups], "in_chunks": in_chunks}
         if by_layer:
             (a, first, own), (b, _, other) = (
-                _layers(file, named, ids, groups)
-                for file, named in ((source, layers), (target, target_layers or layers))
+                _layers(file, named, reading) for file, named in ((source, layers), (target, target_layers or layers))
             )
             settings["groups"] = (own if own is not None else other) if groups is None else row_labels(groups, first)
             settings["within"] = row_labels(within, first)
             index = names[0] if names else "cka_debiased"
             result = similarity.layers(a, b, index=index, progress=progress, **settings)
         else:
-            x, y = (_read(file, ids, groups) for file in (source, target))
+            x, y = (read(file, **reading) for file in (source, target))
             settings |= {"groups": row_labels(groups, source), "within": row_labels(within, source)}
             result = similarity.indices(x, y, names=names, progress=progress, **settings)
     write_outputs(result, json, html)
@@ -97,16 +101,11 @@ def command(
         _judge(result, *limit)
 
 
-def _read(path: str, ids: str | None, groups: str | None) -> "Representation":
-    from ..storage import read
-
-    return read(path, ids=ids, besides=[groups])
-
-
 def _layers(
-    path: str, names: str | None, ids: str | None, groups: str | None
+    path: str, names: str | None, reading: dict[str, Any]
 ) -> "tuple[dict[str, Representation], str, Array | None]":
     """The named arrays of a file, or layers of a folder; the path of their rows' labels, and their own groups."""
+    from ..storage import read
     from ..storage.layers import open_layers
 
     what = "different names, separated by commas"
@@ -114,9 +113,9 @@ def _layers(
     if wanted is not None and len(set(wanted)) < len(wanted):
         raise InputError(f"--layers takes {what}, not {names!r}")
     if wanted is not None and (not Path(path).is_dir() or Path(path).suffix.lower() == ".zarr"):
-        return {name: _read(f"{path}::{name}", ids, groups) for name in wanted}, path, None
+        return {name: read(f"{path}::{name}", **reading) for name in wanted}, path, None
     folder = open_layers(path, wanted)
-    found = {name: folder.read(name, ids=ids, besides=[groups]) for name in folder.files}
+    found = {name: folder.read(name, **reading) for name in folder.files}
     first = next(iter(found))
     return {name: layer for name, (layer, _) in found.items()}, str(folder.files[first]), found[first][1]
 

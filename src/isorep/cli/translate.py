@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from ..errors import InputError
 from . import common
-from .common import DropIds, Groups, Html, Ids, Json, Quiet
+from .common import Dask, DropIds, Groups, Html, Ids, Json, Quiet
 
 if TYPE_CHECKING:
     from ..translation import Translation
@@ -46,6 +46,7 @@ def fit(
             "held-out error, in mean distances to the mean, is larger. The map is written all the same.",
         ),
     ] = None,
+    dask: Dask = None,
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
@@ -64,8 +65,8 @@ def fit(
     limit = None if fail_above is None else _limit(fail_above, counts)
     require_model_path(output, noun="map")
     common.require_outputs([output, json, html], old, new)
-    a, b = (read(file, ids=ids, besides=[groups]) for file in (old, new))
-    with common.progress_bar(quiet) as progress:
+    with common.cluster(dask) as in_chunks, common.progress_bar(quiet) as progress:
+        a, b = (read(file, ids=ids, besides=[groups], in_chunks=in_chunks) for file in (old, new))
         result = run_translation(
             a,
             b,
@@ -104,6 +105,7 @@ def apply(
     ids: Ids = None,
     drop_ids: DropIds = False,
     strict: Annotated[bool, Option("--strict", help="Write nothing, exit 1 if vectors look foreign.")] = False,
+    dask: Dask = None,
     quiet: Quiet = False,
 ) -> None:
     """Translate vectors of the old model, block by block.
@@ -115,15 +117,16 @@ def apply(
     common.require_apart([common.plain_path(output)], data, map_file)
     require_output(data, output)
     translator = Translator.load(map_file)
-    source = open_source(data, ids)
-    drift = translator.drift(source.rows)
-    if drift:
-        if strict:
-            typer.echo(f"isorep: {source.rows.name}: {drift}; nothing was written", err=True)
-            raise typer.Exit(1)
-        typer.echo(f"warning: {source.rows.name}: {drift}", err=True)
-    with common.progress_bar(quiet) as progress:
-        result = translate_files(translator, source, output, drop_ids=drop_ids, progress=progress)
+    with common.cluster(dask) as in_chunks:
+        source = open_source(data, ids, in_chunks)
+        drift = translator.drift(source.rows)
+        if drift:
+            if strict:
+                typer.echo(f"isorep: {source.rows.name}: {drift}; nothing was written", err=True)
+                raise typer.Exit(1)
+            typer.echo(f"warning: {source.rows.name}: {drift}", err=True)
+        with common.progress_bar(quiet) as progress:
+            result = translate_files(translator, source, output, drop_ids=drop_ids, progress=progress)
     if not quiet:
         with_ids = "with" if has_ids(result, output, drop_ids) else "without"
         print(f"wrote {output}: {len(result)} rows x {result.shape[1]} columns, {result.values.dtype}, {with_ids} ids")

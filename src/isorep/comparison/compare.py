@@ -78,7 +78,7 @@ def compare(
 
     Parameters
     ----------
-    source, target : (n, d) arrays, Representations or paths
+    source, target : (n, d) arrays, Representations, paths or Dask arrays
         Paired rows: the same examples in the same order (ids are compared where both have them).
     rungs : sequence of str
         Which of ``identity``, ``signed_permutation``, ``rigid``, ``linear``, ``ica``.

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array, Matrix, as_representation
-from ..rows import block_rows, map_blocks, read_rows, refuse_non_finite
+from ..rows import HeldRows, block_rows, in_chunks, map_blocks, map_rows, read_rows, refuse_non_finite
 from ..settings import check_choice
 
 SEARCHES = ("auto", "exact", "bound")
@@ -47,7 +47,7 @@ def diameter(values: Any, *, search: str = "auto", progress: Callable[[int, int]
 
     Parameters
     ----------
-    values : (n, d) array, Representation or memory map
+    values : (n, d) array, Representation, memory map or Dask array
         The rows.
     search : {"auto", "exact", "bound"}
         ``"exact"`` always finishes the search, ``"bound"`` never starts it, ``"auto"`` does if it is short.
@@ -82,6 +82,16 @@ def find_diameter(
     return Diameter(longest, longest, longest, True, pair)
 
 
+class _Shift:
+    """Rows about a centre, in the dtype of the centre."""
+
+    def __init__(self, centre: Array) -> None:
+        self._centre = centre
+
+    def __call__(self, rows: Array) -> Array:
+        return np.asarray(np.subtract(rows, self._centre, dtype=self._centre.dtype))
+
+
 class _Cloud:
     """Rows about their mean, with their norms."""
 
@@ -96,7 +106,8 @@ class _Cloud:
         self.work: Any = np.float64 if wide and (float(n) * n * d < 1e10 or values.dtype.itemsize < 8) else np.float32
         # Any centre will do: one that float32 represents lets float32 rows be shifted as they are.
         self.centre = centre.astype(np.float64 if wide else np.float32)
-        self.norms = np.concatenate(map_blocks(lambda rows: _norms(self._centred(rows)), n, self.size))
+        shift = _Shift(self.centre)
+        self.norms = np.concatenate(map_rows(lambda start, rows: _norms(shift(rows)), [values], self.size))
         self.order = np.argsort(-self.norms, kind="stable")
         self.unit = float(self.norms[self.order[0]]) or 1.0
         self.slack = 1e-5 if self.work == np.float32 else 1e-12
@@ -104,7 +115,7 @@ class _Cloud:
 
     def _centred(self, rows: slice | Array) -> Array:
         """Rows about the centre, in the dtype of the centre."""
-        return np.asarray(np.subtract(read_rows(self.values, rows), self.centre, dtype=self.centre.dtype))
+        return _Shift(self.centre)(read_rows(self.values, rows))
 
     def distances(self, left: Array, right: Array) -> Array:
         """Distances between rows given by index, pair by pair, in float64."""
@@ -134,16 +145,16 @@ class _Cloud:
         return best, pair
 
     def _farthest(self, starts: Array) -> Array:
-        points = (self._centred(starts) / self.unit).astype(self.work)
+        points, shift, unit = (self._centred(starts) / self.unit).astype(self.work), _Shift(self.centre), self.unit
 
-        def scan(rows: slice) -> tuple[Array, Array]:
+        def scan(start: int, rows: Array) -> tuple[Array, Array]:
             # Squared distances but for the start's own norm, which does not change the farthest row.
-            products = self._centred(rows) @ points.T
-            squares = (self.norms[rows] ** 2 / self.unit)[:, None] - 2 * products
+            centred = shift(rows)
+            squares = (_norms(centred) ** 2 / unit)[:, None] - 2 * (centred @ points.T)
             where = np.argmax(squares, axis=0)
-            return squares[where, np.arange(len(where))], where + rows.start
+            return squares[where, np.arange(len(where))], where + start
 
-        parts = map_blocks(scan, len(self.norms), self.size)
+        parts = map_rows(scan, [self.values], self.size)
         squares = np.stack([part[0] for part in parts])
         places = np.stack([part[1] for part in parts])
         return np.asarray(places[np.argmax(squares, axis=0), np.arange(len(starts))])
@@ -169,6 +180,8 @@ class _Cloud:
         width = self.values.shape[1] + 2
         held = None
         if candidates * width * np.dtype(self.work).itemsize <= _HELD_BYTES:
+            if in_chunks(self.values) is not None:  # brought here once
+                self.values = HeldRows(self.values, rows)
             held = self._augmented(rows, left=False)
         state: dict[str, Any] = {"best": best, "pair": pair}
 
@@ -206,13 +219,12 @@ class _Cloud:
 def _centre_and_size(values: Matrix) -> tuple[Array, float]:
     """The mean of the rows and their largest entry."""
 
-    def measure(rows: slice) -> tuple[Array, float]:
-        block = read_rows(values, rows)
+    def measure(start: int, block: Array) -> tuple[Array, float]:
         with np.errstate(over="ignore", invalid="ignore"):
             return block.sum(axis=0, dtype=np.float64), float(max(block.max(), -block.min()))
 
     n, d = values.shape
-    sums, largest = zip(*map_blocks(measure, n, block_rows(d)), strict=True)
+    sums, largest = zip(*map_rows(measure, [values], block_rows(d)), strict=True)
     if not np.isfinite(sums).all():
         refuse_non_finite(values, "the array")
     return np.sum(sums, axis=0) / n, max(largest)

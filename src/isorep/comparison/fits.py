@@ -174,17 +174,18 @@ def unmix(
         run, part = job
         rows = chosen[run] if part is None else chosen[run][part_of[chosen[run]] == part]
         values = runs[run]
-        sample = values if len(rows) == values.shape[0] else read_rows(values, rows)
+        whole = len(rows) == values.shape[0]
+        at_hand = whole and isinstance(values, np.ndarray) and values.dtype in FLOATS
+        sample = values if at_hand else read_rows(values, slice(None) if whole else rows)
         if sample.dtype not in FLOATS:
-            sample = np.asarray(sample[:], dtype=np.float64)
-        if sample is not values and (len(rows) < 2 or not np.ptp(np.asarray(sample), axis=0).any()):
+            sample = sample.astype(np.float64)
+        if not at_hand and (len(sample) < 2 or not np.ptp(sample, axis=0).any()):
             return _no_components(values.shape[1])
         ica = _fitted_ica(sample, rounding_of(values), seed, deadline)
         if part is None or len(ica.components) <= WIDE:
             return ica
         # The rows decide, and not the order of the runs.
-        telling = np.ascontiguousarray(sample[:_TELLING])
-        return _undetermined_turned(ica, np.random.default_rng([seed, part, crc32(telling.tobytes())]))
+        return _undetermined_turned(ica, np.random.default_rng([seed, part, crc32(sample[:_TELLING].tobytes())]))
 
     fits: dict[tuple[int, int | None], FittedICA] = {}
 
@@ -257,7 +258,7 @@ def _ica_maps(training: Moments, source: FittedICA, target: FittedICA) -> Maps:
     )
 
 
-def _fitted_ica(rows: Matrix, rounding: float, seed: int, deadline: Deadline) -> FittedICA:
+def _fitted_ica(rows: Array, rounding: float, seed: int, deadline: Deadline) -> FittedICA:
     """The ICA of some rows; where they did not settle or look Gaussian is said once, in the comparison's caveats."""
     deadline.leave()
     source = as_source(rows)

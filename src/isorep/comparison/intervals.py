@@ -32,7 +32,7 @@ from ..resampling import (
     jackknife_se,
     ratio_influence,
 )
-from ..rows import block_rows, map_blocks, read_rows
+from ..rows import HeldRows, block_rows, in_chunks, map_blocks, read_rows
 from .fits import PARTS, fit
 from .residuals import Centre, Maps, PreparedMaps, Pulls
 
@@ -207,6 +207,8 @@ def map_influence(
     weights = [_weights(name, pulls, side, total, factors, maps, grow) for side in range(2)]
     prepared = [PreparedMaps(each, centre) for each in maps]
     found = np.empty((2, len(rows)))
+    if in_chunks(x, y) is not None:  # the sample is brought here at once
+        x, y = HeldRows(x, rows), HeldRows(y, rows)
 
     def block(part: slice) -> None:
         mine = rows[part]

@@ -123,6 +123,7 @@ def compare_layers(
     layers: str | Sequence[str] | None = None,
     groups: Any = None,
     join: bool = False,
+    in_chunks: bool = False,
     time_limit: float | Deadline | None = None,
     progress: Progress | None = None,
     preview: LayerPreview | None = None,
@@ -145,6 +146,8 @@ def compare_layers(
         A text is a column of the source's files, ``FILE::COLUMN`` or an npy file.
     join : bool
         Align by row id instead of refusing another order or other rows.
+    in_chunks : bool
+        Leave the rows to the workers of the current Dask cluster, as in :func:`isorep.read`. By default false.
     time_limit : float or Deadline, optional
         Seconds for all layers: each layer has an equal share of what is left when it begins. Layers that were not begun
         when a :class:`isorep.rows.Deadline` was stopped are left out.
@@ -190,7 +193,7 @@ def compare_layers(
         begun += 1
         try:
             used = [groups] if isinstance(groups, str) else []
-            (x, own), (y, other) = (each.read(layer, besides=used) for each in (a, b))
+            (x, own), (y, other) = (each.read(layer, besides=used, in_chunks=in_chunks) for each in (a, b))
             given = labels(groups, a.files[layer]) if isinstance(groups, str) else groups
             told = None if preview is None else _preview_of(preview, layer)
             found[layer] = compare(

@@ -23,7 +23,16 @@ from ..moments import JointMoments, joint_moments, merged, require_joint_memory
 from ..pairs import Repeats, broken_pairing, describe_side, hold_out, rms_radius, working_dtype
 from ..representation import Array, Matrix, Representation, match_rows, reading_notes, rounding_of
 from ..resampling import Null, Shuffles, assign_folds, common_codes
-from ..rows import Deadline, Progress, equal_rows, no_progress, one_blas_thread, read_rows, select
+from ..rows import (
+    Deadline,
+    Progress,
+    equal_rows,
+    kept_by_workers,
+    no_progress,
+    one_blas_thread,
+    read_rows,
+    select,
+)
 from ..settings import check_counts, check_seed, check_tolerance
 from ..storage import loaded
 from .caveats import (
@@ -83,7 +92,7 @@ def compare_many(
 
     Parameters
     ----------
-    runs : list of (n, d) arrays, Representations or paths, or a dict of them by name
+    runs : list of (n, d) arrays, Representations, paths or Dask arrays, or a dict of them by name
         The same examples in the same order; widths may differ.
     rungs : sequence of str
         Which of ``identity``, ``signed_permutation``, ``rigid``, ``linear``, ``ica``.
@@ -499,7 +508,8 @@ def gather(runs: Any, names: Sequence[str] | None, groups: Any, join: bool, with
     rows, dropped, half = _common_rows(named, join)
     codes = common_codes(groups, len(named[0]), rows[0], "groups")
     classes = common_codes(within, len(named[0]), rows[0], "within")
-    values = tuple(select(run.values, mine) for run, mine in zip(named, rows, strict=True))
+    kept = kept_by_workers(*named)
+    values = tuple(select(run.values, mine) for run, mine in zip(kept, rows, strict=True))
     notes = tuple(reading_notes(*named))
     common = Runs(
         tuple(str(run.name) for run in named), values, dropped, codes, rows[0] is not None, classes, notes, half

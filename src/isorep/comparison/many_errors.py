@@ -20,7 +20,7 @@ from ..moments import JointMoments, Moments, joint_moments, merged, merged_witho
 from ..pairs import half_variance_share
 from ..representation import Array, Matrix, rounding_of
 from ..resampling import LEVEL, Null, jackknife_se
-from ..rows import Crew, ProjectedRows, block_rows, blocks, map_blocks, read_rows
+from ..rows import Crew, ProjectedRows, block_rows, blocks, map_blocks, map_rows
 from .fits import TrainingSet, UnmixedSide, fit, ica_rung
 from .residuals import FittedRung, Maps
 
@@ -237,11 +237,11 @@ def half_shares(runs: Sequence[Matrix], means: Sequence[Array], radii: Sequence[
     """Of every run, the smallest share of rows that carry half of the variance: what second moments do not hold."""
 
     def share(values: Matrix, mean: Array, radius: float) -> float:
-        def squares(rows: slice) -> Array:
-            apart = (read_rows(values, rows) - mean) / radius
+        def squares(start: int, rows: Array) -> Array:
+            apart = (rows - mean) / radius
             return np.asarray(np.einsum("ij,ij->i", apart, apart), dtype=np.float32)  # four bytes for each row
 
-        return half_variance_share(np.concatenate(map_blocks(squares, values.shape[0], block_rows(values.shape[1]))))
+        return half_variance_share(np.concatenate(map_rows(squares, [values], block_rows(values.shape[1]))))
 
     return [share(*each) for each in zip(runs, means, radii, strict=True)]
 

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..alignment.base import AffineMap
+from ..chunked import pass_over
 from ..representation import Array, Matrix
-from ..rows import Crew, block_rows, blocks, read_rows
+from ..rows import block_rows, blocks, in_chunks, stream_rows
 
 Maps = tuple[AffineMap, AffineMap]  # source onto target, and target onto source
 
@@ -185,67 +186,142 @@ def residual_pass(
     ``pulled`` names the rungs whose :class:`Pulls` are summed on the way, over the rows that are ``scored``.
     """
     n, d_x, d_y = x.shape[0], x.shape[1], y.shape[1]
-    gap = centre.gap
-    fitted = {name: rung for name, rung in rungs.items() if name != "identity"}
-    whole = {name: PreparedMaps(rung.whole, centre) for name, rung in fitted.items()}
-    without = {
-        name: [[PreparedMaps(maps, centre) for maps in each] for each in rung.without] for name, rung in fitted.items()
-    }
-    result = Residuals({name: np.empty((2, 2, n)) for name in rungs}, np.empty((2, n)), {}, {})
-    by_map = {name: np.zeros((2, len(parts), len(parts[0]), 2)) for name, parts in without.items() if len(parts[0]) > 1}
-    for name in pulled:
-        count = len(fitted[name].without)
-        result.pulls[name] = Pulls(
-            (np.zeros((count, d_x, d_y), centre.dtype), np.zeros((count, d_y, d_x), centre.dtype)),
-            (np.zeros((count, d_y)), np.zeros((count, d_x))),
-        )
+    look = _ResidualsOfRows(centre, rungs, pulled, (d_x, d_y))
+    parts = [*(rungs[name].part_of for name in look.fitted), *([] if scored is None else [scored])]
+    result = Residuals({name: np.empty((2, 2, n)) for name in rungs}, np.empty((2, n)), {}, look.no_pulls())
+    by_map = look.no_sums_by_map()
 
-    def evaluate(rows: slice) -> list[tuple[str, int, list[Array]]]:
-        x_block, y_block = centre.shift(read_rows(x, rows), 0), centre.shift(read_rows(y, rows), 1)
-        result.radii[:, rows] = norms_of(x_block), norms_of(y_block)
-        for name, maps in whole.items():
-            result.rungs[name][:, 0, rows] = maps.norms(x_block, y_block)
-        if "identity" in rungs:
-            result.rungs["identity"][:, :, rows] = identity_norms(x_block, y_block, gap)
-        sums = []
-        for name, rung in fitted.items():
-            here = rung.part_of[rows]
-            for part in np.unique(here):
-                mine = np.flatnonzero(here == part)
-                x_part, y_part = x_block[mine], y_block[mine]
-                told = []
-                for maps in without[name][part]:
-                    errors = maps.errors(x_part, y_part)
-                    told.append(np.stack([norms_of(error) for error in errors]))
-                result.rungs[name][:, 1, rows.start + mine] = np.mean(told, axis=0)
-                if name in by_map:
-                    sums.append((name, int(part), [np.sum(told, axis=2), np.full(1, float(len(mine)))]))
-                if name in pulled:
-                    kept = None if scored is None else scored[rows.start + mine]
-                    sums.append((name, int(part), _pulled(x_part, y_part, errors, told[0], kept)))
-        return sums
+    def place(start: int, norms: dict[str, Array], radii: Array) -> None:
+        rows = slice(start, start + radii.shape[1])
+        result.radii[:, rows] = radii
+        for name, each in norms.items():
+            result.rungs[name][:, :, rows] = each
 
     size = max(64, block_rows(d_x, d_y) // 4)  # smaller than for moments: the last ones should end together
-    slices = list(blocks(n, size))
-    if progress and len(slices) > 1:
-        progress(0, len(slices))
-    with Crew() as crew:
-        for done, sums in enumerate(crew.stream(evaluate, slices)):
-            for name, part, summands in sums:
-                if len(summands) == 2:
-                    by_map[name][:, part, :, 0] += summands[0].T
-                    by_map[name][:, part, :, 1] += summands[1]
-                else:
-                    pulls = result.pulls[name]
-                    for side in range(2):
-                        pulls.products[side][part] += summands[side]
-                        pulls.sums[side][part] += summands[2 + side]
-            if progress and len(slices) > 1:
-                progress(done + 1, len(slices))
+    away = in_chunks(x, y)
+    if away is None:
+        for start, norms, radii, sums in stream_rows(look, [x, y], size, beside=parts, progress=progress):
+            place(start, norms, radii)
+            _add_sums(result.pulls, by_map, sums)
+    else:
+        if progress:
+            progress(0, n)
+        *found, (pulls, tables) = pass_over(_OverChunk(look, size), away, parts, merge=_merged_sums)
+        for blocks_of_rows in found:
+            for start, norms, radii in blocks_of_rows:
+                place(start, norms, radii)
+        result.pulls.update(pulls)
+        by_map.update(tables)
+        if progress:
+            progress(n, n)
     for name, table in by_map.items():
         means = table[..., 0] / np.maximum(table[..., 1], 1)
         result.spread_by_fit[name] = means.var(axis=2, ddof=1).mean(axis=1)
     return result
+
+
+Told = list[tuple[str, int, list[Array]]]  # of a rung and a part of the rows, what is summed over blocks
+
+
+class _ResidualsOfRows:
+    """The residual norms of a block of rows under every map, and what is summed of them."""
+
+    def __init__(
+        self, centre: Centre, rungs: dict[str, FittedRung], pulled: Sequence[str], widths: tuple[int, int]
+    ) -> None:
+        self._centre, self._pulled, self._widths, self._names = centre, tuple(pulled), widths, tuple(rungs)
+        self.fitted = [name for name in rungs if name != "identity"]
+        self._whole = {name: PreparedMaps(rungs[name].whole, centre) for name in self.fitted}
+        self._without = {
+            name: [[PreparedMaps(maps, centre) for maps in each] for each in rungs[name].without]
+            for name in self.fitted
+        }
+
+    def no_pulls(self) -> dict[str, Pulls]:
+        """The pulls of no rows."""
+        (d_x, d_y), dtype = self._widths, self._centre.dtype
+        counts = {name: len(self._without[name]) for name in self._pulled}
+        return {
+            name: Pulls(
+                (np.zeros((count, d_x, d_y), dtype), np.zeros((count, d_y, d_x), dtype)),
+                (np.zeros((count, d_y)), np.zeros((count, d_x))),
+            )
+            for name, count in counts.items()
+        }
+
+    def no_sums_by_map(self) -> dict[str, Array]:
+        """For rungs with several maps per part, no summed errors and no rows: [direction, part, map]."""
+        several = {name: parts for name, parts in self._without.items() if len(parts[0]) > 1}
+        return {name: np.zeros((2, len(parts), len(parts[0]), 2)) for name, parts in several.items()}
+
+    def __call__(self, start: int, x: Array, y: Array, *beside: Array) -> tuple[int, dict[str, Array], Array, Told]:
+        centre, count = self._centre, len(self.fitted)
+        part_of, scored = dict(zip(self.fitted, beside, strict=False)), beside[count] if len(beside) > count else None
+        x, y = centre.shift(x, 0), centre.shift(y, 1)
+        norms = {name: np.empty((2, 2, len(x))) for name in self._names}
+        for name, maps in self._whole.items():
+            norms[name][:, 0] = maps.norms(x, y)
+        if "identity" in norms:
+            norms["identity"][:] = identity_norms(x, y, centre.gap)
+        sums: Told = []
+        for name in self.fitted:
+            here = part_of[name]
+            for part in np.unique(here):
+                mine = np.flatnonzero(here == part)
+                x_part, y_part = x[mine], y[mine]
+                told = []
+                for maps in self._without[name][part]:
+                    errors = maps.errors(x_part, y_part)
+                    told.append(np.stack([norms_of(error) for error in errors]))
+                norms[name][:, 1, mine] = np.mean(told, axis=0)
+                if len(told) > 1:
+                    sums.append((name, int(part), [np.sum(told, axis=2), np.full(1, float(len(mine)))]))
+                if name in self._pulled:
+                    kept = None if scored is None else scored[mine]
+                    sums.append((name, int(part), _pulled(x_part, y_part, errors, told[0], kept)))
+        return start, norms, np.stack([norms_of(x), norms_of(y)]), sums
+
+
+class _OverChunk:
+    """The residuals of a chunk, block by block: norms as they are, and the sums of all blocks."""
+
+    def __init__(self, look: _ResidualsOfRows, size: int) -> None:
+        self._look, self._size = look, size
+
+    def __call__(
+        self, start: int, *chunks: Array
+    ) -> tuple[list[tuple[int, dict[str, Array], Array]], tuple[dict[str, Pulls], dict[str, Array]]]:
+        pulls, by_map, kept = self._look.no_pulls(), self._look.no_sums_by_map(), []
+        for rows in blocks(len(chunks[0]), self._size):
+            begin, norms, radii, sums = self._look(start + rows.start, *(each[rows] for each in chunks))
+            kept.append((begin, norms, radii))
+            _add_sums(pulls, by_map, sums)
+        return kept, (pulls, by_map)
+
+
+def _add_sums(pulls: dict[str, Pulls], by_map: dict[str, Array], sums: Told) -> None:
+    for name, part, summands in sums:
+        if len(summands) == 2:
+            by_map[name][:, part, :, 0] += summands[0].T
+            by_map[name][:, part, :, 1] += summands[1]
+        else:
+            for side in range(2):
+                pulls[name].products[side][part] += summands[side]
+                pulls[name].sums[side][part] += summands[2 + side]
+
+
+def _merged_sums(
+    parts: list[tuple[dict[str, Pulls], dict[str, Array]]],
+) -> tuple[dict[str, Pulls], dict[str, Array]]:
+    """The sums of several chunks; what other tasks gave is left as it is, as it may be asked for again."""
+    all_pulls, tables = zip(*parts, strict=True)
+
+    def summed(name: str, kind: str) -> tuple[Array, Array]:
+        source, target = (sum(getattr(each[name], kind)[side] for each in all_pulls) for side in range(2))
+        return np.asarray(source), np.asarray(target)
+
+    pulls = {name: Pulls(summed(name, "products"), summed(name, "sums")) for name in all_pulls[0]}
+    return pulls, {name: np.asarray(sum(each[name] for each in tables)) for name in tables[0]}
 
 
 def _pulled(x: Array, y: Array, errors: tuple[Array, Array], norms: Array, kept: Array | None) -> list[Array]:

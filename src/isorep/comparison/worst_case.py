@@ -24,7 +24,7 @@ from ..errors import InputError
 from ..moments import Moments
 from ..pairs import row_ids
 from ..representation import Array, Matrix, as_representation, match_rows
-from ..rows import Deadline, block_rows, map_blocks, one_blas_thread, read_rows
+from ..rows import NEAR_CELLS, Deadline, block_rows, brought_here, in_chunks, map_rows, one_blas_thread, read_rows
 from ..settings import check_seed
 from .diameter import diameter
 
@@ -96,7 +96,7 @@ def worst_case(source: Any, target: Any, *, scale: bool = False, random_state: i
 
     Parameters
     ----------
-    source, target : (n, d) arrays or Representations
+    source, target : (n, d) arrays, Representations or Dask arrays
         Paired rows.
     scale : bool
         Allow one global scale, as the ladder's rigid rung does. Definition 1 and Theorem 1 are about ``scale=False``.
@@ -148,6 +148,9 @@ def certify(
     brackets stay as wide as they are, which is valid whatever they are.
     """
     until = deadline or Deadline()
+    x, y = brought_here(x, NEAR_CELLS), brought_here(y, NEAR_CELLS)
+    if in_chunks(x) is None or in_chunks(y) is None:  # both here, or both there
+        x, y = brought_here(x), brought_here(y)
     if progress:
         progress(0, len(scales))
     reach = float(np.sqrt(np.trace(moments.xx)) + np.sqrt(np.trace(moments.yy)))
@@ -317,12 +320,8 @@ def _weighted_fit(x: Array, y: Array, weights: Array, scale: bool) -> tuple[Affi
 
 
 def _residuals(x: Matrix, y: Matrix, fitted: AffineMap) -> Array:
-    parts = map_blocks(
-        lambda rows: fitted.residual_norms(read_rows(x, rows), read_rows(y, rows)),
-        x.shape[0],
-        max(64, block_rows(x.shape[1], y.shape[1]) // 4),
-    )
-    return np.concatenate(parts)
+    size = max(64, block_rows(x.shape[1], y.shape[1]) // 4)
+    return np.concatenate(map_rows(lambda start, a, b: fitted.residual_norms(a, b), [x, y], size))
 
 
 # Distances ------------------------------------------------------------------------------------------------------
@@ -337,8 +336,10 @@ def _distorted_pairs(x: Matrix, y: Matrix, moments: Moments, norms: Array, rng: 
     held = [read_rows(values, anchors).astype(np.float64) - mean for values, mean in sides]
     ratio = float(np.sqrt(np.trace(moments.yy) / max(np.trace(moments.xx), np.finfo(float).tiny)))
 
-    def scan(rows: slice) -> tuple[Array, Array]:
-        blocks = [read_rows(values, rows).astype(np.float64) - mean for values, mean in sides]
+    means = (moments.source_mean, moments.target_mean)
+
+    def scan(start: int, *rows: Array) -> tuple[Array, Array]:
+        blocks = [values.astype(np.float64) - mean for values, mean in zip(rows, means, strict=True)]
         d_x, d_y = (_cross_distances(a, b) for a, b in zip(held, blocks, strict=True))
         kept = []
         for scale in (1.0, ratio):  # the most distorted ones with and without a scale, longer and shorter
@@ -350,7 +351,7 @@ def _distorted_pairs(x: Matrix, y: Matrix, moments: Moments, norms: Array, rng: 
         exact = [np.linalg.norm(a[i] - b[j], axis=1) for a, b in zip(held, blocks, strict=True)]
         return exact[0], exact[1]
 
-    parts = map_blocks(scan, n, max(64, block_rows(x.shape[1], y.shape[1]) // 4))
+    parts = map_rows(scan, [x, y], max(64, block_rows(x.shape[1], y.shape[1]) // 4))
     return _Pairs(
         np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]), len(anchors) * n
     )

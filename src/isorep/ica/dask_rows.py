@@ -1,24 +1,29 @@
-"""Rows in the chunks of a Dask array: every pass is one task a chunk and a tree of sums.
+"""Rows in the chunks of a Dask array: the passes of whitening and ICA, each one task per chunk and a tree of sums.
 
-Workers load the chunks and keep the whitened rows; only sums come back. The matrix of a pass is a task of its own in
-the graph: it travels once to each worker, and like everything else it is made again if a worker is lost with it.
-Without a cluster the tasks run in Dask's own scheduler, in threads.
+Workers load the chunks and keep the whitened rows; only sums come back. How passes are made is in ``isorep.chunked``.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Sequence
+from functools import partial
 from operator import getitem
 from typing import Any
-from uuid import uuid4
 
-import dask
 import numpy as np
 from dask import delayed
-from threadpoolctl import ThreadpoolController
 
+from ..chunked import (
+    ChunkedRows,
+    computed,
+    joined,
+    reduced,
+    shared,
+    single_threaded_blas,
+    starts,
+    whole_rows,
+)
 from ..errors import InputError
 from ..moments import Moments, merged
 from ..representation import Array, rounding_of
@@ -27,32 +32,23 @@ from . import whitening
 from .unmixing import FINGERPRINT_ROWS
 from .white import ArrayRows, Sums, WhiteRows, add, farthest, row_squares, sums_of
 
-_FAN_IN = 8  # sums that are added up at once
 _LEAST_CELLS = 2**19  # of a whitened chunk: smaller ones are joined, as a task costs a millisecond whatever it does
 _NEAR_CELLS = 2**22  # rows up to this size come here: their passes cost less than sending tasks for them
-_LARGE_GRAPH = "distributed.admin.large-graph-warning-threshold"
 
 
 class DaskSource:
     """A Dask array of rows; the sizes of its chunks need not be known."""
 
     def __init__(self, data: Any) -> None:
-        if type(data._meta) is not np.ndarray:
-            kind = type(data._meta).__name__
-            raise InputError(f"X has chunks of type {kind}: turn them into plain arrays first, with map_blocks")
-        self.dtype = np.dtype(data.dtype)
-        self.rounding = rounding_of(data)
-        self._width = int(data.shape[1])
-        self._chunks = list(_whole_rows(data).to_delayed().ravel())
-        sizes = data.chunks[0]
-        self._lengths = None if np.isnan(sizes).any() else [int(size) for size in sizes]
+        rows = data if isinstance(data, ChunkedRows) else ChunkedRows(data)
+        self.dtype = rows.dtype
+        self.rounding = rounding_of(rows)
+        self._rows, self._chunks, self._width = rows, rows.chunks, rows.width
 
     @property
     def lengths(self) -> list[int]:
         """Rows of each chunk: counted in a pass of their own if they are not known before."""
-        if self._lengths is None:
-            self._lengths = [int(rows) for rows in _computed([delayed(len, pure=False)(each) for each in self._chunks])]
-        return self._lengths
+        return self._rows.lengths
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -61,27 +57,27 @@ class DaskSource:
 
     def moments(self, mean: Array | None, basis: Array | None) -> Moments:
         """One pass over the rows, which also counts them."""
-        space = _shared(None if mean is None or basis is None else (mean, basis))
+        space = shared(None if mean is None or basis is None else (mean, basis))
         task = delayed(_chunk_moments, pure=False)
         parts = [task(chunk, space) for chunk in self._chunks]
-        self._lengths, total = _computed([_reduced(_merged_moments, parts)], warn=mean is None)[0]
+        self._rows.lengths, total = computed([reduced(_merged_moments, parts)], warn=mean is None)[0]
         self._require_usable(total)
         return total  # type: ignore[no-any-return]
 
     def whitened(self, mean: Array, whitener: Array, crew: Crew) -> DaskRows:
         """Whitened rows, kept by the workers: products in float64, stored as float64 only if the rows are."""
         dtype = np.dtype(np.float64 if self.dtype == np.float64 else np.float32)
-        matrix, before, task = _shared(whitener), _shared(mean), delayed(_affine, pure=False)
+        matrix, before, task = shared(whitener), shared(mean), delayed(_affine, pure=False)
         chunks = [task(chunk, matrix, before) for chunk in self._chunks]
         return DaskRows(chunks, self.lengths, whitener.shape[1], dtype, crew)
 
     def fingerprint(self) -> str:
         """The same as that of an array with these rows, however they are cut."""
         step = max(self.shape[0] // FINGERPRINT_ROWS, 1)
-        task, starts = delayed(getitem, pure=False), _starts(self.lengths)
-        parts = [task(chunk, slice(-at % step, None, step)) for chunk, at in zip(self._chunks, starts, strict=True)]
+        task, begins = delayed(getitem, pure=False), starts(self.lengths)
+        parts = [task(chunk, slice(-at % step, None, step)) for chunk, at in zip(self._chunks, begins, strict=True)]
         digest = hashlib.sha256(f"{self.shape} {self.dtype.str}".encode())
-        for rows in _computed(parts):
+        for rows in computed(parts):
             digest.update(rows.tobytes())
         return digest.hexdigest()
 
@@ -90,12 +86,12 @@ class DaskSource:
             raise InputError("X has no rows")
         if np.isfinite(total.source_mean).all() and np.isfinite(np.diagonal(total.xx)).all():
             return
-        bad = _computed([delayed(_not_finite, pure=False)(chunk) for chunk in self._chunks])
+        bad = computed([delayed(_not_finite, pure=False)(chunk) for chunk in self._chunks])
         count = sum(number for number, _, _ in bad)
         if not count:
             raise InputError("X holds values so large that their squares overflow: rescale it")
         chunk = next(index for index, (number, _, _) in enumerate(bad) if number)
-        row, column = _starts(self.lengths)[chunk] + bad[chunk][1], bad[chunk][2]
+        row, column = starts(self.lengths)[chunk] + bad[chunk][1], bad[chunk][2]
         values = f"{count} NaN or infinite value{'s' if count > 1 else ''}"
         raise InputError(f"X holds {values}, the first at row {row}, column {column}")
 
@@ -107,27 +103,27 @@ class DaskRows(WhiteRows):
         self, chunks: Sequence[Any], lengths: Sequence[int], width: int, dtype: np.dtype[Any], crew: Crew
     ) -> None:
         super().__init__((sum(lengths), width), dtype)
-        groups = list(_groups(lengths, width))
-        self._chunks = _computed([_joined([chunks[index] for index in group]) for group in groups], keep=True)
+        groups = list(joined(lengths, width, _LEAST_CELLS))
+        self._chunks = computed([_joined([chunks[index] for index in group]) for group in groups], keep=True)
         self._lengths = [sum(lengths[index] for index in group) for group in groups]
         self._crew = crew
 
     def means(self, block_sums: Callable[[Array], Sums]) -> Sums:
         """Means over all rows: one task a chunk, and a tree of sums."""
-        function, task = _shared(block_sums), delayed(_chunk_sums, pure=False)
-        total: Sums = _computed([_reduced(_added, [task(chunk, function) for chunk in self._chunks])])[0]
+        function, task = shared(block_sums), delayed(_chunk_sums, pure=False)
+        total: Sums = computed([reduced(_added, [task(chunk, function) for chunk in self._chunks])])[0]
         return [each / self.n for each in total]
 
     def project(self, directions: Array) -> WhiteRows:
         """The rows' coordinates along orthonormal directions."""
-        matrix, task = _shared(self.placed(directions.T)), delayed(_projected, pure=False)
+        matrix, task = shared(self.placed(directions.T)), delayed(_projected, pure=False)
         return self._made([task(chunk, matrix) for chunk in self._chunks], self._lengths, len(directions))
 
     def take(self, rows: Array) -> WhiteRows:
         """Some rows, the same ones however they are cut."""
-        starts = _starts(self._lengths)
-        ends = np.searchsorted(rows, [*starts, self.n])
-        picks = [rows[ends[index] : ends[index + 1]] - start for index, start in enumerate(starts)]
+        begins = starts(self._lengths)
+        ends = np.searchsorted(rows, [*begins, self.n])
+        picks = [rows[ends[index] : ends[index + 1]] - start for index, start in enumerate(begins)]
         task = delayed(getitem, pure=False)
         chunks = [task(chunk, pick) for chunk, pick in zip(self._chunks, picks, strict=True)]
         return self._made(chunks, [len(pick) for pick in picks], self.width)
@@ -135,18 +131,18 @@ class DaskRows(WhiteRows):
     def outlying(self, count: int) -> Array:
         """The rows farthest from the mean: those of every chunk, of which a tree of merges leaves as many."""
         task, merge = delayed(_outlying, pure=False), partial(_merged_outlying, count)
-        return np.asarray(_computed([_reduced(merge, [task(chunk, count) for chunk in self._chunks])])[0])
+        return np.asarray(computed([reduced(merge, [task(chunk, count) for chunk in self._chunks])])[0])
 
     def _made(self, chunks: Sequence[Any], lengths: Sequence[int], width: int) -> WhiteRows:
         """Rows made from these: here if they are few, else where these are."""
         if sum(lengths) * width > _NEAR_CELLS:
             return DaskRows(chunks, lengths, width, self.dtype, self._crew)
-        return ArrayRows(np.concatenate(_computed(chunks)), self._crew)
+        return ArrayRows(np.concatenate(computed(chunks)), self._crew)
 
 
 def apply_affine(rows: Any, matrix: Array, before: Array, after: Array) -> Any:
     """``(rows - before) @ matrix + after`` as a Dask array, not yet computed."""
-    rows = _whole_rows(rows)
+    rows = whole_rows(rows)
     dtype = np.float64 if rows.dtype == np.float64 else np.float32
     chunks = (rows.chunks[0], (matrix.shape[1],))
     return rows.map_blocks(_affine, matrix, before, after, dtype=dtype, chunks=chunks, meta=np.empty((0, 0), dtype))
@@ -156,7 +152,7 @@ def _chunk_moments(values: Array, space: tuple[Array, Array] | None) -> tuple[li
     """The number of rows of a chunk, and their moments."""
     rows = values if space is None else ProjectedRows(values, *space)
     moments = Moments.empty(rows.shape[1], 0)
-    with _single_threaded_blas(), np.errstate(over="ignore", invalid="ignore"):  # overflow is reported in the end
+    with single_threaded_blas(), np.errstate(over="ignore", invalid="ignore"):  # overflow is reported in the end
         for part in blocks(len(values), block_rows(*values.shape[1:], rows.shape[1])):
             block = rows[part]
             moments.absorb_rows(block, np.empty((len(block), 0)))
@@ -175,17 +171,17 @@ def _not_finite(values: Array) -> tuple[int, int, int]:
 
 
 def _affine(values: Array, matrix: Array, before: Array, after: Array | None = None) -> Array:
-    with _single_threaded_blas():
+    with single_threaded_blas():
         return np.asarray(whitening.apply_affine(values, matrix, before=before, after=after))
 
 
 def _projected(values: Array, matrix: Array) -> Array:
-    with _single_threaded_blas():
+    with single_threaded_blas():
         return np.asarray(values @ matrix)
 
 
 def _chunk_sums(values: Array, block_sums: Callable[[Array], Sums]) -> Sums:
-    with _single_threaded_blas():
+    with single_threaded_blas():
         return sums_of(values, block_sums)
 
 
@@ -202,62 +198,5 @@ def _added(parts: list[Sums]) -> Sums:
     return add([[each.copy() for each in parts[0]], *parts[1:]])
 
 
-def _single_threaded_blas() -> Any:
-    """Dask runs one task a thread, so products inside need no threads of their own."""
-    return _controller().limit(limits=1)
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
-def _whole_rows(data: Any) -> Any:
-    """Chunks that hold all columns."""
-    return data if data.numblocks[1] == 1 else data.rechunk({1: -1}, method="tasks")
-
-
-def _groups(lengths: Sequence[int], width: int) -> Iterator[list[int]]:
-    """Consecutive chunks that are joined, without those that hold no rows."""
-    group: list[int] = []
-    cells = 0
-    for index, length in enumerate(lengths):
-        if length:
-            group.append(index)
-            cells += length * width
-        if cells >= _LEAST_CELLS:
-            yield group
-            group, cells = [], 0
-    if group:
-        yield group
-
-
 def _joined(chunks: list[Any]) -> Any:
     return chunks[0] if len(chunks) == 1 else delayed(np.concatenate, pure=False)(chunks)
-
-
-def _starts(lengths: Sequence[int]) -> list[int]:
-    """The first row of each chunk."""
-    return [0, *np.cumsum(lengths).tolist()][:-1]
-
-
-def _shared(value: Any) -> Any:
-    """A value that many tasks use, as a task of its own."""
-    return delayed(value, name=f"isorep-{uuid4().hex}", traverse=False)
-
-
-def _reduced(merge: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
-    """A tree of merges, in order."""
-    task = delayed(merge, pure=False)
-    while len(parts) > 1:
-        parts = [task(parts[start : start + _FAN_IN]) for start in range(0, len(parts), _FAN_IN)]
-    return parts[0]
-
-
-def _computed(tasks: Sequence[Any], *, warn: bool = False, keep: bool = False) -> list[Any]:
-    """Results, in order; to keep them is to leave them where they are computed, until they are dropped here.
-
-    Dask's warning of a large graph is left to the first pass: later ones hold large matrices.
-    """
-    with _single_threaded_blas(), dask.config.set({} if warn else {_LARGE_GRAPH: "1 GiB"}):
-        return list(dask.persist(*tasks) if keep else dask.compute(*tasks))

@@ -14,6 +14,7 @@ from scipy.spatial.distance import squareform
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from ..chunked import ChunkedRows, is_dask
 from ..errors import InputError
 from ..representation import Array, Matrix, Representation, reading_notes
 from ..resampling import group_codes
@@ -26,7 +27,7 @@ from .estimator import ICA
 from .search import orthonormal
 from .solver import rotate
 from .summary import MOST_PLANES, fit_facts, remarks, settings
-from .unmixing import as_source, described, is_dask, whiten
+from .unmixing import as_source, described, whiten
 from .white import on_device
 from .whitening import columns_left_out, open_rows, quietly
 
@@ -90,7 +91,7 @@ def stability(
     if reference.whiten is None:
         raise InputError("stability compares whitened components, and ICA(whiten=None) has none")
     data = open_rows(reference, X, reset=True)
-    if is_dask(data):
+    if is_dask(data) or isinstance(data, ChunkedRows):
         raise InputError("stability draws rows one by one, which is slow from a Dask array: pass X[rows].compute()")
     n = int(data.shape[0])
     codes = group_codes(groups, n)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from ..chunked import ChunkedRows, is_dask
 from ..covariance import principal, resolve_alone
 from ..errors import InputError
 from ..moments import Moments, moments_alone
@@ -273,17 +274,12 @@ class ArraySource:
         return digest.hexdigest()
 
 
-def is_dask(data: Any) -> bool:
-    """Whether data are a Dask array, without importing Dask."""
-    return type(data).__module__.startswith("dask.array")
-
-
 Source: TypeAlias = "ArraySource | DaskSource"
 
 
 def as_source(data: Any) -> Source:
     """The passes over checked data."""
-    if is_dask(data):
+    if is_dask(data) or isinstance(data, ChunkedRows):
         from .dask_rows import DaskSource
 
         return DaskSource(data)

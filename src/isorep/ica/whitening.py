@@ -13,12 +13,13 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from ..chunked import ChunkedRows, is_dask
 from ..covariance import sentence_on_columns
 from ..errors import InputError
 from ..representation import Array, Matrix, Representation
 from ..rows import Crew, block_rows, blocks, map_blocks, read_rows, refuse_non_finite
 from ..storage.lazy import LazyMatrix
-from .unmixing import FLOATS, WhiteningMap, as_source, is_dask, whiten
+from .unmixing import FLOATS, WhiteningMap, as_source, whiten
 
 
 class AffineTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -161,6 +162,8 @@ def apply_affine(rows: Any, matrix: Array, *, before: Array | None = None, after
     """
     before = np.zeros(matrix.shape[0]) if before is None else before
     after = np.zeros(matrix.shape[1]) if after is None else after
+    if isinstance(rows, ChunkedRows):
+        rows = rows.array()
     if is_dask(rows):
         from .dask_rows import apply_affine as apply_to_chunks
 

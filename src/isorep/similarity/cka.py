@@ -245,11 +245,14 @@ def _gaussian(pair: Pair, bandwidth: float) -> Kernels:
 
 
 def _kernel(side: Side, bandwidth: float) -> _Gaussian:
-    n, d = side.rows.shape
+    given = side.near_rows
+    n, d = given.shape
     rows = np.empty((n, d), np.float64 if n * d <= 2**24 else np.float32)
 
+    mean = side.frame.mean
+
     def centre(some: slice) -> None:
-        rows[some] = read_rows(side.rows, some) - side.frame.mean
+        rows[some] = read_rows(given, some) - mean
 
     map_blocks(centre, n, 4 * _TILE)
     some = rows if n <= _MEDIAN_ROWS else rows[np.linspace(0, n - 1, _MEDIAN_ROWS).astype(np.intp)]

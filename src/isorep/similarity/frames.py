@@ -21,7 +21,19 @@ from ..covariance import Factor, factor_covariance, hardly_vary, rank_tolerance,
 from ..errors import InputError
 from ..moments import Moments, fold_moments, moments_alone, require_memory
 from ..representation import Array, Matrix, as_representation, match_rows, reading_notes, rounding_of
-from ..rows import ProjectedRows, block_rows, equal_rows, map_blocks, read_rows, refuse_non_finite, select
+from ..rows import (
+    ProjectedRows,
+    block_rows,
+    brought_here,
+    equal_rows,
+    in_chunks,
+    kept_by_workers,
+    map_rows,
+    read_rows,
+    refuse_non_finite,
+    select,
+    stream_rows,
+)
 from ..storage.scratch import empty
 
 Answer = TypeVar("Answer")
@@ -72,21 +84,21 @@ class Frame:
         """The (n, r) orthonormal columns :math:`U`, one pass over the rows."""
         if self.left is not None:
             return self.left.astype(dtype)
-        out = empty((self.n, self.rank), dtype)
-
-        def fill(rows: slice) -> None:
-            out[rows] = self.block(values, rows)
-
-        map_blocks(fill, self.n, block_rows(self.width, cells=2**20))
-        return out
-
-    def block(self, values: Matrix | None, rows: slice) -> Array:
-        """Some rows of :math:`U`, in float64."""
-        if self.left is not None:
-            return self.left[rows]
         if self.whitener is None or values is None:
             raise InputError("second moments hold no rows to shuffle: a null needs the two arrays")
-        return np.asarray((read_rows(values, rows).astype(np.float64) - self.mean) @ self.whitener)
+        out = empty((self.n, self.rank), dtype)
+        by = _Scores(self.mean, self.whitener, dtype)
+        for start, block in stream_rows(by, [values], block_rows(self.width, cells=2**20), per_row=self.rank):
+            out[start : start + len(block)] = block
+        return out
+
+    def rows(self, values: Matrix | None) -> Matrix:
+        """The rows of :math:`U`, in float64, computed when they are asked for."""
+        if self.left is not None:
+            return self.left
+        if self.whitener is None or values is None:
+            raise InputError("second moments hold no rows to shuffle: a null needs the two arrays")
+        return ProjectedRows(values, self.mean, self.whitener)
 
     def standardised(self) -> Frame:
         """The frame of the same rows with every column brought to unit variance; constant columns stay out."""
@@ -108,6 +120,17 @@ class Frame:
         shares = np.cumsum(self.singular_values**2) / self.square_norm
         last = min(int(np.searchsorted(shares, variance - 1e-12)), self.rank - 1)
         return int((self.singular_values >= (1 - 1e-9) * self.singular_values[last]).sum())
+
+
+class _Scores:
+    """A block of rows in principal coordinates, with its place."""
+
+    def __init__(self, mean: Array, whitener: Array, dtype: type) -> None:
+        self._mean, self._whitener, self._dtype = mean, whitener, dtype
+
+    def __call__(self, start: int, rows: Array) -> tuple[int, Array]:
+        scores = (rows.astype(np.float64) - self._mean) @ self._whitener
+        return start, scores.astype(self._dtype, copy=False)
 
 
 def frame_of(values: Matrix, name: str) -> Frame:
@@ -206,6 +229,11 @@ class Side(Memo):
         return self.rows
 
     @cached_property
+    def near_rows(self) -> Matrix:
+        """The finite rows on this machine, for what looks at all pairs of them."""
+        return brought_here(self.finite_rows)
+
+    @cached_property
     def codes(self) -> Array:
         """For each row a number that equal rows share."""
         return equal_rows(self.finite_rows)
@@ -242,12 +270,12 @@ class Side(Memo):
         """The squared distance of each row from the mean."""
         mean = self.frame.mean
 
-        def block(rows: slice) -> Array:
-            centred = read_rows(self.rows, rows).astype(np.float64) - mean
+        def squares(start: int, rows: Array) -> Array:
+            centred = rows.astype(np.float64) - mean
             return np.asarray(np.einsum("ij,ij->i", centred, centred))
 
         size = block_rows(self.rows.shape[1], cells=2**20)
-        return np.concatenate(map_blocks(block, self.n, size))
+        return np.concatenate(map_rows(squares, [self.rows], size))
 
 
 @dataclass(eq=False)
@@ -295,13 +323,13 @@ class Pair(Memo):
 def _product(x: Side, y: Side) -> Array:
     """The cross product of two sides in their frames, block by block in float64."""
     frames = (x.frame, y.frame)
-    values = [None if frame.left is not None else side.rows for frame, side in zip(frames, (x, y), strict=True)]
-
-    def block(rows: slice) -> Array:
-        left, right = (frame.block(each, rows) for frame, each in zip(frames, values, strict=True))
-        return np.asarray(left.T @ right)
-
-    parts = map_blocks(block, x.n, block_rows(*(max(frame.rank, frame.width) for frame in frames), cells=2**20))
+    sides = [
+        frame.rows(None if frame.left is not None else each.rows) for frame, each in zip(frames, (x, y), strict=True)
+    ]
+    if in_chunks(sides[0]) is None or in_chunks(sides[1]) is None:  # few rows, of which one side has more columns
+        sides = [brought_here(each) for each in sides]
+    size = block_rows(*(max(frame.rank, frame.width) for frame in frames), cells=2**20)
+    parts = map_rows(lambda start, left, right: np.asarray(left.T @ right), sides, size)
     return np.asarray(sum(parts[1:], parts[0]))
 
 
@@ -318,6 +346,7 @@ def paired(x: Any, y: Any = None, *, moments: bool = True) -> Pair:
         raise InputError("an index compares two sides: pass X and Y, or their Moments")
     a, b = as_representation(x, "X"), as_representation(y, "Y")
     match = match_rows(a, b)
+    a, b = kept_by_workers(a, b)
     names = (a.name or "X", b.name or "Y")
     n = len(a)
     if n < 3:

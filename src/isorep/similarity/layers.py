@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..representation import Array, Representation, as_representation, match_rows
 from ..resampling import Null, null_of, p_text
 from ..results import ResultRecord, aligned
-from ..rows import Progress, no_progress
+from ..rows import Progress, kept_by_workers, no_progress
 from ..settings import check_choice
 from .cka import prepare_cka
 from .frames import Pair, Side
@@ -153,7 +153,8 @@ def layers(
     n = len(first)
     if n < 3:
         raise InputError(f"the layers have {n} rows: at least 3 are needed")
-    sides = [[Side(each.values, name, n) for name, each in named.items()] for named in given]
+    kept = iter(kept_by_workers(first, *others))
+    sides = [[Side(next(kept).values, name, n) for name in named] for named in given]
     pairings = plan(n, permutations, groups, within, random_state)
     check_choice("index", index, list(INDICES))
     prepare = partial(_prepare, index)

@@ -178,7 +178,7 @@ def _neighbours(side: Side, k: int, metric: str, ties: int | None) -> Array:
 
     def find() -> Array:
         first = np.unique(codes, return_index=True)[1]
-        kinds = select(side.finite_rows, first)
+        kinds = select(side.near_rows, first)
         if repeated:
             order = np.arange(side.n) if ties is None else np.random.default_rng(ties).permutation(side.n)
             near = nearest(kinds, kinds, min(k + 1, len(first)), metric=metric)
@@ -194,7 +194,7 @@ def _near_codes(side: Side, metric: str) -> Array:
     """For each row a number that rows share which this metric cannot tell apart."""
     if metric != "cosine":
         return side.codes
-    return side.once("directions", lambda: equal_rows(_ready(side.finite_rows, metric)[0]))
+    return side.once("directions", lambda: equal_rows(_ready(side.near_rows, metric)[0]))
 
 
 def _same_copies(pair: Pair) -> bool:

@@ -133,7 +133,7 @@ def indices(
 
     Parameters
     ----------
-    X, Y : (n, d) arrays, Representations or paths
+    X, Y : (n, d) arrays, Representations, paths or Dask arrays
         Paired rows; widths may differ.
     names : sequence of str, optional
         Which of ``cca``, ``svcca``, ``pwcca``, ``linear_r2``, ``cka``, ``cka_debiased``, ``cka_rbf``,

@@ -87,6 +87,7 @@ class StoredMatrix(LazyMatrix):
     def __init__(self, stored: Any, label: str, chunks: tuple[int, ...] | None, bridge: int) -> None:
         super().__init__(stored.shape, stored.dtype)
         self._stored = stored
+        self.chunk_rows = chunks[0] if chunks else None
         self._label = label
         row_bytes = max(1, math.prod(self.shape[1:]) * self.dtype.itemsize)
         self._gap = max(1, bridge // row_bytes, chunks[0] if chunks else 1)

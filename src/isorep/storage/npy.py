@@ -12,7 +12,11 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
+from .lazy import StoredMatrix
 from .registry import Contents, RowStream
+from .remote import RemoteArray, RemotePath, is_remote
+
+_BRIDGE = 2**20  # bytes that are cheaper to read than to skip
 
 
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
@@ -22,7 +26,17 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
             raise InputError(f"an npy file holds one array without names, so {option} {given!r} cannot be found in it")
     with path.open("rb") as file:
         header = read_header(file)
+    if is_remote(path):
+        return Contents(_remote(path, header))
     return Contents(map_array(path, header, 0, path.stat().st_size))
+
+
+def _remote(path: RemotePath, header: Header) -> Any:
+    """An array in an object store, of which rows are read when they are asked for."""
+    _require_whole(header, path.stat().st_size)
+    if header.fortran_order or len(header.shape) < 2:
+        raise InputError("its columns lie one after the other: save it in C order, with rows one after the other")
+    return StoredMatrix(RemoteArray(path, header.shape, header.dtype, header.offset), path.name, None, _BRIDGE)
 
 
 def vector(path: Path) -> Array:
@@ -31,6 +45,9 @@ def vector(path: Path) -> Array:
         header = read_header(file)
     if len(header.shape) != 1:
         raise InputError(f"the array has shape {header.shape} where one entry a row is needed")
+    if is_remote(path):
+        _require_whole(header, path.stat().st_size)
+        return RemoteArray(path, header.shape, header.dtype, header.offset)[:]
     return np.asarray(map_array(path, header, 0, path.stat().st_size))
 
 
@@ -88,11 +105,7 @@ def read_header(file: IO[bytes]) -> Header:
 
 def map_array(path: Path, header: Header, start: int, available: int) -> Array:
     """Map the data of an npy stream that begins at byte ``start`` of a file."""
-    if header.offset + header.data_bytes > available:
-        raise InputError(
-            f"the file is truncated: its header declares {header.shape} {header.dtype}, "
-            f"{header.data_bytes} bytes, and {max(available - header.offset, 0)} are there"
-        )
+    _require_whole(header, available)
     if header.data_bytes == 0:
         return np.empty(header.shape, header.dtype)
     return np.memmap(
@@ -103,6 +116,14 @@ def map_array(path: Path, header: Header, start: int, available: int) -> Array:
         shape=header.shape,
         order="F" if header.fortran_order else "C",
     )
+
+
+def _require_whole(header: Header, available: int) -> None:
+    if header.offset + header.data_bytes > available:
+        raise InputError(
+            f"the file is truncated: its header declares {header.shape} {header.dtype}, "
+            f"{header.data_bytes} bytes, and {max(available - header.offset, 0)} are there"
+        )
 
 
 def exactly(stream: IO[bytes], size: int, what: str = "file") -> bytes:

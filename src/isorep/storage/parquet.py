@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,7 +17,8 @@ from ..representation import Array
 from . import naming
 from .naming import FLAG, LIST, NUMBER, TEXT, Tally, as_text, require_column, require_plausible
 from .registry import Contents, RowStream
-from .scratch import spool
+from .remote import is_remote
+from .scratch import require_plausible_values, spool
 
 _BATCH_CELLS = 2**21
 _LABELS_BATCH = 2**16
@@ -25,6 +27,33 @@ _LONGEST_LIST = 2**20
 
 def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Contents:
     """Read the representation's columns, and the column of row ids where there is one."""
+    table = describe(path, key, ids, besides)
+    labels = row_ids(path, table.ids_names)
+    file, rows = _open(path), sum(table.group_rows)
+    if table.list_column is not None:
+        values = spool(_list_blocks(file, table.list_column, len(table.columns)), path.stat().st_size)
+    else:
+        size = rows * len(table.columns) * table.dtype.itemsize
+        blocks = _column_blocks(file, list(table.columns), table.dtype)
+        values = spool(blocks, path.stat().st_size, expected_bytes=size)
+    return Contents(values, labels, table.left_out, table.converted, table.columns)
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a file's metadata tell: which columns hold the representation and the ids, and the rows of each group."""
+
+    columns: tuple[str, ...]
+    list_column: str | None
+    dtype: np.dtype[Any]
+    ids_names: tuple[str, ...]
+    group_rows: tuple[int, ...]
+    left_out: Mapping[str, str]
+    converted: Mapping[str, str]
+
+
+def describe(path: Path, key: str | None, ids: str | None, besides: Collection[str] = ()) -> Table:
+    """Choose the columns of a file; its values are not read, but for columns of text that may hold numbers."""
     file = _open(path)
     schema = file.schema_arrow
     if ids is not None:
@@ -45,24 +74,39 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
     for name in choice.doubtful:
         _tally(path, name).kind(typed=True)
     choice.require()
-    row_ids = _joined([_labels(path, name) for name in ids_names])
-    rows = file.metadata.num_rows
-    if rows == 0:
+    metadata = file.metadata
+    if metadata.num_rows == 0:
         raise InputError("there are no rows of data")
+    groups = tuple(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
     left_out = choice.left_out | {
         name: "index of a data frame" for name in index if key is None and name not in (*ids_names, *besides)
     }
     if choice.list_column is not None:
-        _require_short_lists(file.metadata, choice.list_column)
-        values = spool(_list_blocks(file, choice.list_column), path.stat().st_size)
-        names = tuple(f"{choice.list_column}{number}" for number in range(values.shape[1]))
-        return Contents(values, row_ids, left_out, columns=names)
+        _require_short_lists(metadata, choice.list_column)
+        first = next(_list_blocks(file, choice.list_column, None, batch_size=1))
+        names = tuple(f"{choice.list_column}{number}" for number in range(first.shape[1]))
+        return Table(names, choice.list_column, first.dtype, tuple(ids_names), groups, left_out, {})
     types = [_plain_type(schema.field(name).type) for name in choice.columns]
-    dtype = _common_dtype(types)
-    size = rows * len(choice.columns) * dtype.itemsize
-    values = spool(_column_blocks(file, choice.columns, dtype), path.stat().st_size, expected_bytes=size)
     converted = {name: said for name, kind in zip(choice.columns, types, strict=True) if (said := _conversion(kind))}
-    return Contents(values, row_ids, left_out, converted, tuple(choice.columns))
+    dtype = _common_dtype(types)
+    return Table(tuple(choice.columns), None, dtype, tuple(ids_names), groups, left_out, converted)
+
+
+def read_group(path: Path, table: Table, group: int, first: int) -> Array:
+    """The values of one row group, whose first row is row ``first`` of the file."""
+    file = _open(path)
+    rows, stored = table.group_rows[group], path.stat().st_size
+    require_plausible_values(rows * len(table.columns) * table.dtype.itemsize, stored)
+    if table.list_column is not None:
+        blocks = _list_blocks(file, table.list_column, len(table.columns), row_groups=[group], first=first)
+    else:
+        blocks = _column_blocks(file, list(table.columns), table.dtype, row_groups=[group], first=first)
+    return np.concatenate([np.empty((0, len(table.columns)), table.dtype), *blocks])
+
+
+def row_ids(path: Path, names: Sequence[str]) -> Array | None:
+    """The ids of all rows: one column, or the levels of an index."""
+    return _joined([_labels(path, name) for name in names])
 
 
 def column(path: Path, name: str) -> Array:
@@ -87,6 +131,8 @@ def save(path: Path, rows: RowStream, key: str | None) -> None:
 
 
 def _open(path: Path, **options: Any) -> Any:
+    if is_remote(path):
+        return _pyarrow().parquet.ParquetFile(path.open(), pre_buffer=True, **options)
     return _pyarrow().parquet.ParquetFile(path, memory_map=True, **options)
 
 
@@ -189,9 +235,12 @@ def _common_dtype(types: list[Any]) -> np.dtype[Any]:
     return np.result_type(*dtypes)
 
 
-def _column_blocks(file: Any, columns: list[str], dtype: np.dtype[Any]) -> Iterator[Array]:
-    rows = 0
-    for batch in file.iter_batches(batch_size=max(1, _BATCH_CELLS // len(columns)), columns=columns):
+def _column_blocks(
+    file: Any, columns: list[str], dtype: np.dtype[Any], *, row_groups: list[int] | None = None, first: int = 0
+) -> Iterator[Array]:
+    rows = first
+    size = max(1, _BATCH_CELLS // len(columns))
+    for batch in file.iter_batches(batch_size=size, columns=columns, row_groups=row_groups):
         block = np.empty((batch.num_rows, len(columns)), dtype)
         for index, name in enumerate(columns):
             cells = as_numbers(batch.column(batch.schema.get_field_index(name)))
@@ -242,13 +291,23 @@ def _require_short_lists(metadata: Any, name: str) -> None:
                 raise InputError(f"the lists of column {name!r} have more than {_LONGEST_LIST} entries")
 
 
-def _list_blocks(file: Any, name: str) -> Iterator[Array]:
+def _list_blocks(
+    file: Any,
+    name: str,
+    width: int | None,
+    *,
+    row_groups: list[int] | None = None,
+    first: int = 0,
+    batch_size: int | None = None,
+) -> Iterator[Array]:
+    """Lists of one width, that of the first row where it is not known."""
     import pyarrow.compute
 
-    first = next(file.iter_batches(batch_size=1, columns=[name])).column(0)[0].as_py() or []
-    width = len(first)
-    row = 0
-    for batch in file.iter_batches(batch_size=max(1, _BATCH_CELLS // max(width, 1)), columns=[name]):
+    if width is None:
+        width = len(next(file.iter_batches(batch_size=1, columns=[name])).column(0)[0].as_py() or [])
+    row = first
+    size = batch_size or max(1, _BATCH_CELLS // max(width, 1))
+    for batch in file.iter_batches(batch_size=size, columns=[name], row_groups=row_groups):
         cells = batch.column(0)
         if cells.null_count:
             missing = int(np.argmax(cells.is_null().to_numpy(zero_copy_only=False)))

@@ -11,9 +11,11 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from ..chunked import ChunkedRows
 from ..errors import InputError, MissingFileError
 from ..representation import Array, Matrix, Representation, as_representation
 from .lazy import release
+from .remote import as_path, is_url
 
 # Suffix -> module of this package. A module offers load(path, key, ids, besides), save(path, rows, key) and, where
 # files carry more than values, column(path, name).
@@ -80,7 +82,9 @@ class RowStream:
         While one block is written the next is made ready, so that reading, computing and writing overlap.
         """
         rows, columns = self.shape
-        step = max(1, _BLOCK_BYTES // (columns * self.dtype.itemsize * multiple)) * multiple
+        # The rows of a Dask array are asked for several blocks at a time, so that all workers are busy.
+        bytes_at_once = _BLOCK_BYTES * (8 if isinstance(self.values, ChunkedRows) else 1)
+        step = max(1, bytes_at_once // (columns * self.dtype.itemsize * multiple)) * multiple
 
         def made(start: int) -> Array:
             block = np.ascontiguousarray(self.values[start : min(start + step, rows)], dtype=self.dtype)
@@ -124,6 +128,7 @@ def read(
     ids: str | None = None,
     name: str | None = None,
     besides: Collection[str | None] = (),
+    in_chunks: bool = False,
 ) -> Representation:
     """Read a representation from a file, without loading what can be mapped.
 
@@ -132,7 +137,8 @@ def read(
     path : str or Path
         A ``.npy``, ``.npz``, ``.safetensors``, ``.pt``, ``.csv``, ``.tsv`` (also ``.gz``), ``.parquet``, ``.h5``,
         ``.h5ad`` or ``.zarr`` file, or a folder of such files that hold the rows one after the other. ``file::key``
-        names the key as well.
+        names the key as well. Also the URL of a parquet file, an npy array or a zarr store, or of a folder of them,
+        that fsspec can open (``s3://``, ``gs://``, ``memory://``, ``file://``).
     key : str, optional
         Which part of the file: the array of an npz, HDF5 or zarr file, the tensor of a safetensors or torch file, the
         obsm entry of an AnnData object (or ``X``), the list column of a parquet file, or a prefix of the columns of a
@@ -146,6 +152,9 @@ def read(
     besides : collection of str
         Columns that are used otherwise, such as groups and labels: no features, and not counted as left out. What
         comes before ``::`` in a name, and None, are ignored.
+    in_chunks : bool
+        Leave the rows to the workers of the current Dask cluster: here only headers and ids are read. The workers must
+        see the same paths. Not for text, nor for what is compressed as a whole. By default false.
 
     Returns
     -------
@@ -163,7 +172,7 @@ def read(
     Representation('run.npz', 3 rows x 3 columns, float64, with ids)
     """
     path, key = split_key(path, key)
-    module = reader(path)
+    module = import_module(".parts", __package__) if in_chunks else reader(path)
     used = {each.rpartition("::")[2] for each in besides if each is not None}
     contents = guarded(path, module.load, path, key, ids, used)
     left_out = {each: reason for each, reason in contents.left_out.items() if each not in used}
@@ -205,10 +214,10 @@ def suffixes() -> list[str]:
 def split_key(path: str | Path, key: str | None) -> tuple[Path, str | None]:
     """``file::key`` as a path and a key."""
     text = str(path)
-    if "::" in text and not Path(text).exists():
+    if "::" in text and (is_url(text) or not Path(text).exists()):
         text, _, inner = text.rpartition("::")
         key = key or inner
-    return Path(text), key
+    return as_path(text), key
 
 
 def family(path: Path, verb: str = "read") -> Any:
@@ -232,6 +241,8 @@ def reader(path: Path) -> Any:
     if path.is_dir():
         store = path.name.lower().endswith(".zarr") or is_zarr(path)
         return import_module(f".{'zarr' if store else 'shards'}", __package__)
+    if is_url(path) and not path.name.lower().endswith((".npy", ".parquet", ".pq")):
+        raise InputError(f"{path}: of URLs parquet, npy and zarr are read, and folders of these")
     if not path.is_file():
         raise InputError(f"{path.name} is not a regular file")
     if path.stat().st_size == 0:

@@ -30,7 +30,7 @@ def spool(blocks: Iterable[Array], stored_bytes: int, *, expected_bytes: int | N
     """
     if expected_bytes is not None and expected_bytes > MEMORY_LIMIT:
         _require_disk(expected_bytes)
-        _require_plausible(expected_bytes, stored_bytes)
+        require_plausible_values(expected_bytes, stored_bytes)
     held: list[Array] = []
     held_bytes = 0
     source = iter(blocks)
@@ -71,7 +71,7 @@ def _spool_to_disk(held: list[Array], rest: Iterable[Array], stored_bytes: int) 
             rows += _append(file, held.pop(0), dtype)
         for block in rest:
             rows += _append(file, block, dtype)
-            _require_plausible(rows * columns * dtype.itemsize, stored_bytes)
+            require_plausible_values(rows * columns * dtype.itemsize, stored_bytes)
         file.flush()
         return np.memmap(file, dtype=dtype, mode="r", shape=(rows, columns))
 
@@ -82,7 +82,8 @@ def _append(file: Any, block: Array, dtype: np.dtype[Any]) -> int:
     return len(block)
 
 
-def _require_plausible(unpacked: int, stored: int) -> None:
+def require_plausible_values(unpacked: int, stored: int) -> None:
+    """Refuse values that unpack to very much more than the bytes they were stored in."""
     if unpacked > MEMORY_LIMIT and unpacked > _BOMB_RATIO * stored:
         raise InputError(f"{stored} bytes unpack to {unpacked} or more: it may be a bomb, real values do not repeat so")
 

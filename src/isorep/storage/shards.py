@@ -38,7 +38,7 @@ def column(path: Path, name: str) -> Array:
     module = reader(files[0])
     if not hasattr(module, "column"):
         raise InputError(f"its files hold values only, so there is no column {name!r}")
-    return _joined([guarded(file, module.column, file, name) for file in files])
+    return joined_labels([guarded(file, module.column, file, name) for file in files])
 
 
 class _Shards:
@@ -85,7 +85,7 @@ class _Shards:
     def ids(self) -> Array | None:
         """The ids of all shards."""
         held = [ids for ids in self._ids if ids is not None]
-        return _joined(held) if held else None
+        return joined_labels(held) if held else None
 
     def _open(self, file: Path) -> Any:
         return self._contents(file).values
@@ -131,7 +131,7 @@ class ShardedMatrix(LazyMatrix):
     """Rows of several files as one matrix; few of the files are open at a time."""
 
     def __init__(self, files: list[Path], lengths: list[int], width: int, dtype: Any, opener: Any) -> None:
-        self._files = files
+        self._files, self.lengths = files, lengths
         self._ends = np.cumsum(lengths)
         super().__init__((int(self._ends[-1]), width), dtype)
         self._part = lru_cache(_OPEN_AT_ONCE)(lambda shard: opener(files[shard]))
@@ -188,7 +188,7 @@ def _natural(file: Path) -> list[tuple[int, int, str]]:
     return [(1, int(piece), piece) if piece.isdigit() else (0, 0, piece) for piece in pieces]
 
 
-def _joined(parts: list[Array]) -> Array:
+def joined_labels(parts: list[Array]) -> Array:
     """Ids of all shards: integers where all are, otherwise text."""
     if len({part.dtype.kind for part in parts}) > 1:
         parts = [part.astype(str) for part in parts]

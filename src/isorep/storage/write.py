@@ -13,6 +13,7 @@ from ..files import replacing, require_writable
 from ..representation import Array, Representation, as_representation
 from .naming import IDS_NAMES
 from .registry import RowStream, family, is_zarr, split_key
+from .remote import is_url
 
 _NUMBERS_ONLY = {"npy": "npy", "safetensors": "safetensors", "torch_files": "torch"}  # modules of files without text
 _UNCOMPRESSED = ("npy", "npz", "safetensors", "hdf5", "torch_files")
@@ -70,6 +71,8 @@ def require_target(path: str | Path) -> None:
 def _target(path: str | Path, key: str | None) -> tuple[Path, str | None, Any]:
     """Path, key and module of what will be written, if it can be."""
     path, key = split_key(path, key)
+    if is_url(path):
+        raise InputError(f"{path} cannot be written: URLs are read, and files are written on this machine")
     path = path.resolve() if path.is_symlink() else path  # what the link points to is written, the link stays
     module = family(path, "write")
     if not hasattr(module, "save"):

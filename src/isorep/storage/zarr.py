@@ -19,6 +19,7 @@ from . import tree as hierarchy
 from .hdf5 import CheckedChunks, bomb, inflates_beyond
 from .naming import as_text, require_plausible
 from .registry import Contents, Labels, RowStream, is_zarr
+from .remote import is_remote
 
 _BRIDGE = 2**20
 _CHUNK_BYTES = 2**22
@@ -76,6 +77,10 @@ def _zarr() -> Any:
     return import_extra("zarr", "io", "zarr")
 
 
+def _store(path: Path) -> Any:
+    return path.store() if is_remote(path) else path
+
+
 class ZarrTree(hierarchy.Tree):
     """The arrays and groups of a store."""
 
@@ -89,9 +94,9 @@ class ZarrTree(hierarchy.Tree):
         zarr = _zarr()
         self.group, self.array = zarr.Group, zarr.Array
         if _is_array(path):
-            self._root = zarr.open_array(path, mode="r")
+            self._root = zarr.open_array(_store(path), mode="r")
         else:  # a consolidated copy of the metadata could say other things than the arrays' own
-            self._root = zarr.open_group(path, mode="r", use_consolidated=False)
+            self._root = zarr.open_group(_store(path), mode="r", use_consolidated=False)
 
     def attributes(self, name: str) -> Mapping[str, Any]:
         """The attributes of a node."""

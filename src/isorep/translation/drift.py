@@ -13,7 +13,7 @@ import numpy as np
 
 from ..representation import Array, Matrix
 from ..results import Record
-from ..rows import map_blocks, read_rows, refuse_non_finite
+from ..rows import HeldRows, in_chunks, map_blocks, read_rows, refuse_non_finite
 
 SAMPLE = 10_000  # rows of an input that are looked at
 QUANTILE = 0.999
@@ -84,9 +84,10 @@ class Reference:
         """Compare a sample of rows, spread over all of them, with the reference."""
         chosen = _spread(values.shape[0])
         n = len(chosen)
+        sample = values if in_chunks(values) is None else HeldRows(values, chosen)
 
         def look(part: slice) -> tuple[Array, Array, int]:
-            rows = read_rows(values, chosen[part]).astype(np.float64)
+            rows = read_rows(sample, chosen[part]).astype(np.float64)
             if not np.isfinite(rows).all():
                 refuse_non_finite(values, name)
             with np.errstate(over="ignore", invalid="ignore"):

@@ -86,7 +86,7 @@ class Translation(ResultRecord):
     verdict: Verdict
     caveats: tuple[str, ...] = ()
 
-    def transform(self, X: Any) -> Array:
+    def transform(self, X: Any) -> Any:
         """Translate rows by the best map."""
         return self.translator.transform(X)
 

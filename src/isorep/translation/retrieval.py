@@ -9,7 +9,7 @@ import numpy as np
 
 from ..alignment import AffineMap
 from ..representation import Array, Matrix
-from ..rows import Progress, block_rows, blocks, read_rows
+from ..rows import Progress, block_rows, read_rows, select, stream_rows
 from ..similarity.neighbours import nearest
 
 Preparation = Callable[[Array], Array]
@@ -130,9 +130,14 @@ def _without(near: Array, own: Array) -> Array:
 def _corpus(side: Matrix, rows: Array, fitted: AffineMap | None, prepare: Preparation, width: int) -> Array:
     """Rows ready to be searched, translated where a map is given."""
     out = np.empty((len(rows), width), np.float32)
-    for part in blocks(len(rows), block_rows(*side.shape[1:], width)):
-        block = read_rows(side, rows[part]).astype(np.float64)
-        out[part] = prepare(block if fitted is None else _mapped(fitted, block))
+
+    def ready(start: int, block: Array) -> tuple[int, Array]:
+        block = block.astype(np.float64)
+        return start, prepare(block if fitted is None else _mapped(fitted, block))
+
+    size = block_rows(*side.shape[1:], width)
+    for start, block in stream_rows(ready, [select(side, rows)], size, per_row=width):
+        out[start : start + len(block)] = block
     return out
 
 

@@ -21,7 +21,7 @@ from ..moments import Moments, fold_moments, leave_one_out, merged, require_memo
 from ..pairs import Pair, Repeats, Side, broken_pairing, describe_side, open_pair, repeats_without_groups, rms_radius
 from ..representation import Array, Matrix, rounding_of
 from ..resampling import assign_blocks, assign_folds, common_codes, ratio_jackknife, t_interval
-from ..rows import Progress, block_rows, equal_rows, map_blocks, no_progress, read_rows
+from ..rows import Progress, block_rows, equal_rows, map_blocks, map_rows, no_progress, select
 from ..settings import check_choice, check_counts, check_names, check_seed
 from .drift import Reference, calibrated, damped_whitener
 from .maps import MAPS, Setting, Training, best_of, choose, learning_curve
@@ -58,7 +58,7 @@ def translate(
 
     Parameters
     ----------
-    old, new : (n, d) arrays, Representations or paths
+    old, new : (n, d) arrays, Representations, paths or Dask arrays
         Paired rows: the same items, embedded by both models.
     maps : sequence of str
         Which of ``rigid``, ``linear``, ``ridge``, ``low_rank``.
@@ -348,17 +348,18 @@ def score_maps(
     whitener = damped_whitener(*sums.training.spectrum, moments.n)
     radius = float(np.sqrt(np.trace(moments.xx) / moments.n))
     reference = Reference(moments.source_mean, whitener, radius, np.inf, 1.0, 0.0, moments.n, test.n)
+    test_mean = test.target_mean
 
-    def look(part: slice) -> list[Array]:
-        old, native = (read_rows(side, rows[part]).astype(np.float64) for side in (x, y))
-        columns = [reference.norms(old), reference.distances(old), np.linalg.norm(native - test.target_mean, axis=1)]
+    def look(start: int, *given: Array) -> list[Array]:
+        old, native = (side.astype(np.float64) for side in given)
+        columns = [reference.norms(old), reference.distances(old), np.linalg.norm(native - test_mean, axis=1)]
         for each in fitted.values():
             mapped = each.apply(old)[:, : each.target_width]
             columns += [np.linalg.norm(mapped - native, axis=1), _cosines(mapped, native)]
         return columns
 
     size = block_rows(x.shape[1], y.shape[1])
-    parts = map_blocks(look, len(rows), size, progress=partial(report, "test fold"))
+    parts = map_rows(look, [select(x, rows), select(y, rows)], size, progress=partial(report, "test fold"))
     norms, distances, radii, *columns = (np.concatenate(column) for column in zip(*parts, strict=True))
     away, spread = np.bincount(blocks, radii), float(np.trace(test.yy))
     held = {}

@@ -15,6 +15,7 @@ import numpy as np
 
 from .._version import __version__
 from ..alignment import AffineMap
+from ..chunked import ChunkedRows, computed, shared
 from ..errors import InputError
 from ..files import replacing
 from ..ica.whitening import AffineRows
@@ -69,9 +70,10 @@ class Translator:
         matrix = fitted.matrix[:, : fitted.target_width]
         return cls(kind, matrix, fitted.source_mean, fitted.target_mean, reference, facts)
 
-    def transform(self, X: Any, *, check: bool = True) -> Array:
+    def transform(self, X: Any, *, check: bool = True) -> Any:
         """Translate rows: products in float32 for float32 and coarser rows, in float64 for float64.
 
+        A Dask array stays one, of which a sample is computed for the check and nothing else.
         Rows that do not look like the old model's raise a :class:`~isorep.DriftWarning`, unless ``check`` is False.
         """
         data = self._rows(X)
@@ -79,7 +81,8 @@ class Translator:
             drift = self.drift(data)
             if drift:
                 warnings.warn(f"{data.name}: {drift}", DriftWarning, stacklevel=2)
-        return self.translated(data).values[:]  # type: ignore[no-any-return]
+        values = self.translated(data).values
+        return values.array() if isinstance(values, ChunkedRows) else values[:]
 
     def drift(self, X: Any) -> Drift:
         """How far rows lie from those the map was fitted to; at most 10,000 are looked at."""
@@ -90,7 +93,16 @@ class Translator:
         self, data: Representation, *, crew: Crew | None = None, progress: Callable[[int, int], None] | None = None
     ) -> Representation:
         """Rows of a file or an array as they will be: translated block by block when they are read, ids kept."""
-        return Representation(TranslatedRows(self._rows(data), self, crew, progress), data.ids, data.name)
+        rows = self._rows(data)
+        if isinstance(rows.values, ChunkedRows):
+            double = rows.values.dtype.itemsize >= 8
+            chunks = rows.values.mapped(
+                _TranslatedChunk(self, rows.name or "the data"),
+                len(self.new_mean),
+                np.float64 if double else np.float32,
+            )
+            return Representation(chunks, data.ids, data.name)
+        return Representation(TranslatedRows(rows, self, crew, progress), data.ids, data.name)
 
     def save(self, path: str | Path) -> None:
         """Write the map to a safetensors file, completely or not at all."""
@@ -178,6 +190,18 @@ class TranslatedRows(AffineRows):
             raise InputError(f"{self._name} holds values so large that their translation overflows")
 
 
+class _TranslatedChunk:
+    """What a worker makes of a chunk: the same as :class:`TranslatedRows` of its rows."""
+
+    def __init__(self, by: Translator, name: str) -> None:
+        self._by, self._name = by, name
+
+    def __call__(self, chunk: Array) -> Array:
+        if not len(chunk):
+            return np.empty((0, len(self._by.new_mean)), np.float64 if chunk.dtype.itemsize >= 8 else np.float32)
+        return TranslatedRows(Representation(chunk, name=self._name), self._by)[:]
+
+
 def _check_facts(file: ModelFile, facts: dict[str, Any]) -> None:
     if facts.get("kind") not in MAPS:
         file.refuse(f"its kind is {str(facts.get('kind'))[:60]!r}")
@@ -202,9 +226,9 @@ class Source:
     ids: str | None
 
 
-def open_source(path: str | Path, ids: str | None = None) -> Source:
-    """Open a file of any format, or a folder of shards."""
-    return Source(str(path), read(path, ids=ids), ids)
+def open_source(path: str | Path, ids: str | None = None, in_chunks: bool = False) -> Source:
+    """Open a file of any format, or a folder of shards; its rows here, or in the workers of a Dask cluster."""
+    return Source(str(path), read(path, ids=ids, in_chunks=in_chunks), ids)
 
 
 def writes_folder(output: str | Path) -> bool:
@@ -237,8 +261,11 @@ def translate_files(
 ) -> Representation:
     """Write the translated rows to one file, or file by file to a folder; what was written comes back, unread.
 
-    Reading, products and writing overlap; memory stays at a few blocks.
+    Reading, products and writing overlap; memory stays at a few blocks. With rows in the workers of a Dask cluster, the
+    workers translate them; one file is written here, and the files of a folder by the workers.
     """
+    if isinstance(source.rows.values, ChunkedRows):
+        return _translate_in_workers(translator, source, output, drop_ids, progress)
     with Crew() as crew:
         if not writes_folder(output):
             result = translator.translated(
@@ -254,6 +281,39 @@ def translate_files(
                 write(rows, temporary / file.name, drop_ids=drop_ids)
                 progress("translating files", index + 1, len(files))
         return translator.translated(source.rows)
+
+
+def _translate_in_workers(
+    translator: Translator, source: Source, output: str | Path, drop_ids: bool, progress: Progress
+) -> Representation:
+    result = translator.translated(source.rows)
+    if not writes_folder(output):
+        progress("translating", 0, len(result))
+        try:
+            write(result, output, drop_ids=drop_ids)
+        except InputError:
+            refuse_non_finite(source.rows.values, source.rows.name or "the data")  # a worker knows its chunk alone
+            raise
+        progress("translating", len(result), len(result))
+        return result
+    from dask import delayed
+
+    folder, key = split_key(source.path, None)
+    files, by = shards.shard_files(folder), shared(translator)
+    with replacing(Path(output), folder=True) as temporary:
+        task = delayed(_translate_shard, pure=False)
+        done = computed(
+            [task(by, str(file), key, source.ids, str(temporary.resolve() / file.name), drop_ids) for file in files]
+        )
+        progress("translating files", len(done), len(files))
+    return result
+
+
+def _translate_shard(
+    translator: Translator, file: str, key: str | None, ids: str | None, target: str, drop_ids: bool
+) -> None:
+    """One file of a folder, read and written by a worker; begun anew if the worker is lost."""
+    write(translator.translated(read(file, key=key, ids=ids)), target, drop_ids=drop_ids)
 
 
 def has_ids(result: Representation, output: str | Path, drop_ids: bool) -> bool:
