@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ContextDecorator
 from threading import Lock, local
 from typing import Any, Self, TypeVar
 
@@ -94,11 +95,12 @@ class Deadline:
             raise OutOfTimeError
 
 
-class _OneThread:
+class _OneThread(ContextDecorator):
     """BLAS with one thread, for as long as anybody in this process asks for it.
 
     Limits belong to the process. So the first to come sets them and the last to go takes them back, whichever thread
-    either is in.
+    either is in. Also a decorator: of public functions whose matrices are so small that threads only wait for each
+    other.
     """
 
     def __init__(self) -> None:

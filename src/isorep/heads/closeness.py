@@ -23,7 +23,7 @@ from ..pairs import Pair
 from ..representation import Array, Matrix
 from ..resampling import BLOCKS, MOST_GROUP_BLOCKS, Interval, assign_blocks, jackknife_se, ratio_jackknife, t_interval
 from ..results import aligned
-from ..rows import Progress, block_rows, blocks, no_progress, read_rows, refuse_non_finite
+from ..rows import Crew, Progress, block_rows, blocks, no_progress, one_blas_thread, read_rows, refuse_non_finite
 from ..settings import check_seed
 from ..similarity.cca import prepare_cca, prepare_linear_r2
 from ..similarity.frames import paired
@@ -49,6 +49,7 @@ _LEAST_JACKKNIFE_BLOCKS = 10
 Quantity = tuple[str, float, Interval | None, float | None, str]
 
 
+@one_blas_thread
 def closeness(
     source: Any,
     target: Any,
@@ -309,13 +310,19 @@ def _pass(
     """One pass over the rows of both models: the figures of each row, and the sums of log-odds."""
     classes = readouts[0].classes
     figures, odds = np.empty((len(ROW_QUANTITIES) + 1, n)), LogOdds(int(block_of.max()) + 1, classes)
-    for rows in blocks(n, block_rows(classes, *(each.values.shape[1] for each in readouts), cells=2**20)):
+
+    def read_out(rows: slice) -> tuple[slice, Array, Array]:
         p, q = (each.log_probabilities(rows) for each in readouts)
         figures[:, rows] = _row_figures(p, q)
         for each in (p, q):
             each -= each.mean(axis=1, keepdims=True) if reference is None else each[:, [reference]].copy()
-        odds.absorb(p, q, block_of[rows])
-        report("probabilities", rows.stop, n)
+        return rows, p, q
+
+    with Crew() as crew:
+        slices = blocks(n, block_rows(classes, *(each.values.shape[1] for each in readouts), cells=2**20))
+        for rows, p, q in crew.stream(read_out, slices):
+            odds.absorb(p, q, block_of[rows])
+            report("probabilities", rows.stop, n)
     return figures, odds
 
 
@@ -464,16 +471,26 @@ def representation_distances(
         return None
     value = _figures(total)
     enough = len(parts) >= _LEAST_JACKKNIFE_BLOCKS and len(parts) * float(sum(widths)) ** 3 <= _WORK
-    left_out: list[Array] = []
-    for block in range(len(parts)) if intervals and enough else ():
-        rest = merged_without(parts, block)
-        if rest.n < 3 or not (np.trace(rest.xx) > 0 and np.trace(rest.yy) > 0):
-            left_out = []  # a side varies in one block alone
-            break
-        left_out.append(_figures(rest))
-        report("representations", block + 1, len(parts))
-    spans = _jackknifed(left_out, value, [part.n for part in parts], (1.0, 1.0, 1.0, 2.0)) if left_out else [None] * 4
+    spans: Sequence[Interval | None] = [None] * 4
+    if intervals and enough:
+        left_out: list[Array] = []
+        with Crew() as crew:
+            for each in crew.stream(lambda block: _without(parts, block.start), blocks(len(parts), 1)):
+                if each is None:
+                    break
+                left_out.append(each)
+                report("representations", len(left_out), len(parts))
+        if len(left_out) == len(parts):
+            spans = _jackknifed(left_out, value, [part.n for part in parts], (1.0, 1.0, 1.0, 2.0))
     return RepresentationDistances(*value.tolist(), *spans)  # in the order of _figures
+
+
+def _without(parts: Sequence[Moments], block: int) -> Array | None:
+    """The distances without a block; None if a side varies in that block alone."""
+    rest = merged_without(parts, block)
+    if rest.n < 3 or not (np.trace(rest.xx) > 0 and np.trace(rest.yy) > 0):
+        return None
+    return _figures(rest)
 
 
 def svd_distance(moments: Moments) -> float:

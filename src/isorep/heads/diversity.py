@@ -26,7 +26,7 @@ from ..errors import InputError
 from ..moments import require_memory
 from ..representation import Array, Matrix
 from ..results import aligned
-from ..rows import block_rows, equal_rows, map_blocks, read_rows
+from ..rows import block_rows, equal_rows, map_blocks, one_blas_thread, read_rows
 from ..storage import loaded
 from .inputs import Head, checked_weights, open_head
 from .result import HeadResult, Parts, condition_text
@@ -40,9 +40,12 @@ _TRIALS = 4  # most trials of an exchange, a dimension
 _MISSES = 24  # trials in a row that find nothing before the search ends
 _WORK = 4e10  # floating-point operations that exchanges may take: some seconds on one core
 _REFRESH = 64  # exchanges after which the inverse is taken anew, against rounding
+_SPANNED = 0.25  # squared length, whitened, from which on a direction counts as spanned by the shortlist
+_SINGULAR = 1e15  # a condition number from which on float64 knows no inverse
 _GAIN = 2e-4  # share by which a swap must lower the condition to count
 
 
+@one_blas_thread
 def diversity(
     G: Any,
     weights: Any = None,
@@ -369,7 +372,8 @@ def best_differences(values: Matrix, spectrum: Spectrum, label: Callable[[int], 
     rows = (np.asarray(values[shortlist], dtype=np.float64) - spectrum.mean) @ spectrum.axes
     pairs = pivoted_pairs(rows, rank)
     start = condition(rows, pairs)
-    chosen, exchanged = _exchange(rows, pairs)
+    # Differences that rounding makes singular have no inverse to exchange with.
+    chosen, exchanged = _exchange(rows, pairs) if start < _SINGULAR else (pairs, 0)
     reached = condition(rows, chosen) if exchanged else start
     if not reached < start:
         chosen, reached, exchanged = pairs, start, 0
@@ -398,20 +402,39 @@ def condition(rows: Array, pairs: Array) -> float:
 
 
 def _shortlist(values: Matrix, spectrum: Spectrum) -> Array:
-    """The classes that pairs are made of: all, or those of large leverage with one near the middle."""
-    n, wanted = values.shape[0], _SHORTLIST * spectrum.rank + 1
-    if n <= wanted:
-        return np.arange(n)
+    """The distinct classes that pairs are made of: all, or those of large leverage with one near the middle.
+
+    Differences span the space if the rows :math:`(z,1)` do, with :math:`z` whitened. Where those of large leverage do
+    not, because many of them are nearly alike, the farthest from their span follow. Some row is at least 1 away in any
+    direction that is missing, since the mean square over all rows is 1 in each: every round adds a dimension.
+    """
+    distinct = np.sort(np.unique(equal_rows(values), return_index=True)[1])
+    wanted = _SHORTLIST * spectrum.rank + 1
+    if len(distinct) <= wanted:
+        return np.asarray(distinct)
     dtype: Any = np.float32 if values.dtype.itemsize <= 4 else np.float64
     whitener: Array = spectrum.whitener.astype(dtype)
+    missing: Array = np.eye(spectrum.rank + 1)
 
-    def leverage(rows: slice) -> Array:
+    def beyond(rows: slice | Array) -> Array:
         scores: Array = (read_rows(values, rows) - spectrum.mean).astype(dtype) @ whitener
+        return np.column_stack([scores, np.ones(len(scores), dtype)]) @ missing.astype(dtype)
+
+    def distances(rows: slice) -> Array:
+        scores = beyond(rows)
         return np.asarray(np.einsum("ij,ij->i", scores, scores, dtype=np.float64))
 
-    leverages = np.concatenate(map_blocks(leverage, n, block_rows(values.shape[1], cells=2**21)))
-    far = np.argpartition(-leverages, wanted - 2)[: wanted - 1]
-    return np.unique(np.append(far, np.argmin(leverages)))
+    chosen: Array = np.zeros(0, dtype=np.int64)
+    while missing.shape[1]:
+        far = np.concatenate(map_blocks(distances, values.shape[0], block_rows(values.shape[1], cells=2**21)))[distinct]
+        if not len(chosen):
+            chosen = distinct[[np.argmin(far)]]
+        picked = distinct[np.argpartition(-far, wanted - 2)[: wanted - 1]]
+        chosen = np.union1d(chosen, picked)
+        scores = beyond(picked).astype(np.float64)
+        strengths, axes = np.linalg.eigh(scores.T @ scores)
+        missing = missing @ axes[:, strengths < _SPANNED]
+    return chosen
 
 
 def _exchange(rows: Array, pairs: Array) -> tuple[Array, int]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..representation import Representation, reading_notes
-from ..rows import Progress
+from ..rows import Progress, one_blas_thread
 from ..settings import check_counts, check_seed, check_tolerance
 from ..storage import loaded
 from .closeness import Closeness, closeness
@@ -20,6 +20,7 @@ from .inputs import open_heads, open_rows
 from .result import HeadResult, Parts
 
 
+@one_blas_thread
 def examine(
     head: Any,
     other: Any = None,

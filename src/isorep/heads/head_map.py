@@ -23,7 +23,7 @@ from ..moments import require_memory
 from ..representation import Array, as_representation
 from ..resampling import Interval
 from ..results import aligned
-from ..rows import Progress, block_rows, blocks, no_progress, read_rows
+from ..rows import Crew, Progress, block_rows, blocks, no_progress, one_blas_thread, read_rows
 from ..settings import check_counts, check_seed, check_tolerance
 from .inputs import Head, checked_weights, open_heads, open_rows
 from .regression import HeadPrediction, Plane, Regression, compare_with_regression
@@ -34,6 +34,7 @@ MEANINGFUL = 0.5  # share of variance that the regression must explain for a com
 ANGLES_SHOWN = 512
 
 
+@one_blas_thread
 def head_map(
     G_source: Any,
     G_target: Any,
@@ -365,24 +366,24 @@ def head_products(
 ) -> Products:
     """One pass over the classes of both heads. ``bias_gap`` is source minus target, centred."""
     here, there = spectra
-    r, s = there.rank, here.rank
-    own, other, cross = np.zeros((r, r)), np.zeros((s, s)), np.zeros((r, s))
-    onto, gap, square = np.zeros((r, source.width)), np.zeros(r), 0.0
     whiteners = (here.axes / here.singular_values, there.axes / there.singular_values)
-    for rows in blocks(source.classes, block_rows(source.width, target.width)):
+
+    def part(rows: slice) -> tuple[Any, ...]:
         roots = np.sqrt(shares[rows])[:, None]
         a, b = (
             roots * (read_rows(head.values, rows).astype(np.float64) - each.mean)
             for head, each in ((source, here), (target, there))
         )
         x, y = a @ whiteners[0], b @ whiteners[1]
-        own += y.T @ y
-        other += x.T @ x
-        cross += y.T @ x
-        onto += y.T @ a
-        gap += y.T @ (roots[:, 0] * bias_gap[rows])
-        square += float(np.einsum("ij,ij->", a, a))
-    return Products(own, other, cross, onto, gap, square)
+        onto_bias = y.T @ (roots[:, 0] * bias_gap[rows])
+        return y.T @ y, x.T @ x, y.T @ x, y.T @ a, onto_bias, float(np.einsum("ij,ij->", a, a))
+
+    with Crew() as crew:
+        parts = crew.stream(part, blocks(source.classes, block_rows(source.width, target.width)))
+        total = next(parts)
+        for each in parts:
+            total = tuple(first + second for first, second in zip(total, each, strict=True))
+    return Products(*total)
 
 
 def solve_map(products: Products, target: Spectrum) -> tuple[Array, Array, float]:
