@@ -11,7 +11,7 @@ import isorep
 from isorep.cli.main import app
 from isorep.disentangling import load
 
-from .conftest import bars
+from .conftest import bars, placed
 
 torch = pytest.importorskip("torch")
 
@@ -158,6 +158,7 @@ def test_the_same_call_gives_the_same_and_goes_on_from_checkpoints(tmp_path):
         ({"weight_decay": float("nan")}, "weight_decay is nan"),
         ({"network": "resnet"}, "network is 'resnet'"),
         ({"network": "published"}, "sides are multiples of 16"),
+        ({"network": "spatial"}, "sides are multiples of 4 from 16 on, not 8 x 8"),
         ({"size": 3}, "size is 3"),
         ({"random_state": -1}, "random_state"),
         ({"random_state": 2**32}, "from 0 to 4294967295"),
@@ -233,3 +234,37 @@ def test_a_stopped_command_says_where_its_trainings_are(tmp_path, monkeypatch):
     done = CliRunner().invoke(app, ["disentangle", "images", "--checkpoints", str(tmp_path / "kept")])
     assert isinstance(done.exception, Interrupted)
     assert "kept keeps the trainings" in str(done.exception)
+
+
+def test_a_spatial_network_learns_where_things_are_and_principal_components_do_not(tmp_path):
+    result, images, factors = placed()
+    assert result.settings["network"] == "spatial"
+    assert (result.settings["weight_decay"], result.settings["learning_rate"]) == (0.01, 3e-3)
+    held = np.sort(np.random.default_rng(0).permutation(300)[:30])  # as they are drawn for this seed
+    rest = np.setdiff1d(np.arange(300), held)
+    found = np.column_stack([result.transform(images), np.ones(300)])
+    weights = np.linalg.lstsq(found[rest], factors[rest], rcond=None)[0]
+    missed = ((found[held] @ weights - factors[held]) ** 2).sum(0) / ((factors[held] - factors[held].mean(0)) ** 2).sum(
+        0
+    )
+    assert (1 - missed)[:2].min() > 0.9
+    first = result.trainings[0]
+    assert first.ahead
+    assert first.kept > first.principal
+    assert result.learnt
+    assert result.verdict.startswith(f"{first.directions} components from a single training: ")
+    result.save(tmp_path / "model.safetensors")
+    assert np.allclose(load(tmp_path / "model.safetensors").transform(images), result.transform(images))
+
+
+def test_noise_is_learnt_no_better_than_by_principal_components():
+    images = np.random.default_rng(0).random((80, 16, 16))
+    result = isorep.disentangle(images, latents=4, size=16, steps=60, n_seeds=1)
+    assert not result.learnt
+    assert result.verdict.startswith("Learnt no better than by principal components: ")
+
+
+@pytest.mark.parametrize(("size", "network"), [(16, "spatial"), (8, "dense"), (18, "dense")])
+def test_convolutions_are_taken_where_images_are_large_enough(size, network):
+    result = isorep.disentangle(bars(70, size)[0], latents=2, size=size, steps=1, n_seeds=1)
+    assert result.settings["network"] == network

@@ -245,7 +245,7 @@ class SpatialEncoder(nn.Module):
             sides = f"images whose sides are multiples of 4 from 16 on, not {height} x {low}"
             raise InputError(f"the spatial network needs {sides}: resize them, or take the dense network")
         self.register_buffer("mean", torch.zeros(shape))
-        self.register_buffer("spread", torch.ones(()))
+        self.register_buffer("spread", torch.ones(1))
         self.convolutions = nn.Sequential(
             nn.Conv2d(channels + 2, width // 2, 4, 2, padding=1),
             nn.ReLU(),
