@@ -50,4 +50,4 @@ def spots(count=300, size=16, seed=0):
 def placed():
     """One training of the spatial network on spots, with the images and their factors."""
     images, factors = spots()
-    return isorep.disentangle(images, latents=5, size=16, steps=500, n_seeds=1), images, factors
+    return isorep.disentangle(images, latents=5, size=16, steps=400, n_seeds=1), images, factors
