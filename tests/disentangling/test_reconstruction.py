@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from isorep.disentangling.reconstruction import principal_images, reconstruct, unit_pixels
+from isorep.disentangling.reconstruction import mean_and_spread, principal_images, reconstruct, unit_pixels
 from isorep.disentangling.unmixing import Unmixing
 
 torch = pytest.importorskip("torch")
@@ -79,6 +79,15 @@ def test_directions_that_were_pruned_draw_nothing():
     assert whole.kept == pytest.approx(1)
     assert half.kept < whole.kept
     assert half.principal == pytest.approx(whole.principal, abs=1e-3)
+
+
+def test_the_mean_and_spread_of_images_are_those_of_their_pixels():
+    data, rows = images(1200), np.arange(0, 1200, 2)
+    mean, spread = mean_and_spread(data, rows)
+    pixels = data[rows] / 255
+    assert np.allclose(mean, pixels.mean(axis=0))
+    assert spread == pytest.approx(np.sqrt(np.mean((pixels - pixels.mean(axis=0)) ** 2)))
+    assert mean_and_spread(np.zeros_like(data), rows)[1] == 1
 
 
 def _spread(data):

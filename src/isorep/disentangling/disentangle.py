@@ -18,7 +18,7 @@ from ..representation import Array
 from ..rows import Progress, no_progress
 from ..settings import check_counts, check_seed
 from .images import FEWEST, Pictures, as_pictures
-from .reconstruction import PrincipalImages, principal_images, reconstruct
+from .reconstruction import PrincipalImages, mean_and_spread, principal_images, reconstruct
 from .result import COMES_BACK, Component, Disentanglement, Training
 from .traversals import Sheet, encoded, lost, traversal
 from .unmixing import Unmixing, decoder_constants, decoder_response, unmix
@@ -140,9 +140,7 @@ def disentangle(
         record_every=max(steps // 40, 1),
     )
     principal = principal_images(pictures.values[split.trained], latents, np.random.default_rng(random_state))
-    pixels = pictures.values[split.trained] / np.float32(255)
-    mean, spread = pixels.mean(axis=0), float(pixels.std(axis=0).mean()) or 1.0
-    del pixels
+    mean, spread = mean_and_spread(pictures.values, split.trained)
 
     def build(_: int) -> Any:
         module = PlainAutoencoder(pictures.values.shape[1:], latents, network=network)

@@ -12,10 +12,12 @@ import numpy as np
 from scipy import linalg
 
 from ..representation import Array
+from ..rows import blocks
 from .traversals import Sheet, contact_sheet, decoded
 from .unmixing import Unmixing
 
-_MOST_IMAGES = 2000  # that principal components are fitted to
+_MOST_IMAGES = 2000  # that principal components are fitted to, and that they are judged on
+_BLOCK = 512
 _SHOWN = 8  # images of the sheet, from the best reconstructed to the worst
 _LEAST_HELD_OUT = 8  # fewer say nothing about which is better
 _STANDARD_ERRORS = 2.0  # by which the autoencoder has to be ahead
@@ -64,7 +66,12 @@ def principal_images(images: Array, count: int, rng: np.random.Generator) -> Pri
 def reconstruct(
     module: Any, unmixing: Unmixing, images: Array, latents: Array, principal: PrincipalImages, enlarge: int
 ) -> Reconstruction:
-    """What the components of held-out images keep of them: those that were pruned stay at their mean."""
+    """What the components of held-out images keep of them: directions that were pruned stay at their mean.
+
+    Of many images some thousand are looked at, evenly spaced.
+    """
+    some = np.linspace(0, len(images) - 1, min(_MOST_IMAGES, len(images))).astype(int)
+    images, latents = images[some], latents[some]
     pixels = unit_pixels(images)
     components = unmixing.transform(latents)
     drawn = decoded(module, unmixing.inverse_transform(components)).reshape(len(pixels), -1).astype(np.float64)
@@ -78,6 +85,16 @@ def reconstruct(
     rows = [each[chosen] for each in (pixels, drawn, 0.5 + (pixels - drawn) / 2, linear)]
     sheet = contact_sheet(np.stack(rows).reshape(len(rows), -1, *images.shape[1:]), enlarge=enlarge)
     return Reconstruction(kept, by_principal, bool(ahead), sheet)
+
+
+def mean_and_spread(images: Array, rows: Array) -> tuple[Array, float]:
+    """The mean of some images of bytes in [0, 1], and the root mean square of their pixels about it; 1 for none."""
+    total = squares = 0.0
+    for some in blocks(len(rows), _BLOCK):
+        pixels = images[rows[some]].astype(np.float64) / 255
+        total, squares = total + pixels.sum(axis=0), squares + float((pixels**2).sum())
+    mean = np.asarray(total / len(rows))
+    return mean, float(np.sqrt(max(squares / len(rows) / mean.size - np.mean(mean**2), 0.0))) or 1.0
 
 
 def unit_pixels(images: Array) -> Array:
