@@ -194,6 +194,8 @@ def test_closeness_of_outputs_is_that_of_gaussians():
     assert found.kl.mean == pytest.approx((apart**2 @ precisions / 2).mean())
     assert found.log_odds.value == pytest.approx((apart * np.sqrt(precisions)).std(axis=0).max())
     assert found.agreement is None
+    silent = closeness(f, h, g, other, family="gaussian", precisions=[4.0, 0.0], intervals=False)
+    assert silent.kl.mean == pytest.approx((2 * apart[:, 0] ** 2).mean())
     assert "agreement" not in found.table()
     one = closeness(f[:2], h[:2], g[:1], other[:1], family="gaussian", intervals=False)
     distances = [
@@ -237,8 +239,12 @@ def test_a_result_speaks_of_its_own_family(family, tmp_path):
         (lambda g: diversity(g, sets=[]), "no set holds two candidates"),
         (lambda g: closeness(g, g, family="bernoulli", reference=1), "a reference class belongs to a softmax"),
         (lambda g: closeness(g, g, precisions=np.ones(3)), "precisions belong to gaussian outputs"),
-        (lambda g: closeness(g, g, family="gaussian", precisions=[1, 0, 1]), "precision of output 1 is not above 0"),
+        (lambda g: closeness(g, g, family="gaussian", precisions=[1, -1, 1]), "precision of output 1 is -1"),
         (lambda g: head_map(g, 0 * g, features=g, other_features=g, family="bernoulli"), "all labels of target"),
+        (
+            lambda g: head_map(g[[0, 0, 1, 1]], g[:4], features=g, other_features=g, sets=[[0, 1], [2, 3]]),
+            "all classes of source head that share a set have one",
+        ),
     ],
 )  # fmt: skip
 def test_wrong_input_is_one_sentence(call, match):

@@ -147,6 +147,7 @@ def head_map(
         for head, rank in ((source, here.rank), (target, there.rank)):
             if rank == 0:
                 alike = "have one embedding" if words.centred else "are zero"
+                alike = f"that share a set {alike}" if support.several else alike
                 raise InputError(f"all {words.rows} of {head.name} {alike}: it cannot tell features apart")
         pair, labels, note = open_rows(features, other_features, ("features", "other features"), groups, join)
         settings |= {"joined": note, "groups": None if labels is None else int(labels.max()) + 1, "rows": pair.n}

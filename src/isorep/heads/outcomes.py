@@ -88,8 +88,10 @@ def noise_roots(precisions: Any, outputs: int) -> Array:
     given = checked_vector(precisions, outputs, "precisions")
     if given is None:
         return np.ones(outputs)
-    if not (given > 0).all():
-        raise InputError(f"the precision of output {int(np.argmin(given > 0))} is not above 0")
+    if (given < 0).any() or not given.any():
+        raise InputError(
+            f"the precision of output {int(np.argmin(given))} is {given.min():g}: give some above 0, and none below"
+        )
     return np.asarray(np.sqrt(given))
 
 
