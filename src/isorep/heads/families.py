@@ -126,8 +126,7 @@ class Support:
             return len(np.unique(np.stack([labels, self.sets]), axis=1).T)
         if self.family.centred:
             return int(labels.max()) + 1
-        zero = np.concatenate([~read_rows(values, slice(None)).any(axis=1)])
-        return len(np.unique(labels[~zero]))
+        return len(np.unique(labels[read_rows(values, slice(None)).any(axis=1)]))
 
     def referred(self, head: Head) -> Head:
         """Rows and biases less the weighted mean of their set, where rows are compared within sets."""
