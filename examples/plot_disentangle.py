@@ -16,7 +16,7 @@ from isorep.datasets import Rooms
 
 rooms = Rooms(size=16, colour="ramp").draw(2000, seed=0)
 images = rooms.images()
-found = isorep.disentangle(images, size=16, latents=10, steps=800, n_seeds=2)
+found = isorep.disentangle(images, size=16, network="dense", latents=10, steps=800, batch=64, n_seeds=2)
 print(found)
 
 # %%

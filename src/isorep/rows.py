@@ -103,7 +103,7 @@ class _OneThread(ContextDecorator):
     """BLAS with one thread, for as long as anybody in this process asks for it: a context, or a decorator.
 
     Limits belong to the process. So the first to come sets them and the last to go takes them back, whichever thread
-    either is in.
+    either is in. It decorates public functions whose matrices are small, or whose work a crew shares.
     """
 
     def __init__(self) -> None:

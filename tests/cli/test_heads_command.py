@@ -20,6 +20,7 @@ def folder(tmp_path):
     np.save(tmp_path / "other_features.npy", m.other_f)
     np.save(tmp_path / "counts.npy", np.arange(1, 13))
     np.save(tmp_path / "few.npy", m.g[:4])
+    np.save(tmp_path / "sets.npy", np.arange(12).reshape(3, 4))
     return tmp_path
 
 
@@ -85,6 +86,12 @@ def test_limits_decide_the_exit_code(isorep_command, folder):
         (["other.npy", "--bias", "few.npy"], "where one entry a row is needed"),
         (["other.npy", "--features", "counts.npy"], "holds integers"),
         (["other.npy", "--json", "other.npy"], "is an input"),
+        (["other.npy", "--family", "poisson"], "choose from softmax, contrastive, bernoulli, gaussian"),
+        (["other.npy", "--sets", "counts.npy"], "set 0 is not a list of whole numbers"),
+        (["other.npy", "--sets", "missing.npy"], "is no .npy file"),
+        (["other.npy", "--sets", "few.npy"], "set 0 is not a list of whole numbers"),
+        (["other.npy", "--sets", "sets.npy", "--family", "gaussian"], "a gaussian head compares none"),
+        (["other.npy", "--sets", "sets.npy", "--fail-above", "differences=9"], "sets that are never compared"),
     ],
 )
 def test_wrong_calls_are_one_sentence(isorep_command, folder, monkeypatch, arguments, words):
@@ -109,6 +116,23 @@ def test_a_table_of_embeddings_with_their_biases(isorep_command, folder):
     assert (done.code, done.err) == (0, "")
     found = json.loads((folder / "h.json").read_text())["heads"][0]
     assert (found["classes"]["width"], found["classes"]["used"], found["biased"]) == (4, 11, True)
+
+
+def test_families_and_sets_from_the_shell(isorep_command, folder):
+    few = folder / "few.npy"  # four rows of four columns
+    labels = isorep_command(
+        "heads", few, "--family", "bernoulli", "--json", folder / "h.json", "--html", folder / "h.html"
+    )
+    assert (labels.code, labels.err) == (0, "")
+    assert "The theorem applies: the 4 distinct labels" in labels.out
+    assert json.loads((folder / "h.json").read_text())["heads"][0]["family"] == "bernoulli"
+    assert "distinct labels" in (folder / "h.html").read_text()
+    assert "does not apply: the 4 distinct classes" in isorep_command("heads", few).out
+    missed = isorep_command("heads", few, "--family", "gaussian", "--fail-above", "condition=1")
+    assert "the condition number of the worse head," in missed.err
+    drawn = isorep_command("heads", folder / "other.npy", "--family", "contrastive", "--sets", folder / "sets.npy")
+    assert (drawn.code, drawn.err) == (0, "")
+    assert "12 distinct candidates of other.npy, compared within 3 sets," in drawn.out
 
 
 def test_groups_without_features_are_refused(isorep_command, folder):

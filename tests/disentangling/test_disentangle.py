@@ -1,6 +1,7 @@
 """``isorep.disentangle`` end to end: factors are found, come back, are saved and loaded; wrong calls are refused."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import isorep
 from isorep.cli.main import app
 from isorep.disentangling import load
 
-from .conftest import bars
+from .conftest import bars, placed
 
 torch = pytest.importorskip("torch")
 
@@ -19,13 +20,56 @@ def test_the_factors_of_simple_images_are_components_that_come_back(found):
     result, images, factors = found
     assert len(result.components) == 3
     assert all(component.comes_back for component in result.components)
-    assert result.verdict == "All 3 components come back in the other training."
+    assert result.returned == "All 3 components come back in the other training"
+    # Brightness is linear in the pixels: three principal components lose nothing, and no success is told.
+    assert result.trainings[0].principal > 0.999
+    assert not result.learnt
+    assert result.verdict.startswith("Learnt no better than by principal components: 3 components keep ")
+    assert result.verdict.endswith("3 principal components of the pixels 100%. " + result.returned + ".")
     shared = np.abs(np.corrcoef(factors.T, result.transform(images).T)[:3, 3:])
     assert shared.max(1).min() > 0.95
     assert result.trainings[0].lost < 0.1
     assert result.trainings[0].constant < 5
-    for words in ("verdict: All 3", "responds to 3 of 6", "latents of all trainings", "note: 300 images are few"):
+    for words in (
+        "All 3 components come back",
+        "responds to 3 of 6",
+        "latents of all trainings",
+        "note: 300 images are few",
+    ):
         assert words in str(result)
+
+
+BACK = "All 3 components come back in the other training"
+NO_BETTER = "Learnt no better than by principal components"
+
+
+def judged(result, *kept):
+    """The result with other shares of the held-out variance: kept by components, by PCA, and which is ahead."""
+    trainings = tuple(
+        replace(each, kept=own, principal=other, ahead=ahead)
+        for each, (own, other, ahead) in zip(result.trainings, kept, strict=True)
+    )
+    return replace(result, trainings=trainings)
+
+
+@pytest.mark.parametrize(
+    ("kept", "begins", "learnt"),
+    [
+        (((0.9, 0.6, True), (0.8, 0.6, True)), f"{BACK}: 3 components keep 80%", True),
+        (((0.9, 0.6, True), (0.8, 0.9, False)), f"{NO_BETTER}: 3 components keep 80%", False),
+        (((0.9, 0.95, False), (0.8, 0.6, True)), f"{NO_BETTER}: 3 components keep 90%", False),
+        (((0.9, 0.6, True), (0.4, 0.3, True)), "Most of the held-out variance is lost: 3 components keep 40%", False),
+        (((0.5, 0.3, True), (0.6, 0.3, True)), f"{BACK}: 3 components keep 50%", True),
+        (((-2.0, 0.3, False), (0.6, 0.3, True)), f"{NO_BETTER}: 3 components keep nothing", False),
+    ],
+)  # fmt: skip
+def test_the_verdict_says_what_is_kept_beside_principal_components(found, kept, begins, learnt):
+    result = judged(found[0], *kept)
+    assert result.verdict.startswith(begins)
+    assert "of the held-out variance in the worst training, 3 principal components of the pixels" in result.verdict
+    assert "All 3 components come back" in result.verdict
+    assert result.learnt is learnt
+    assert json.loads(result.to_json())["learnt"] is learnt
 
 
 def test_components_are_drawn(found):
@@ -100,6 +144,7 @@ def test_the_same_call_gives_the_same_and_goes_on_from_checkpoints(tmp_path):
     assert [path.name for path in (tmp_path / "kept").iterdir()] == ["training-0.safetensors"]
     assert one.ensemble is None
     assert "components from a single training" in one.verdict
+    assert "in the worst training" not in one.verdict
     assert "raise n_seeds" in str(one)
 
 
@@ -113,6 +158,7 @@ def test_the_same_call_gives_the_same_and_goes_on_from_checkpoints(tmp_path):
         ({"weight_decay": float("nan")}, "weight_decay is nan"),
         ({"network": "resnet"}, "network is 'resnet'"),
         ({"network": "published"}, "sides are multiples of 16"),
+        ({"network": "spatial"}, "sides are multiples of 4 from 16 on, not 8 x 8"),
         ({"size": 3}, "size is 3"),
         ({"random_state": -1}, "random_state"),
         ({"random_state": 2**32}, "from 0 to 4294967295"),
@@ -156,6 +202,8 @@ def test_held_out_images_that_are_alike_are_not_judged(tmp_path):
     assert np.isnan(result.trainings[0].lost)
     assert "nan" not in str(result)
     assert "could not be judged" in str(result)
+    assert result.learnt is None
+    assert result.verdict.endswith("and nothing says how much they keep: the images held out are all alike.")
     assert json.loads(result.to_json())["trainings"][0]["lost"] is None
     result.to_html(tmp_path / "page.html")
     assert "could not be judged" in (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -171,7 +219,9 @@ def test_more_images_are_asked_for_where_those_at_hand_were_learnt_by_heart():
 def test_a_single_component_is_no_plural():
     images = np.linspace(0, 1, 80)[:, None, None] * np.ones((80, 8, 8))
     result = isorep.disentangle(images, latents=2, size=8, steps=100, n_seeds=2)
-    assert result.verdict == "The only component comes back in the other training."
+    assert result.returned == "The only component comes back in the other training"
+    assert "1 component keeps" in result.verdict
+    assert ", 1 principal component of the pixels " in result.verdict
 
 
 def test_a_stopped_command_says_where_its_trainings_are(tmp_path, monkeypatch):
@@ -184,3 +234,37 @@ def test_a_stopped_command_says_where_its_trainings_are(tmp_path, monkeypatch):
     done = CliRunner().invoke(app, ["disentangle", "images", "--checkpoints", str(tmp_path / "kept")])
     assert isinstance(done.exception, Interrupted)
     assert "kept keeps the trainings" in str(done.exception)
+
+
+def test_a_spatial_network_learns_where_things_are_and_principal_components_do_not(tmp_path):
+    result, images, factors = placed()
+    assert result.settings["network"] == "spatial"
+    assert (result.settings["weight_decay"], result.settings["learning_rate"]) == (0.01, 3e-3)
+    held = np.sort(np.random.default_rng(0).permutation(300)[:30])  # as they are drawn for this seed
+    rest = np.setdiff1d(np.arange(300), held)
+    found = np.column_stack([result.transform(images), np.ones(300)])
+    weights = np.linalg.lstsq(found[rest], factors[rest], rcond=None)[0]
+    missed = ((found[held] @ weights - factors[held]) ** 2).sum(0) / ((factors[held] - factors[held].mean(0)) ** 2).sum(
+        0
+    )
+    assert (1 - missed)[:2].min() > 0.9
+    first = result.trainings[0]
+    assert first.ahead
+    assert first.kept > first.principal
+    assert result.learnt
+    assert result.verdict.startswith(f"{first.directions} components from a single training: ")
+    result.save(tmp_path / "model.safetensors")
+    assert np.allclose(load(tmp_path / "model.safetensors").transform(images), result.transform(images))
+
+
+def test_noise_is_learnt_no_better_than_by_principal_components():
+    images = np.random.default_rng(0).random((80, 16, 16))
+    result = isorep.disentangle(images, latents=4, size=16, steps=60, n_seeds=1)
+    assert not result.learnt
+    assert result.verdict.startswith("Learnt no better than by principal components: ")
+
+
+@pytest.mark.parametrize(("size", "network"), [(16, "spatial"), (8, "dense"), (18, "dense")])
+def test_convolutions_are_taken_where_images_are_large_enough(size, network):
+    result = isorep.disentangle(bars(70, size)[0], latents=2, size=size, steps=1, n_seeds=1)
+    assert result.settings["network"] == network

@@ -256,3 +256,62 @@ def test_a_tied_head_that_is_asked_for_by_its_own_name_is_told_where_it_lies(tmp
     with pytest.raises(isorep.InputError) as caught:
         diversity(f"{tmp_path / 'model.safetensors'}::fc.weight")
     assert "tied" not in str(caught.value)
+
+
+def repeated(kind, width=6, seed=0):
+    """Heads whose rows of largest leverage are alike, or nearly, or lie in one hyperplane."""
+    rng = np.random.default_rng(seed)
+    corners = 1000 * np.eye(width)
+    return {
+        "every row forty times": np.repeat(rng.normal(size=(width + 1, width)), 40, axis=0),
+        "one class in each corner and many at rest": np.vstack([np.repeat(corners, 50, axis=0), np.zeros((1, width))]),
+        "corners alone": corners[rng.integers(width, size=300)],
+        "nearly alike": np.vstack([np.repeat(corners, 50, axis=0), np.zeros((3, width))])
+        + 1e-9 * rng.normal(size=(50 * width + 3, width)),
+        "an outlier two hundred times": np.vstack([np.full((200, width), 1e3), rng.normal(size=(40, width))]),
+        "zero rows": np.vstack([np.zeros((200, width)), rng.normal(size=(width, width))]),
+        "binary codes": rng.integers(0, 2, size=(500, width)).astype(float),
+    }[kind]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    ("kind", "rank"),
+    [
+        ("every row forty times", 6),
+        ("one class in each corner and many at rest", 6),
+        ("corners alone", 5),
+        ("nearly alike", 6),
+        ("an outlier two hundred times", 6),
+        ("zero rows", 6),
+        ("binary codes", 6),
+    ],
+)
+def test_differences_of_rows_that_repeat_span_the_head(kind, rank, dtype):
+    g = repeated(kind).astype(dtype)
+    found = diversity(g).classes
+    assert found.rank == rank
+    pairs = np.array(found.pairs.classes).astype(int)
+    values = np.linalg.svd((g[pairs[:, 0]] - g[pairs[:, 1]]).astype(float), compute_uv=False)
+    assert len(values) == rank
+    assert found.pairs.condition == pytest.approx(values[0] / values[-1], rel=1e-3)
+    assert np.isfinite(found.pairs.condition)
+
+
+def test_public_calls_leave_the_threads_of_blas_as_they_were():
+    from isorep.rows import blas_threads, one_blas_thread
+
+    before = blas_threads()
+    seen = []
+    with one_blas_thread:
+        isorep.heads.examine(head(8, 3), head(8, 3, 1), features=head(60, 3), other_features=head(60, 3, 2),
+                             progress=lambda *_: seen.append(blas_threads()))  # fmt: skip
+        assert blas_threads() == 1
+    assert blas_threads() == before
+    isorep.heads.examine(head(8, 3), head(8, 3, 1), features=head(60, 3), other_features=head(60, 3, 2),
+                         progress=lambda *_: seen.append(blas_threads()))  # fmt: skip
+    assert seen
+    assert set(seen) == {1}
+    with pytest.raises(isorep.InputError):
+        diversity(head(8, 3)[0])
+    assert blas_threads() == before

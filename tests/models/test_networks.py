@@ -6,7 +6,7 @@ import isorep
 
 torch = pytest.importorskip("torch")
 
-from isorep.models.autoencoders import ConvEncoder, StyleDecoder, make_networks  # noqa: E402
+from isorep.models.autoencoders import ConvEncoder, PlainAutoencoder, StyleDecoder, make_networks  # noqa: E402
 
 
 def count(module):
@@ -63,7 +63,44 @@ def test_gradients_reach_every_parameter():
 def test_what_cannot_be_built_is_refused():
     with pytest.raises(isorep.InputError, match="sides are multiples of 16 from 32 on, not 28 x 28"):
         make_networks("published", (1, 28, 28), outputs=2, latents=2)
-    with pytest.raises(isorep.InputError, match="network is 'resnet': choose from published, light, dense"):
+    with pytest.raises(isorep.InputError, match="network is 'resnet': choose from published, light, spatial, dense"):
         make_networks("resnet", (1, 32, 32), outputs=2, latents=2)
     with pytest.raises(isorep.InputError, match="channels, height and width"):
         make_networks("dense", (32, 32), outputs=2, latents=2)
+
+
+def test_a_spatial_network_starts_from_the_mean_image():
+    mean = torch.rand(3, 16, 20) * 0.8 + 0.1
+    model = PlainAutoencoder((3, 16, 20), 4, network="spatial")
+    model.start_from(mean.numpy(), 0.2)
+    with torch.no_grad():
+        for part in model.decoder.convolutions.parameters():
+            part.zero_()
+        assert torch.allclose(model.decode(torch.randn(2, 4)), mean.expand(2, 3, 16, 20), atol=1e-5)
+    latents = model.encode(torch.rand(5, 3, 16, 20))
+    assert latents.shape == (5, 4)
+    assert {"encoder.mean", "encoder.spread", "decoder.bias"} <= set(model.state_dict())
+    plain = PlainAutoencoder((3, 16, 20), 4)
+    before = {name: value.clone() for name, value in plain.state_dict().items()}
+    plain.start_from(mean.numpy(), 0.2)  # the others take images as they are
+    assert all(torch.equal(value, before[name]) for name, value in plain.state_dict().items())
+
+
+def test_where_a_spatial_network_looks_moves_with_the_image():
+    """Attention is on places: an image that is moved by whole strides moves them by as much, but for its borders."""
+    encoder = make_networks("spatial", (1, 32, 32), outputs=2, latents=2)[0]
+    image = torch.zeros(1, 1, 32, 32)
+    image[..., 8:12, 8:12] = 1.0
+    with torch.no_grad():
+        encoder.convolutions[0].weight[:, 1:] = 0.0  # blind to coordinates
+        here, there = (
+            encoder.convolutions(torch.cat([each, torch.zeros(1, 2, 32, 32)], dim=1))
+            for each in (image, image.roll((8, 8), dims=(2, 3)))
+        )
+    assert torch.allclose(here[..., 2:4, 2:4], there[..., 4:6, 4:6], atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (1, 18, 18), (3, 32, 30)])
+def test_sides_that_a_spatial_network_cannot_halve_twice_are_refused(shape):
+    with pytest.raises(isorep.InputError, match="sides are multiples of 4 from 16 on"):
+        make_networks("spatial", shape, outputs=2, latents=2)

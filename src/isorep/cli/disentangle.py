@@ -15,10 +15,12 @@ def command(
     ],
     latents: Annotated[int, Option(help="More than there may be factors.")] = 16,
     size: Annotated[int, Option(help="Side of the squares that images are made.")] = 32,
-    network: Annotated[str, Option(help="dense, light or published.")] = "dense",
+    network: Annotated[str, Option(help="auto, spatial, dense, light or published.")] = "auto",
     steps: Annotated[int, Option(help="Steps of each training.")] = 2000,
-    batch: Annotated[int, Option(help="Images of a step.")] = 64,
-    weight_decay: Annotated[float, Option(help="More makes the decoder better conditioned.")] = 0.1,
+    batch: Annotated[int, Option(help="Images of a step.")] = 32,
+    weight_decay: Annotated[
+        float | None, Option(help="More makes the decoder better conditioned; 0.01 with the spatial network, else 0.1.")
+    ] = None,
     seeds: Annotated[int, Option(help="Trainings, to see which components come back.")] = 3,
     most: Annotated[int, Option(help="Images at most, drawn at random.")] = 50_000,
     model: Annotated[Path | None, Option(help="Write autoencoder and unmixing to this .safetensors file.")] = None,

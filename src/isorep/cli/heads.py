@@ -20,10 +20,16 @@ def command(
     other_bias: Annotated[str | None, Option(help="Biases of OTHER, named likewise.")] = None,
     features: Annotated[str | None, Option(metavar="FILE", help="Features that HEAD reads, one row an input.")] = None,
     other_features: Annotated[str | None, Option(metavar="FILE", help="Those that OTHER reads.")] = None,
-    weights: Annotated[str | None, Option(help="Class frequencies, named likewise.")] = None,
+    weights: Annotated[
+        str | None, Option(help="Class frequencies, frequencies of labels or precisions of outputs, named likewise.")
+    ] = None,
     groups: Annotated[str | None, Option(help="Features that belong together: a column, FILE::COLUMN or npy.")] = None,
     ids: Annotated[str | None, Option(help="The column or array with row ids of the features.")] = None,
     join: Annotated[bool, Option("--join", help="Keep the rows of features that both have, by row id.")] = False,
+    family: Annotated[str, Option(help="softmax, contrastive, bernoulli (labels) or gaussian (outputs).")] = "softmax",
+    sets: Annotated[
+        str | None, Option(metavar="FILE", help="Candidates drawn together: npy of places, one row per set.")
+    ] = None,
     reference: Annotated[int | None, Option(help="The class of log-odds; by default the mean of all.")] = None,
     folds: Annotated[int, Option(help="Folds of the regression.")] = 5,
     intervals: Annotated[bool, Option("--intervals/--no-intervals", help="Take intervals.")] = True,
@@ -79,6 +85,8 @@ def command(
             intervals=intervals,
             tolerance=tolerance,
             random_state=seed,
+            family=family,
+            sets=None if sets is None else _sets(sets),
             progress=progress,
         )
     exceeded = [sentence for limit in limits if (sentence := _exceeded(result, *limit))]
@@ -106,6 +114,17 @@ def _require_apart(head: "Representation | None", path: str | None, columns: dic
             )
 
 
+def _sets(path: str) -> Any:
+    """The places of candidates, one row per set."""
+    from ..storage import npy
+    from ..storage.registry import guarded
+
+    file = Path(path)
+    if file.suffix != ".npy" or not file.is_file():
+        raise InputError(f"{path} is no .npy file: --sets takes whole numbers, one row per set")
+    return guarded(file, lambda: npy.load(file, None, None).values[:])
+
+
 def _limit(text: str) -> tuple[str, float]:
     from ..heads.examine import LIMITS
 
@@ -123,5 +142,8 @@ def _exceeded(result: "Heads", name: str, limit: float) -> str | None:
 
     figure = result.figure(name)
     if figure is None:
+        if name == "differences":
+            raise InputError("--fail-above names differences, and none are sought across sets that are never compared")
         raise InputError(f"--fail-above names {name}, which needs two heads and paired features")
-    return f"{LIMITS[name]}, {figure:.4g}, exceeds the limit {limit:g}" if not figure <= limit else None
+    named = LIMITS[name].replace("centred head", result.heads[0].words.head)
+    return f"{named}, {figure:.4g}, exceeds the limit {limit:g}" if not figure <= limit else None

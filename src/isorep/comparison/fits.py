@@ -174,13 +174,13 @@ def unmix(
         run, part = job
         rows = chosen[run] if part is None else chosen[run][part_of[chosen[run]] == part]
         values = runs[run]
-        whole = len(rows) == values.shape[0]
-        at_hand = whole and isinstance(values, np.ndarray) and values.dtype in FLOATS
-        sample = values if at_hand else read_rows(values, slice(None) if whole else rows)
-        if sample.dtype not in FLOATS:
-            sample = sample.astype(np.float64)
-        if not at_hand and (len(sample) < 2 or not np.ptp(sample, axis=0).any()):
+        everything = len(rows) == values.shape[0]
+        if everything and isinstance(values, np.ndarray) and values.dtype in FLOATS:
+            return _fitted_ica(values, rounding_of(values), seed, deadline)
+        sample = read_rows(values, slice(None) if everything else rows)
+        if len(sample) < 2 or not np.ptp(sample, axis=0).any():
             return _no_components(values.shape[1])
+        sample = sample if sample.dtype in FLOATS else sample.astype(np.float64)
         ica = _fitted_ica(sample, rounding_of(values), seed, deadline)
         if part is None or len(ica.components) <= WIDE:
             return ica

@@ -18,8 +18,9 @@ from ..representation import Array
 from ..rows import Progress, no_progress
 from ..settings import check_counts, check_seed
 from .images import FEWEST, Pictures, as_pictures
+from .reconstruction import PrincipalImages, mean_and_spread, principal_images, reconstruct
 from .result import COMES_BACK, Component, Disentanglement, Training
-from .traversals import encoded, lost, traversal
+from .traversals import Sheet, encoded, lost, traversal
 from .unmixing import Unmixing, decoder_constants, decoder_response, unmix
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 MOST_IMAGES = 50_000
 _JACOBIANS = 48
+_USUAL = {"spatial": (0.01, 3e-3), "dense": (0.1, 1e-3)}  # weight decay and learning rate
 _POORLY = 0.5  # share of the variance that reconstructions lose, from which on there is a caveat
 
 
@@ -35,11 +37,11 @@ def disentangle(
     *,
     latents: int = 16,
     size: int = 32,
-    network: str = "dense",
+    network: str = "auto",
     steps: int = 2000,
-    batch: int = 64,
-    weight_decay: float = 0.1,
-    learning_rate: float = 1e-3,
+    batch: int = 32,
+    weight_decay: float | None = None,
+    learning_rate: float | None = None,
     n_seeds: int = 3,
     held_out: float = 0.1,
     most: int = MOST_IMAGES,
@@ -67,10 +69,15 @@ def disentangle(
         More than there may be factors: the decoder leaves alone those it does not need.
     size : int
         Images are cut to squares and resized to this.
-    network : {"dense", "light", "published"}
-        Fully connected layers; or the benchmark's convolutions, with a quarter of the channels or all of them.
-    steps, batch, weight_decay, learning_rate
-        Of each training. Learning rate x weight decay x steps is what keeps the decoder well conditioned.
+    network : {"auto", "spatial", "dense", "light", "published"}
+        Convolutions that find where things are (``spatial``); fully connected layers; or the benchmark's convolutions,
+        with a quarter of the channels or all of them. By default spatial for sides that are multiples of 4 from 16 on,
+        otherwise dense.
+    steps, batch
+        Of each training.
+    weight_decay, learning_rate : float, optional
+        By default 0.01 and 0.003 for the spatial network, 0.1 and 0.001 for the others. Learning rate x weight decay x
+        steps is what keeps the decoder well conditioned; too much of it leaves few latents alive.
     n_seeds : int
         Trainings.
     held_out : float
@@ -98,6 +105,11 @@ def disentangle(
     check_seed(random_state)
     if not 0 < held_out < 1:
         raise InputError(f"held_out is {held_out}: it must lie between 0 and 1")
+    if network == "auto":
+        network = "spatial" if size % 4 == 0 and size >= 16 else "dense"
+    usual = _USUAL.get(network, _USUAL["dense"])
+    weight_decay = usual[0] if weight_decay is None else weight_decay
+    learning_rate = usual[1] if learning_rate is None else learning_rate
     if not (weight_decay >= 0 and np.isfinite(weight_decay)):
         raise InputError(f"weight_decay is {weight_decay}: it must be at least 0")
     began = time.perf_counter()
@@ -127,11 +139,19 @@ def disentangle(
         falls_after=2 / 3,
         record_every=max(steps // 40, 1),
     )
+    principal = principal_images(pictures.values[split.trained], latents, np.random.default_rng(random_state))
+    mean, spread = mean_and_spread(pictures.values, split.trained)
+
+    def build(_: int) -> Any:
+        module = PlainAutoencoder(pictures.values.shape[1:], latents, network=network)
+        module.start_from(mean, spread)
+        return module
+
     runs = []
     for index in range(n_seeds):
         seed = 1000 * random_state + index
         trained = train(
-            lambda _: PlainAutoencoder(pictures.values.shape[1:], latents, network=network),
+            build,
             pictures.values[split.trained],
             PlainAutoencoder.losses,
             recipe,
@@ -140,10 +160,10 @@ def disentangle(
             device=device,
             progress=tell,
         )
-        runs.append(_run(trained, pictures, split, random_state))
+        runs.append(_run(trained, pictures, split, principal, random_state))
         tell("trainings", index + 1, n_seeds)
     first = runs[0]
-    sheet, rows = traversal(first.module, first.unmixing, first.latents, enlarge=max(1, 48 // size))
+    sheet, rows = traversal(first.module, first.unmixing, first.latents, enlarge=_enlarge(size))
     shape = dict(zip(("channels", "height", "width"), pictures.values.shape[1:], strict=True))
     return Disentanglement(
         module=first.module,
@@ -153,6 +173,7 @@ def disentangle(
         components=_components(runs, rows),
         sheet=sheet,
         rows=rows,
+        reconstructions=first.reconstructions,
         ensemble=_compared(runs, random_state),
         data={
             "name": pictures.name,
@@ -179,13 +200,17 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One training: the autoencoder, its unmixing, the latents of all images, and the variance lost where trained."""
+    """One training: the autoencoder, its unmixing, the latents of all images, and the variance lost where trained.
+
+    ``reconstructions`` shows held-out images beside what is drawn of them.
+    """
 
     module: Any
     unmixing: Unmixing
     latents: Array
     training: Training
     fitted: float
+    reconstructions: Sheet
 
 
 def _split(count: int, share: float, random_state: int) -> Split:
@@ -206,7 +231,7 @@ def _folder(path: Path) -> Path:
     return path
 
 
-def _run(trained: Trained, pictures: Pictures, split: Split, random_state: int) -> Run:
+def _run(trained: Trained, pictures: Pictures, split: Split, principal: PrincipalImages, random_state: int) -> Run:
     """Unmix the latents of an autoencoder, and see how well it draws and how its decoder is conditioned."""
     module = trained.module
     latents = encoded(module, pictures.values)
@@ -215,6 +240,8 @@ def _run(trained: Trained, pictures: Pictures, split: Split, random_state: int) 
     unmixing = unmix(latents, response=response, random_state=random_state)
     constants = decoder_constants(module, unmixing, sample)
     held_out, fitted = (lost(module, pictures.values[rows], latents[rows]) for rows in (split.held_out, split.compared))
+    values, kept_latents = pictures.values[split.held_out], latents[split.held_out]
+    kept = reconstruct(module, unmixing, values, kept_latents, principal, _enlarge(values.shape[-1]))
     training = Training(
         seed=trained.seed,
         loss=trained.history.training[-1],
@@ -224,8 +251,16 @@ def _run(trained: Trained, pictures: Pictures, split: Split, random_state: int) 
         condition=constants["active"]["median_condition"],
         activity=tuple(constants["activity"]),
         converged=unmixing.converged,
+        kept=kept.kept,
+        principal=kept.principal,
+        ahead=kept.ahead,
     )
-    return Run(module, unmixing, latents, training, fitted)
+    return Run(module, unmixing, latents, training, fitted, kept.sheet)
+
+
+def _enlarge(size: int) -> int:
+    """Pixels of a sheet for each pixel of an image."""
+    return max(1, 48 // size)
 
 
 def _components(runs: list[Run], rows: tuple[int, ...]) -> tuple[Component, ...]:

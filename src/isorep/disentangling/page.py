@@ -20,8 +20,14 @@ MATCHED = (
     "Components of the first training are matched one to one with those of each other one by absolute correlation. "
     f"One comes back if the correlation is at least {COMES_BACK} in all of them."
 )
+RECONSTRUCTIONS = (
+    "Images that the first training has not seen, from the best reconstructed to the worst. From the top: as they are, "
+    "drawn from the components, what is left between the two (grey is none), and drawn from as many principal "
+    "components of the pixels."
+)
 TRAININGS = (
-    "Loss is the mean cross-entropy per pixel, variance lost that of held-out reconstructions. Directions are "
+    "Loss is the mean cross-entropy per pixel, variance lost that of held-out reconstructions from all latents, "
+    "variance kept that from the components alone, beside as many principal components of the pixels. Directions are "
     "those of the latents that the decoder responds to; the constant (up to scale, 1 is an isometry) and the "
     "median condition number are those of the decoder along them."
 )
@@ -31,14 +37,16 @@ def page(result: Disentanglement) -> Page:
     """All of it, most important first."""
     name = result.data["name"]
     back = [component.comes_back is True for component in result.components]
-    mixed = result.ensemble is None or (any(back) and not all(back))
+    # No success without more than principal components have; a mixed answer where some components come back.
+    open_ended = result.learnt is None or result.ensemble is None or (any(back) and not all(back))
+    answer = False if result.learnt is False else None if open_ended else all(back)
     return page_of(
         result,
         f"{name} · disentanglement",
         f"Independent components of {name}",
-        Answer(result.verdict, WORLD, None if mixed else all(back)),
+        Answer(result.verdict, WORLD, answer),
         _tiles(result, sum(back)),
-        (_traversals(result), _components(result), _trainings(result), _agreement(result)),
+        (_traversals(result), _reconstructions(result), _components(result), _trainings(result), _agreement(result)),
     )
 
 
@@ -46,7 +54,11 @@ def _tiles(result: Disentanglement, back: int) -> tuple[tuple[str, str, str], ..
     first, trainings = result.trainings[0], len(result.trainings)
     return (
         ("components", count(len(result.components)), f"{back} come back" if trainings > 1 else "one training"),
-        ("variance lost", percent(first.lost), "of held-out images"),
+        (
+            "held-out variance kept",
+            percent(first.kept),
+            f"{percent(first.principal)} by as many principal components",
+        ),
         ("decoder's constant", compact(first.constant, 3), "up to scale; 1 is an isometry"),
         ("images", count(result.data["images"]), f"{trainings} training{'s' if trainings > 1 else ''}"),
     )
@@ -61,6 +73,15 @@ def _traversals(result: Disentanglement) -> Section | None:
     caption = f"Each row moves one component from its 5 % to its 95 % quantile, {rows}."
     figure = Figure("traversals-figure", "Traversals", caption, "", picture)
     return Section("traversals", "What components do", (figure,))
+
+
+def _reconstructions(result: Disentanglement) -> Section | None:
+    try:
+        picture = Picture(result.reconstructions.to_dict()["png"], "Held-out images and what is drawn of them")
+    except ValueError:
+        return None
+    figure = Figure("reconstructions-figure", "Held-out images", RECONSTRUCTIONS, "", picture)
+    return Section("reconstructions", "What components keep", (figure,))
 
 
 def _components(result: Disentanglement) -> Section:
@@ -94,12 +115,15 @@ def _trainings(result: Disentanglement) -> Section:
         "seed": partial(compact, digits=8),
         "loss": fixed,
         "variance lost": partial(fixed, digits=3),
+        "variance kept": partial(fixed, digits=3),
+        "kept by PCA": partial(fixed, digits=3),
         "directions": count,
         "constant": short,
         "condition": short,
     }
     rows = [
-        (each.seed, each.loss, each.lost, each.directions, each.constant, each.condition) for each in result.trainings
+        (each.seed, each.loss, each.lost, each.kept, each.principal, each.directions, each.constant, each.condition)
+        for each in result.trainings
     ]
     table = Table.of("trainings", "Each training", columns, rows)
     return Section("trainings", "Trainings", (Prose((TRAININGS,)), table))

@@ -22,6 +22,8 @@ from .images import as_pictures
 from .traversals import Sheet, decoded, encoded
 from .unmixing import Unmixing
 
+HALF = 0.5
+"""Share of the held-out variance below which most of it is said to be lost."""
 COMES_BACK = 0.9
 """Correlation above which a component of another training is the same."""
 
@@ -46,6 +48,11 @@ class Training:
         How far each direction moves images, of the most active.
     converged : bool
         Whether ICA did.
+    kept, principal : float
+        Share of the held-out variance that the components keep, and that as many principal components of the pixels
+        keep; nan where these images are all alike.
+    ahead : bool
+        Whether the components keep more, by two standard errors of the paired difference over held-out images.
     """
 
     seed: int
@@ -56,6 +63,9 @@ class Training:
     condition: float
     activity: tuple[float, ...]
     converged: bool
+    kept: float
+    principal: float
+    ahead: bool
 
 
 @dataclass(frozen=True)
@@ -110,6 +120,9 @@ class Disentanglement(Disentangler, ResultRecord):
         Those that move images most first.
     sheet : Sheet
         Traversals of the components, ``rows`` says of which.
+    reconstructions : Sheet
+        Held-out images from the best reconstructed to the worst. From the top: as they are, from the components, what
+        is left between the two (grey is none), and from as many principal components of the pixels.
     ensemble : Ensemble or None
         How far the latents of all trainings agree, by :func:`isorep.compare_many`.
     """
@@ -117,11 +130,12 @@ class Disentanglement(Disentangler, ResultRecord):
     schema: ClassVar[str] = "isorep.disentangle/1"
     page_by: ClassVar[str] = "disentangling.page:page"
     unwritten: ClassVar[frozenset[str]] = frozenset({"module", "unmixing", "size", "ensemble"})
-    derived: ClassVar[tuple[str, ...]] = ("verdict", "agreement")
+    derived: ClassVar[tuple[str, ...]] = ("verdict", "learnt", "agreement")
     trainings: tuple[Training, ...]
     components: tuple[Component, ...]
     sheet: Sheet = field(repr=False)
     rows: tuple[int, ...]
+    reconstructions: Sheet = field(repr=False)
     ensemble: Ensemble | None = field(repr=False)
     data: dict[str, Any]
     settings: dict[str, Any]
@@ -129,19 +143,50 @@ class Disentanglement(Disentangler, ResultRecord):
     seconds: float = 0.0
 
     @property
+    def worst(self) -> Training:
+        """The training whose components do worst beside principal components, or else keep least."""
+        return min(self.trainings, key=lambda each: (each.ahead, each.kept))
+
+    @property
+    def learnt(self) -> bool | None:
+        """Whether components of every training keep half of the held-out variance, and more than principal components.
+
+        None where the held-out images are all alike.
+        """
+        if np.isnan(self.worst.kept):
+            return None
+        return self.worst.ahead and min(each.kept for each in self.trainings) >= HALF
+
+    @property
     def verdict(self) -> str:
-        """Which components come back, in a sentence."""
+        """Which components come back, and how much of the held-out images they keep beside principal components."""
+        worst, returned = self.worst, self.returned
+        if np.isnan(worst.kept):
+            return f"{returned}, and nothing says how much they keep: the images held out are all alike."
+        count, several = worst.directions, len(self.trainings) > 1
+        keep = f"{count} component{' keeps' if count == 1 else 's keep'} {_share(worst.kept)} of the held-out variance"
+        as_many = f"{count} principal component{'' if count == 1 else 's'} of the pixels {_share(worst.principal)}"
+        numbers = f"{keep}{' in the worst training' if several else ''}, {as_many}"
+        if not worst.ahead:
+            return f"Learnt no better than by principal components: {numbers}. {returned}."
+        if worst.kept < HALF:
+            return f"Most of the held-out variance is lost: {numbers}. {returned}."
+        return f"{returned}: {numbers}."
+
+    @property
+    def returned(self) -> str:
+        """Which components come back, in words without a full stop."""
         count = len(self.components)
         if self.ensemble is None:
-            return f"{count} component{'' if count == 1 else 's'} from a single training."
+            return f"{count} component{'' if count == 1 else 's'} from a single training"
         back = sum(component.comes_back is True for component in self.components)
         others = len(self.trainings) - 1
         trainings = {1: "the other training", 2: "both other trainings"}.get(others, f"all {others} other trainings")
         if count == 1:
-            return f"The only component {'comes' if back else 'does not come'} back in {trainings}."
+            return f"The only component {'comes' if back else 'does not come'} back in {trainings}"
         if back == count:
-            return f"All {count} components come back in {trainings}."
-        return f"{back or 'None'} of {count} components {'comes' if back == 1 else 'come'} back in {trainings}."
+            return f"All {count} components come back in {trainings}"
+        return f"{back or 'None'} of {count} components {'comes' if back == 1 else 'come'} back in {trainings}"
 
     def save(self, path: str | Path) -> None:
         """Write autoencoder and unmixing to a ``.safetensors`` file: arrays and JSON, nothing to unpickle."""
@@ -194,6 +239,11 @@ class Disentanglement(Disentangler, ResultRecord):
         if self.ensemble is not None:
             lines.append(f"latents of all trainings: {self.ensemble.verdict.sentence}")
         return "\n".join([*lines, *(f"note: {caveat}" for caveat in self.caveats)])
+
+
+def _share(value: float) -> str:
+    """A share of variance in words; an error above the variance keeps none of it."""
+    return f"{value:.0%}" if value > 0 else "nothing"
 
 
 FORMAT = "isorep disentangled autoencoder 1"

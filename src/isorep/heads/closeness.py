@@ -20,14 +20,16 @@ from ..alignment.base import summarise
 from ..errors import InputError
 from ..moments import Moments, fold_moments, merged, merged_without, require_memory
 from ..pairs import Pair
-from ..representation import Array, Matrix
+from ..representation import Array
 from ..resampling import BLOCKS, MOST_GROUP_BLOCKS, Interval, assign_blocks, jackknife_se, ratio_jackknife, t_interval
 from ..results import aligned
-from ..rows import Progress, block_rows, blocks, no_progress, read_rows, refuse_non_finite
+from ..rows import Crew, Progress, block_rows, blocks, no_progress, one_blas_thread
 from ..settings import check_seed
 from ..similarity.cca import prepare_cca, prepare_linear_r2
 from ..similarity.frames import paired
+from .families import FAMILIES, Family, family_named
 from .inputs import Head, open_heads, open_rows
+from .outcomes import ROW_QUANTITIES, Outcomes, Readout, noise_roots
 from .result import HeadResult, Parts, few_units, interval_text
 
 CLOSE_KL = 0.01  # nats: below it two distributions pass for the same
@@ -38,8 +40,6 @@ REPRESENTATION_DISTANCES = (
     ("mean CCA", "cca", "higher"),
     ("SVD distance", "svd_distance", "lower"),
 )
-ROW_QUANTITIES = {"kl": np.inf, "kl_reverse": np.inf, "total_variation": 1.0, "agreement": 1.0}
-"""What is said about each row, and the most that it can be."""
 _MOST_CELLS = 2**24  # blocks x classes that log-odds are summed in
 _LEAST_BLOCKS = 20  # however many classes there are
 _CLASSES_SHOWN = 200
@@ -49,6 +49,7 @@ _LEAST_JACKKNIFE_BLOCKS = 10
 Quantity = tuple[str, float, Interval | None, float | None, str]
 
 
+@one_blas_thread
 def closeness(
     source: Any,
     target: Any,
@@ -62,6 +63,8 @@ def closeness(
     join: bool = False,
     intervals: bool = True,
     random_state: int = 0,
+    family: str = "softmax",
+    precisions: Any = None,
     progress: Progress | None = None,
 ) -> Closeness:
     r"""How close are two models in distribution, and how close are their representations?
@@ -93,6 +96,11 @@ def closeness(
         again without it.
     random_state : int
         Seed of the blocks.
+    family : {"softmax", "contrastive", "bernoulli", "gaussian"}
+        As in :func:`diversity`. The log-odds of a label are its logit. Of Gaussian outputs means take the place of
+        log-odds, in standard deviations of the noise.
+    precisions : (K,) array, optional
+        For ``gaussian``: one over the variance of each output's noise, the same in both models; by default 1.
     progress : callable, optional
         Called with a stage's name, the steps done and the steps in all.
 
@@ -115,6 +123,11 @@ def closeness(
     (True, True)
     """
     check_seed(random_state)
+    words = family_named(family)
+    if reference is not None and not words.centred:
+        raise InputError(f"a reference class belongs to a softmax, and the family is {family}")
+    if precisions is not None and family != "gaussian":
+        raise InputError(f"precisions belong to gaussian outputs, and the family is {family}")
     report = progress or no_progress
     pair, labels, note = open_rows(source, target, ("source", "target"), groups, join)
     if pair.n < 2:
@@ -126,13 +139,17 @@ def closeness(
         heads = open_heads(source_head, target_head, source_bias, target_bias)
     elif source_bias is not None or target_bias is not None:
         raise InputError("logits hold their biases already: a bias goes with a head")
-    readouts = Readout.of(pair.x, heads[0], pair.names[0]), Readout.of(pair.y, heads[1], pair.names[1])
-    classes = _common_classes(readouts)
+    readouts = (
+        Readout.of(pair.x, heads[0], pair.names[0], words),
+        Readout.of(pair.y, heads[1], pair.names[1], words),
+    )
+    classes = _common_classes(readouts, words)
+    roots = noise_roots(precisions, classes)
     if reference is not None and not (isinstance(reference, int | np.integer) and 0 <= reference < classes):
         raise InputError(f"reference is {reference!r} and must be the place of one of {classes} classes, from 0 on")
     rng = np.random.default_rng(random_state)
     block_of = blocks_of(pair.n, labels, max(_LEAST_BLOCKS, _MOST_CELLS // (7 * classes)), rng)
-    figures, odds = _pass(readouts, pair.n, block_of, reference, report)
+    figures, odds = _pass(readouts, pair.n, block_of, Outcomes(words, reference, roots), report)
     distances = None if heads[0] is None else representation_distances(pair, labels, intervals, rng, report)
     label = str if heads[0] is None else heads[0].label
     worst = int(np.argmax(figures[0]))
@@ -140,7 +157,7 @@ def closeness(
         names=pair.names,
         rows=pair.n,
         classes=classes,
-        **_divergences(figures, block_of if intervals else None),
+        **_divergences(figures, block_of if intervals else None, words),
         worst_row=str(worst if pair.ids is None else pair.ids[worst]),
         log_odds=_log_odds(odds, float(figures[-1].max()), intervals, label),
         representations=distances,
@@ -150,6 +167,7 @@ def closeness(
             "intervals": bool(intervals),
             "random_state": int(random_state),
             "joined": note,
+            "family": family,
         },
     )
 
@@ -205,7 +223,8 @@ class RepresentationDistances:
 class Closeness(HeadResult):
     """Two models on the same rows. Lower is closer, but for ``agreement`` (the share of equal predictions).
 
-    ``kl`` is KL(source ‖ target) and ``kl_reverse`` KL(target ‖ source), in nats.
+    ``kl`` is KL(source ‖ target) and ``kl_reverse`` KL(target ‖ source), in nats. Of labels, total variation and
+    agreement are means over labels. Gaussian outputs have no agreement, and ``log_odds`` is about their means.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("close", "misleading", "verdict")
@@ -216,7 +235,7 @@ class Closeness(HeadResult):
     kl_reverse: Divergence
     worst_row: str
     total_variation: Divergence
-    agreement: Divergence
+    agreement: Divergence | None
     log_odds: LogOddsDistance
     representations: RepresentationDistances | None
     settings: dict[str, Any]
@@ -234,6 +253,16 @@ class Closeness(HeadResult):
         return Parts(closeness=self)
 
     @property
+    def words(self) -> Family:
+        """The words of the family."""
+        return FAMILIES[self.settings["family"]]
+
+    @property
+    def distance(self) -> str:
+        """What the distance that carries over is called."""
+        return "log-odds distance" if self.words.figure == "log-odds" else f"distance of {self.words.figure}"
+
+    @property
     def misleading(self) -> bool:
         """Whether divergence calls them close and log-odds do not."""
         return max(self.kl.mean, self.kl_reverse.mean) <= CLOSE_KL and not self.close
@@ -242,18 +271,20 @@ class Closeness(HeadResult):
     def verdict(self) -> str:
         """One sentence on both kinds of closeness."""
         kl = f"mean KL {max(self.kl.mean, self.kl_reverse.mean):.3g} nats"
+        words = self.words
         odds = (
-            f"log-odds distance {self.log_odds.value:.3g} nats (class {self.log_odds.worst_class}; standardised "
-            f"{self.log_odds.standardised:.2f})"
+            f"{self.distance} {self.log_odds.value:.3g} {words.unit} ({words.row} {self.log_odds.worst_class}; "
+            f"standardised {self.log_odds.standardised:.2f})"
         )
         features = ""
         if self.representations is not None:
             shares = sorted((self.representations.linear_r2, self.representations.linear_r2_reverse))
             features = f", and a linear map explains {shares[0]:.1%} to {shares[1]:.1%} of the features"
         if self.misleading:
-            return f"Close in divergence, not in log-odds: {kl}, but {odds}{features}."
+            return f"Close in divergence, not in {words.figure}: {kl}, but {odds}{features}."
         if self.close:
-            return f"Close in log-odds, the closeness that carries over to representations: {odds}, {kl}{features}."
+            carried = "the closeness that carries over to representations"
+            return f"Close in {words.figure}, {carried}: {odds}, {kl}{features}."
         return f"Not close in distribution: {kl}, {odds}{features}."
 
     @property
@@ -272,14 +303,16 @@ class Closeness(HeadResult):
         """Every number: its name, value, interval, the largest of any row, and which way is closer."""
         odds, features = self.log_odds, self.representations
         rows = {"KL(source ‖ target), nats": self.kl, "KL(target ‖ source), nats": self.kl_reverse}
-        rows["total variation"] = self.total_variation
+        rows["total variation" + (", mean over labels" if self.words.row == "label" else "")] = self.total_variation
         told: list[Quantity] = [(name, each.mean, each.interval, each.largest, "lower") for name, each in rows.items()]
+        if self.agreement is not None:
+            told.append(("agreement of predictions", self.agreement.mean, self.agreement.interval, None, "higher"))
+        over = "spread over" if self.words.centred else "root mean square over"
         told += [
-            ("agreement of predictions", self.agreement.mean, self.agreement.interval, None, "higher"),
-            ("log-odds distance, nats", odds.value, odds.interval, None, "lower"),
-            ("log-odds distance, standardised", odds.standardised, odds.standardised_interval, None, "lower"),
-            ("largest mean of log-odds, nats", odds.mean_difference, None, None, "lower"),
-            ("largest spread over classes, nats", odds.over_classes, None, None, "lower"),
+            (f"{self.distance}, {self.words.unit}", odds.value, odds.interval, None, "lower"),
+            (f"{self.distance}, standardised", odds.standardised, odds.standardised_interval, None, "lower"),
+            (f"largest mean of {self.words.figure}, {self.words.unit}", odds.mean_difference, None, None, "lower"),
+            (f"largest {over} {self.words.rows}, {self.words.unit}", odds.over_classes, None, None, "lower"),
         ]
         for words, name, closer in REPRESENTATION_DISTANCES if features is not None else ():
             told.append((words, getattr(features, name), getattr(features, f"{name}_interval"), None, closer))
@@ -294,45 +327,38 @@ class Closeness(HeadResult):
         return aligned(rows, left=(0, 4))
 
 
-def _common_classes(readouts: tuple[Readout, Readout]) -> int:
+def _common_classes(readouts: tuple[Readout, Readout], words: Family) -> int:
     a, b = readouts
     if a.classes != b.classes:
-        raise InputError(f"{a.name} has {a.classes} classes and {b.name} has {b.classes}: heads share their classes")
-    if a.classes < 2:
+        counts = f"{a.name} has {a.classes} {words.rows} and {b.name} has {b.classes}"
+        raise InputError(f"{counts}: heads share their {words.rows}")
+    if a.classes < 2 and words.centred:
         raise InputError("there is one class: its probability is 1 whatever the features")
     return a.classes
 
 
 def _pass(
-    readouts: tuple[Readout, Readout], n: int, block_of: Array, reference: int | None, report: Progress
+    readouts: tuple[Readout, Readout], n: int, block_of: Array, outcomes: Outcomes, report: Progress
 ) -> tuple[Array, LogOdds]:
     """One pass over the rows of both models: the figures of each row, and the sums of log-odds."""
     classes = readouts[0].classes
     figures, odds = np.empty((len(ROW_QUANTITIES) + 1, n)), LogOdds(int(block_of.max()) + 1, classes)
-    for rows in blocks(n, block_rows(classes, *(each.values.shape[1] for each in readouts), cells=2**20)):
-        p, q = (each.log_probabilities(rows) for each in readouts)
-        figures[:, rows] = _row_figures(p, q)
-        for each in (p, q):
-            each -= each.mean(axis=1, keepdims=True) if reference is None else each[:, [reference]].copy()
-        odds.absorb(p, q, block_of[rows])
-        report("probabilities", rows.stop, n)
+
+    def read_out(rows: slice) -> tuple[slice, Array, Array]:
+        figures[:, rows], p, q = outcomes.compared(*(each.logits(rows) for each in readouts))
+        return rows, p, q
+
+    with Crew() as crew:
+        slices = blocks(n, block_rows(classes, *(each.values.shape[1] for each in readouts), cells=2**20))
+        for rows, p, q in crew.stream(read_out, slices):
+            odds.absorb(p, q, block_of[rows])
+            report("probabilities", rows.stop, n)
     return figures, odds
 
 
-def _row_figures(p: Array, q: Array) -> Array:
-    """Of each row the quantities in their order, and the spread of the difference over classes; from logarithms."""
-    apart = p - q
-    with np.errstate(under="ignore"):
-        first, second = np.exp(p), np.exp(q)
-        kl, reverse = (np.einsum("ij,ij->i", *each) for each in ((first, apart), (second, -apart)))
-        variation = np.abs(first - second).sum(axis=1) / 2
-    agree = p.argmax(axis=1) == q.argmax(axis=1)
-    return np.stack([np.maximum(kl, 0.0), np.maximum(reverse, 0.0), variation, agree, apart.std(axis=1)])
-
-
-def _divergences(figures: Array, block_of: Array | None) -> dict[str, Divergence]:
+def _divergences(figures: Array, block_of: Array | None, family: Family) -> dict[str, Any]:
     """The mean of every quantity of rows, with a jackknife interval where there are blocks."""
-    divergences = {}
+    divergences: dict[str, Any] = {}
     for (name, most), values in zip(ROW_QUANTITIES.items(), figures, strict=False):
         summary, span = summarise(values, 1.0), None
         if block_of is not None:
@@ -340,6 +366,8 @@ def _divergences(figures: Array, block_of: Array | None) -> dict[str, Divergence
             se = ratio_jackknife(np.bincount(block_of, values), sizes)[1]
             span = t_interval(summary.mean, float(se), len(sizes), least=0.0, most=most)
         divergences[name] = Divergence(summary.mean, summary.sup, summary.quantiles, span)
+    if family.name == "gaussian":
+        divergences["agreement"] = None
     return divergences
 
 
@@ -362,46 +390,6 @@ def _log_odds(odds: LogOdds, over_classes: float, intervals: bool, label: Callab
         standardised_interval=spans[1],
         by_class=tuple((label(each), float(spread[each]), float(standardised[each])) for each in order),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class Readout:
-    """A model's logits: features times a head with its biases, or stored as they are."""
-
-    values: Matrix
-    head: Array | None
-    bias: Array | None
-    name: str
-
-    @classmethod
-    def of(cls, values: Matrix, head: Head | None, name: str) -> Readout:
-        """Logits as they are, or those that a head reads from features."""
-        if head is None:
-            return cls(values, None, None, name)
-        head.require_width(values, name)
-        rows = head.rows()
-        # One vector added to every class changes no probability; without it large offsets cost no digits.
-        return cls(values, rows - rows.mean(axis=0), head.bias, head.name)
-
-    @property
-    def classes(self) -> int:
-        """How many classes."""
-        return int(self.values.shape[1] if self.head is None else self.head.shape[0])
-
-    def log_probabilities(self, rows: slice) -> Array:
-        """The (rows, classes) logarithms of the softmax, in float64."""
-        logits = np.asarray(read_rows(self.values, rows), dtype=np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused with its place
-            if self.head is not None:
-                logits = logits @ self.head.T
-            if self.bias is not None:
-                logits = logits + self.bias
-            logits = logits - logits.max(axis=1, keepdims=True)
-        if not np.isfinite(logits).all():
-            refuse_non_finite(self.values, self.name)
-            raise InputError(f"{self.name} gives logits so large that they leave float64: rescale it")
-        with np.errstate(under="ignore"):
-            return np.asarray(logits - np.log(np.exp(logits).sum(axis=1, keepdims=True)))
 
 
 class LogOdds:
@@ -464,16 +452,26 @@ def representation_distances(
         return None
     value = _figures(total)
     enough = len(parts) >= _LEAST_JACKKNIFE_BLOCKS and len(parts) * float(sum(widths)) ** 3 <= _WORK
-    left_out: list[Array] = []
-    for block in range(len(parts)) if intervals and enough else ():
-        rest = merged_without(parts, block)
-        if rest.n < 3 or not (np.trace(rest.xx) > 0 and np.trace(rest.yy) > 0):
-            left_out = []  # a side varies in one block alone
-            break
-        left_out.append(_figures(rest))
-        report("representations", block + 1, len(parts))
-    spans = _jackknifed(left_out, value, [part.n for part in parts], (1.0, 1.0, 1.0, 2.0)) if left_out else [None] * 4
+    spans: Sequence[Interval | None] = [None] * 4
+    if intervals and enough:
+        left_out: list[Array] = []
+        with Crew() as crew:
+            for each in crew.stream(lambda block: _without(parts, block.start), blocks(len(parts), 1)):
+                if each is None:
+                    break
+                left_out.append(each)
+                report("representations", len(left_out), len(parts))
+        if len(left_out) == len(parts):
+            spans = _jackknifed(left_out, value, [part.n for part in parts], (1.0, 1.0, 1.0, 2.0))
     return RepresentationDistances(*value.tolist(), *spans)  # in the order of _figures
+
+
+def _without(parts: Sequence[Moments], block: int) -> Array | None:
+    """The distances without a block; None if a side varies in that block alone."""
+    rest = merged_without(parts, block)
+    if rest.n < 3 or not (np.trace(rest.xx) > 0 and np.trace(rest.yy) > 0):
+        return None
+    return _figures(rest)
 
 
 def svd_distance(moments: Moments) -> float:

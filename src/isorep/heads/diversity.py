@@ -16,7 +16,7 @@ so that every column can be tried against every candidate without another decomp
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,9 +26,10 @@ from ..errors import InputError
 from ..moments import require_memory
 from ..representation import Array, Matrix
 from ..results import aligned
-from ..rows import block_rows, equal_rows, map_blocks, read_rows
+from ..rows import block_rows, equal_rows, map_blocks, one_blas_thread, read_rows
 from ..storage import loaded
-from .inputs import Head, checked_weights, open_head
+from .families import FAMILIES, Family, Support, family_named, support_of
+from .inputs import Head, open_head
 from .result import HeadResult, Parts, condition_text
 from .spectrum import Spectrum, spectrum
 
@@ -40,15 +41,20 @@ _TRIALS = 4  # most trials of an exchange, a dimension
 _MISSES = 24  # trials in a row that find nothing before the search ends
 _WORK = 4e10  # floating-point operations that exchanges may take: some seconds on one core
 _REFRESH = 64  # exchanges after which the inverse is taken anew, against rounding
+_SPANNED = 0.25  # squared length, whitened, from which on a direction counts as spanned by the shortlist
+_SINGULAR = 1e15  # a condition number from which on float64 knows no inverse
 _GAIN = 2e-4  # share by which a swap must lower the condition to count
 
 
+@one_blas_thread
 def diversity(
     G: Any,
     weights: Any = None,
     *,
     bias: Any = None,
     features: Any = None,
+    family: str = "softmax",
+    sets: Any = None,
     name: str = "head",
 ) -> Diversity:
     r"""Does the diversity condition of Roeder et al. (2021) hold for a head, and by what margin?
@@ -62,17 +68,29 @@ def diversity(
     and :math:`\kappa(G_c)` and :math:`\kappa(L)` of the best :math:`M` differences say how nearly it fails. The second
     condition is on the features: without biases :math:`f(x)` must span the space as it is, with biases about its mean.
 
+    Other families ask the same of their sufficient statistics, on outcomes of positive probability: minimality. The
+    rows of K labels (``bernoulli``) or of K means (``gaussian``) have to span the space as they are, which needs
+    :math:`K\ge M`; ``contrastive`` candidates count by differences within the sets that are drawn together.
+
     Parameters
     ----------
     G : (K, M) array, Representation or path
-        The embeddings of the classes, one row a class. Rows are taken as they are, never sampled.
+        The embeddings of the classes, one row per class (or label, output, candidate). Rows are taken as they are,
+        never sampled.
     weights : (K,) array, optional
         Class frequencies, as counts or shares. Classes that never occur are left out, and the covariance
-        :math:`\operatorname{Cov}_{y\sim p(y)}g(y)` is taken with these weights.
+        :math:`\operatorname{Cov}_{y\sim p(y)}g(y)` is taken with these weights. For ``bernoulli`` how often each label
+        is 1, from 0 to 1: labels count by p(1 - p). For ``gaussian`` the precision of each output.
     bias : (K,) array, optional
         Only whether there is one matters here: it decides which condition the features have to meet.
     features : (n, M) array, Representation or path, optional
         Features of data, read in blocks: their rank about the mean and about zero, and the effective dimension.
+    family : {"softmax", "contrastive", "bernoulli", "gaussian"}
+        The distribution of outcomes. ``bernoulli`` is a head of K independent yes-or-no labels, ``gaussian`` one of K
+        means with noise that does not depend on the input; see :mod:`isorep.heads.families`.
+    sets : sequence of integer arrays, optional
+        For ``softmax`` and ``contrastive``: the places of classes that compete in one softmax, such as sampled
+        candidate sets or the classes of one of several tasks. By default all of them do.
     name : str
         What to call the head.
 
@@ -95,21 +113,23 @@ def diversity(
     False
     """
     head = open_head(G, bias, name)
-    shares = checked_weights(weights, head.classes)
+    support = support_of(family_named(family), head.classes, weights, sets)
     require_memory(head.width, 0, 1)
-    seen = np.arange(head.classes) if shares is None else np.flatnonzero(shares > 0)
-    used = head.chosen(seen) if len(seen) < head.classes else head
-    of_classes = spectrum(used.values, used.name)
-    weighted = None if shares is None else spectrum(used.values, used.name, weights=shares[seen])
+    used = support.of(head)
+    of_classes = support.spectrum(replace(support, shares=None).referred(used), weighted=False)
+    weighted = None
+    if support.shares is not None:
+        weighted = support.spectrum(support.referred(used), weighted=True)
     return Diversity(
         name=head.name,
-        classes=_classes(used, of_classes, head.classes),
+        classes=_classes(used, of_classes, head.classes, support),
         weighted_rank=None if weighted is None else weighted.rank,
         weighted_condition=None if weighted is None else weighted.condition,
         weighted_spectrum=None if weighted is None else _shown(weighted),
         features=None if features is None else _features(features, head, of_classes),
         biased=head.bias is not None,
         dtype=str(head.values.dtype),
+        family=family,
     )
 
 
@@ -127,7 +147,10 @@ class Pairs:
 class ClassDiversity:
     """The classes that occur: how many, how many differ, and the rank and condition of their centred embeddings.
 
-    ``spectrum`` holds standard deviations along principal axes, ``participation`` how many of them carry the variance.
+    Classes stand for the labels, outputs or candidates of other families. ``needed`` is how many distinct ones the
+    theorem needs at the least, ``sets`` into how many sets that are never compared they fall, and ``drawn``
+    whether sets were given. ``spectrum`` holds standard deviations along principal axes, ``participation`` how many of
+    them carry the variance.
     """
 
     stored: int
@@ -140,11 +163,14 @@ class ClassDiversity:
     spectrum: tuple[float, ...]
     participation: float
     pairs: Pairs | None
+    needed: int
+    sets: int
+    drawn: bool
 
     @property
     def enough(self) -> bool:
-        """Whether there are as many distinct classes as the theorem needs at the least, the width plus one."""
-        return self.distinct >= self.width + 1
+        """Whether there are as many distinct classes as the theorem needs at the least."""
+        return self.distinct >= self.needed
 
     @property
     def diverse(self) -> bool:
@@ -191,6 +217,7 @@ class Diversity(HeadResult):
         Whether the head has biases, so that features have to vary about their mean.
     dtype : str
         As stored; directions below its rounding do not count.
+    family : str
     """
 
     derived: ClassVar[tuple[str, ...]] = ("enough_classes", "applies", "nearly_fails", "verdict")
@@ -202,6 +229,12 @@ class Diversity(HeadResult):
     features: FeatureDiversity | None
     biased: bool
     dtype: str
+    family: str = "softmax"
+
+    @property
+    def words(self) -> Family:
+        """The words of the family."""
+        return FAMILIES[self.family]
 
     @property
     def applies(self) -> bool:
@@ -229,10 +262,12 @@ class Diversity(HeadResult):
     @property
     def verdict(self) -> str:
         """One sentence: whether the theorem applies, and how nearly it fails."""
-        classes = self.classes
-        count = "one distinct class" if classes.distinct == 1 else f"{classes.distinct} distinct classes"
-        verb = "spans" if classes.distinct == 1 else "span"
-        head = f"the {count} of {self.name} {verb} {classes.rank} of {classes.width} dimensions"
+        classes, words = self.classes, self.words
+        one = classes.distinct == 1
+        count = f"one distinct {words.row}" if one else f"{classes.distinct} distinct {words.rows}"
+        compared = f", compared within {classes.sets} sets," if classes.sets > 1 else ""
+        dimensions = f"{classes.rank} of {classes.width} dimensions"
+        head = f"the {count} of {self.name}{compared} {'spans' if one else 'span'} {dimensions}"
         if not classes.diverse:
             return f"The theorem does not apply: {head}{self._why()}."
         if not self.applies and self.features is not None:
@@ -246,31 +281,36 @@ class Diversity(HeadResult):
         if classes.pairs is not None:
             margin += f", {classes.pairs.condition:.3g} for the best {classes.width} differences"
         if self.weighted_condition is not None:
-            margin += f", {self.weighted_condition:.3g} weighted by class frequency"
-        words = "The theorem applies, but nearly fails" if self.nearly_fails else "The theorem applies"
-        return f"{words}: {head} ({margin})."
+            margin += f", {self.weighted_condition:.3g} weighted by {words.weighing}"
+        said = "The theorem applies, but nearly fails" if self.nearly_fails else "The theorem applies"
+        return f"{said}: {head} ({margin})."
 
     def _why(self) -> str:
         classes = self.classes
         if not classes.enough:
-            return f", and at least {classes.width + 1} distinct classes are needed"
+            return f", and at least {classes.needed} distinct {self.words.rows} are needed"
         if classes.constant_columns:
             columns = "columns are" if classes.constant_columns > 1 else "column is"
-            return f" ({classes.constant_columns} {columns} the same for every class)"
-        return ", and differences of classes do not reach the rest"
+            alike = "the same" if self.words.centred else "zero"
+            within = " of a set" if classes.sets > 1 else ""
+            return f" ({classes.constant_columns} {columns} {alike} for every {self.words.row}{within})"
+        return f", and {self.words.spanning} do not reach the rest"
 
     @property
     def caveats(self) -> tuple[str, ...]:
         """What to keep in mind."""
-        classes, said = self.classes, []
+        classes, words, said = self.classes, self.words, list[str]()
         if classes.used < classes.stored:
-            said.append(f"{classes.stored - classes.used} of {classes.stored} classes have no weight and were left out")
+            why = "always or never occur" if self.family == "bernoulli" else "have no weight"
+            why = f"have no weight or lie in no set of two {words.rows}" if classes.drawn else why
+            said.append(f"{classes.stored - classes.used} of {classes.stored} {words.rows} {why} and were left out")
         if classes.distinct < classes.used:
-            said.append(f"{classes.used - classes.distinct} of {classes.used} classes repeat the embedding of another")
-        if classes.diverse and classes.distinct == classes.width + 1:
+            alike = "repeat the embedding of another" if words.centred else "are zero or repeat another"
+            said.append(f"{classes.used - classes.distinct} of {classes.used} {words.rows} {alike}")
+        if classes.diverse and classes.distinct == classes.needed:
             said.append(
-                f"{classes.distinct} classes are as few as {classes.width} dimensions allow: any two such heads are "
-                "related by an invertible map, so that heads alone can show no disagreement"
+                f"{classes.distinct} {words.rows} are as few as {classes.width} dimensions allow: any two such heads "
+                "are related by an invertible map, so that heads alone can show no disagreement"
             )
         if self.features is not None and self.features.rows <= self.features.width:
             said.append(f"{self.features.rows} rows of features cannot span {self.features.width} dimensions")
@@ -279,18 +319,18 @@ class Diversity(HeadResult):
     @property
     def quantities(self) -> list[tuple[str, str]]:
         """Every number that there is: its name, and its value as text."""
-        classes, features = self.classes, self.features
+        classes, features, words = self.classes, self.features, self.words
         told = [
-            ("distinct classes", f"{classes.distinct} (at least {classes.width + 1} needed)"),
-            ("rank of the centred head", f"{classes.rank} of {classes.width}"),
-            ("condition of the centred head", condition_text(classes.condition)),
+            (f"distinct {words.rows}", f"{classes.distinct} (at least {classes.needed} needed)"),
+            (f"rank of the {words.head}", f"{classes.rank} of {classes.width}"),
+            (f"condition of the {words.head}", condition_text(classes.condition)),
         ]
         if classes.pairs is not None:
             told.append(("condition of the best differences", condition_text(classes.pairs.condition)))
             told.append(("  as pivoted QR picks them", condition_text(classes.pairs.pivoted_condition)))
         if self.weighted_condition is not None:
             weighted = f"rank {self.weighted_rank}, {condition_text(self.weighted_condition)}"
-            told.append(("weighted by class frequency", weighted))
+            told.append((f"weighted by {words.weighing}", weighted))
         if features is not None:
             conditions = ", ".join(map(condition_text, (features.condition, features.condition_about_zero)))
             told += [
@@ -305,18 +345,28 @@ class Diversity(HeadResult):
         return aligned([(self.name, ""), *self.quantities], left=(0, 1))
 
 
-def _classes(head: Head, of_classes: Spectrum, stored: int) -> ClassDiversity:
+def _classes(head: Head, of_classes: Spectrum, stored: int, support: Support) -> ClassDiversity:
+    pairs = None
+    if support.plain:
+        pairs = best_differences(head.values, of_classes, head.label)
+    elif not support.family.centred:
+        # An outcome with one label, or with one unit of an output, less one of another or less none at all.
+        rows = np.concatenate([read_rows(head.values, slice(None)), np.zeros((1, head.width), head.values.dtype)])
+        pairs = best_differences(rows, of_classes, lambda index: head.label(index) if index < head.classes else "none")
     return ClassDiversity(
         stored=stored,
         used=head.classes,
-        distinct=int(equal_rows(head.values).max()) + 1,
+        distinct=support.distinct(head.values),
         width=head.width,
         rank=of_classes.rank,
         condition=of_classes.condition,
         constant_columns=int(of_classes.constant.sum()),
         spectrum=_shown(of_classes),
         participation=of_classes.participation,
-        pairs=best_differences(head.values, of_classes, head.label),
+        pairs=pairs,
+        needed=head.width + support.spare,
+        sets=max(support.spare, 1),
+        drawn=support.sets is not None,
     )
 
 
@@ -369,7 +419,8 @@ def best_differences(values: Matrix, spectrum: Spectrum, label: Callable[[int], 
     rows = (np.asarray(values[shortlist], dtype=np.float64) - spectrum.mean) @ spectrum.axes
     pairs = pivoted_pairs(rows, rank)
     start = condition(rows, pairs)
-    chosen, exchanged = _exchange(rows, pairs)
+    # Differences that rounding makes singular have no inverse to exchange with.
+    chosen, exchanged = _exchange(rows, pairs) if start < _SINGULAR else (pairs, 0)
     reached = condition(rows, chosen) if exchanged else start
     if not reached < start:
         chosen, reached, exchanged = pairs, start, 0
@@ -398,20 +449,41 @@ def condition(rows: Array, pairs: Array) -> float:
 
 
 def _shortlist(values: Matrix, spectrum: Spectrum) -> Array:
-    """The classes that pairs are made of: all, or those of large leverage with one near the middle."""
-    n, wanted = values.shape[0], _SHORTLIST * spectrum.rank + 1
-    if n <= wanted:
-        return np.arange(n)
+    """The distinct classes that pairs are made of: all, or those of large leverage with one near the middle.
+
+    Differences span the space if the rows :math:`(z,1)` do, with :math:`z` whitened. Where those of large leverage do
+    not, because many of them are nearly alike, the farthest from their span follow. Some row is at least 1 away in any
+    direction that is missing, since the mean square over all rows is 1 in each: every round adds a dimension.
+    """
+    distinct = np.sort(np.unique(equal_rows(values), return_index=True)[1])
+    wanted = _SHORTLIST * spectrum.rank + 1
+    if len(distinct) <= wanted:
+        return np.asarray(distinct)
     dtype: Any = np.float32 if values.dtype.itemsize <= 4 else np.float64
     whitener: Array = spectrum.whitener.astype(dtype)
+    missing: Array = np.eye(spectrum.rank + 1)
 
-    def leverage(rows: slice) -> Array:
+    def beyond(rows: slice | Array) -> Array:
         scores: Array = (read_rows(values, rows) - spectrum.mean).astype(dtype) @ whitener
+        return np.asarray(np.column_stack([scores, np.ones(len(scores), dtype)]) @ missing.astype(dtype))
+
+    def distances(rows: slice) -> Array:
+        scores = beyond(rows)
         return np.asarray(np.einsum("ij,ij->i", scores, scores, dtype=np.float64))
 
-    leverages = np.concatenate(map_blocks(leverage, n, block_rows(values.shape[1], cells=2**21)))
-    far = np.argpartition(-leverages, wanted - 2)[: wanted - 1]
-    return np.unique(np.append(far, np.argmin(leverages)))
+    chosen: Array = np.zeros(0, dtype=np.int64)
+    while missing.shape[1]:
+        far = np.concatenate(map_blocks(distances, values.shape[0], block_rows(values.shape[1], cells=2**21)))[distinct]
+        if not len(chosen):
+            chosen = distinct[[np.argmin(far)]]
+        picked = distinct[np.argpartition(-far, wanted - 2)[: wanted - 1]]
+        chosen = np.union1d(chosen, picked)
+        scores = beyond(picked).astype(np.float64)
+        strengths, axes = np.linalg.eigh(scores.T @ scores)
+        if not strengths[-1] >= _SPANNED:
+            break  # rows with a mean that is not zero may leave a direction all but empty
+        missing = missing @ axes[:, strengths < _SPANNED]
+    return chosen
 
 
 def _exchange(rows: Array, pairs: Array) -> tuple[Array, int]:

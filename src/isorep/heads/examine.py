@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..representation import Representation, reading_notes
-from ..rows import Progress
+from ..rows import Progress, one_blas_thread
 from ..settings import check_counts, check_seed, check_tolerance
 from ..storage import loaded
 from .closeness import Closeness, closeness
@@ -20,6 +20,7 @@ from .inputs import open_heads, open_rows
 from .result import HeadResult, Parts
 
 
+@one_blas_thread
 def examine(
     head: Any,
     other: Any = None,
@@ -36,6 +37,8 @@ def examine(
     intervals: bool = True,
     tolerance: float = 0.01,
     random_state: int = 0,
+    family: str = "softmax",
+    sets: Any = None,
     progress: Progress | None = None,
 ) -> Heads:
     """The diversity of one head or two, the map that two heads predict, and closeness in distribution.
@@ -47,10 +50,10 @@ def examine(
     bias, other_bias : (K,) arrays, optional
         Of the two heads.
     weights : (K,) array, optional
-        Class frequencies.
+        Class frequencies; of other families as for :func:`diversity`.
     features, other_features : (n, M) arrays, Representations or paths, optional
         Features of the same inputs under the two models.
-    groups, join, reference, folds, intervals, tolerance, random_state, progress
+    groups, join, reference, folds, intervals, tolerance, random_state, family, sets, progress
         As for :func:`head_map` and :func:`closeness`.
 
     Returns
@@ -72,7 +75,8 @@ def examine(
     if reference is not None and (other is None or features is None):
         raise InputError("the reference class belongs to log-odds, which need two heads and paired features of both")
     settings: dict[str, Any] = {"weighted": weights is not None, "intervals": bool(intervals)}
-    settings["random_state"] = int(random_state)
+    settings |= {"random_state": int(random_state), "family": family}
+    kind: dict[str, Any] = {"family": family, "sets": sets}
     if other is None:
         if other_bias is not None or other_features is not None:
             raise InputError("there is one head, so there is nothing for another bias or other features to belong to")
@@ -80,7 +84,7 @@ def examine(
             raise InputError("join belongs to the rows of paired features, and there is one head")
         if groups is not None:
             raise InputError("groups say which rows are held out together, and one head holds none out: name two heads")
-        alone = diversity(head, weights, bias=bias, features=features)
+        alone = diversity(head, weights, bias=bias, features=features, **kind)
         return Heads((alone,), None, None, {"classes": alone.classes.used, **settings})
     if (features is None) != (other_features is None):
         raise InputError("features of one model were given: two heads are compared on paired features of both")
@@ -95,7 +99,7 @@ def examine(
         pair = open_rows(features, other_features, ("features", "other features"), groups, join)[0]
         rows = [Representation(values, name=name) for values, name in zip((pair.x, pair.y), pair.names, strict=True)]
     heads = tuple(
-        diversity(each.representation, weights, bias=each.bias, features=seen, name=each.name)
+        diversity(each.representation, weights, bias=each.bias, features=seen, name=each.name, **kind)
         for each, seen in zip((source, target), rows, strict=True)
     )
     both = (source.representation, target.representation)
@@ -110,10 +114,15 @@ def examine(
         folds=folds,
         tolerance=tolerance,
         progress=progress,
+        family=family,
+        sets=sets,
         **shared,
     )
     near = None
-    if features is not None:
+    notes = [] if features is None else reading_notes(features, other_features)
+    if features is not None and heads[0].classes.sets > 1:
+        notes.append("closeness in distribution is not measured over sets of candidates that are never compared")
+    elif features is not None:
         near = closeness(
             features,
             other_features,
@@ -121,10 +130,11 @@ def examine(
             source_bias=source.bias,
             target_bias=target.bias,
             reference=reference,
+            family=family,
+            precisions=weights if family == "gaussian" else None,
             progress=progress,
             **shared,
         )
-    notes = [] if features is None else reading_notes(features, other_features)
     settings = {**mapped.settings, "classes": mapped.classes, **settings, "reference": reference, "reading": notes}
     return Heads(heads, mapped, near, settings)
 
@@ -195,9 +205,9 @@ class Heads(HeadResult):
         """
         conditions = [each.classes.condition if each.classes.diverse else float("inf") for each in self.heads]
         pairs = [each.classes.pairs for each in self.heads]
-        quantities = {"condition": max(conditions), "differences": max(conditions)}
+        quantities: dict[str, float | None] = {"condition": max(conditions), "differences": max(conditions)}
         if max(conditions) < float("inf"):
-            quantities["differences"] = max(each.condition for each in pairs if each is not None)
+            quantities["differences"] = max((each.condition for each in pairs if each is not None), default=None)
         if self.closeness is not None:
             odds = self.closeness.log_odds
             quantities |= {"log_odds": odds.value, "standardised": odds.standardised}

@@ -23,17 +23,19 @@ from ..moments import require_memory
 from ..representation import Array, as_representation
 from ..resampling import Interval
 from ..results import aligned
-from ..rows import Progress, block_rows, blocks, no_progress, read_rows
+from ..rows import Crew, Progress, block_rows, blocks, no_progress, one_blas_thread, read_rows
 from ..settings import check_counts, check_seed, check_tolerance
-from .inputs import Head, checked_weights, open_heads, open_rows
+from .families import FAMILIES, Family, family_named, support_of
+from .inputs import Head, open_heads, open_rows
 from .regression import HeadPrediction, Plane, Regression, compare_with_regression
 from .result import HeadResult, Parts, condition_text, few_units, interval_text
-from .spectrum import Spectrum, spectrum
+from .spectrum import Spectrum
 
 MEANINGFUL = 0.5  # share of variance that the regression must explain for a comparison of maps to mean anything
 ANGLES_SHOWN = 512
 
 
+@one_blas_thread
 def head_map(
     G_source: Any,
     G_target: Any,
@@ -49,6 +51,8 @@ def head_map(
     intervals: bool = True,
     tolerance: float = 0.01,
     random_state: int = 0,
+    family: str = "softmax",
+    sets: Any = None,
     progress: Progress | None = None,
 ) -> HeadMap:
     r"""The map from source to target features that two heads predict, beside the one that a regression finds.
@@ -72,7 +76,8 @@ def head_map(
     source_bias, target_bias : (K,) arrays, optional
         They make the map affine.
     weights : (K,) array, optional
-        Class frequencies: the pseudo-inverse weights log-odds by them, and classes without weight are left out.
+        Class frequencies: the pseudo-inverse weights log-odds by them, and classes without weight are left out. Of
+        other families as in :func:`diversity`.
     features, other_features : (n, M) arrays, Representations or paths, optional
         Features of the same inputs under the source and the target model.
     groups : (n,) array, optional
@@ -86,6 +91,9 @@ def head_map(
         account for the regressions that other rows would give, as those of :func:`isorep.compare` do.
     tolerance : float
         In diameters: by how much the head map's error may exceed the regression's to agree with it.
+    family, sets
+        As in :func:`diversity`. Labels and means are equal as they are, :math:`G'f'+b'=G^*f^*+b^*`, so that nothing is
+        centred; candidates are centred within the sets that are drawn together.
     progress : callable, optional
         Called with a stage's name, the steps done and the steps in all.
 
@@ -116,14 +124,14 @@ def head_map(
     if join and features is None:
         raise InputError("join belongs to the rows of paired features, and there are none")
     source, target = open_heads(G_source, G_target, source_bias, target_bias)
-    shares = checked_weights(weights, source.classes)
+    words = family_named(family)
+    support = support_of(words, source.classes, weights, sets)
     require_memory(source.width, target.width, 1)
-    if shares is not None and (shares == 0).any():
-        seen = np.flatnonzero(shares > 0)
-        source, target, shares = source.chosen(seen), target.chosen(seen), shares[seen]
-    here, there = (spectrum(head.values, head.name, weights=shares) for head in (source, target))
+    source, target = (support.referred(support.of(head)) for head in (source, target))
+    here, there = (support.spectrum(head, weighted=True) for head in (source, target))
+    shares = support.shares
     used = np.full(source.classes, 1 / source.classes) if shares is None else shares
-    products = head_products(source, target, (here, there), used, _bias_gap(source, target, used))
+    products = head_products(source, target, (here, there), used, _bias_gap(source, target, used, support.plain))
     matrix, intercept, unexpressed = solve_map(products, there)
     settings: dict[str, Any] = {
         "weighted": shares is not None,
@@ -132,12 +140,15 @@ def head_map(
         "intervals": bool(intervals),
         "random_state": random_state,
         "joined": None,
+        "family": family,
     }
     on_data: tuple[Any, ...] = ()
     if features is not None:
         for head, rank in ((source, here.rank), (target, there.rank)):
             if rank == 0:
-                raise InputError(f"all classes of {head.name} have one embedding: it cannot tell features apart")
+                alike = "have one embedding" if words.centred else "are zero"
+                alike = f"that share a set {alike}" if support.several else alike
+                raise InputError(f"all {words.rows} of {head.name} {alike}: it cannot tell features apart")
         pair, labels, note = open_rows(features, other_features, ("features", "other features"), groups, join)
         settings |= {"joined": note, "groups": None if labels is None else int(labels.max()) + 1, "rows": pair.n}
         on_data = compare_with_regression(
@@ -164,6 +175,7 @@ def head_map(
         (float(rank_tolerance(here.rounding)), float(rank_tolerance(there.rounding))),
         tolerance,
         settings,
+        support.spare,
         *on_data,
     )
 
@@ -183,6 +195,8 @@ class HeadMap(HeadResult):
         Principal angles between the columns of the two centred heads, in radians; all 0 for equal distributions.
     unexpressed : float
         The share of the source's centred head that lies outside the columns of the target's.
+    spare : int
+        Of so many classes the others give a dimension of log-odds each: the number of sets, and 0 for labels and means.
     rank_tolerances : tuple of float
         Singular values below this share of the largest count as zero in the pseudo-inverse, by the stored dtype.
     regression : Regression or None
@@ -202,6 +216,7 @@ class HeadMap(HeadResult):
     rank_tolerances: tuple[float, float]
     tolerance: float
     settings: dict[str, Any]
+    spare: int = 1
     regression: Regression | None = None
     head_prediction: HeadPrediction | None = None
     figure: Plane | None = field(default=None, repr=False)
@@ -216,7 +231,17 @@ class HeadMap(HeadResult):
     @property
     def forced_angles(self) -> int:
         """How many principal angles are zero whatever the heads: two subspaces of too small a space must meet."""
-        return min(max(sum(self.ranks) - (self.classes - 1), 0), *self.ranks)
+        return min(max(sum(self.ranks) - self.dimensions, 0), *self.ranks)
+
+    @property
+    def dimensions(self) -> int:
+        """Of the space of log-odds, logits or means that the heads' columns lie in."""
+        return self.classes - self.spare
+
+    @property
+    def words(self) -> Family:
+        """The words of the family."""
+        return FAMILIES[self.settings["family"]]
 
     @property
     def vacuous(self) -> bool:
@@ -261,7 +286,7 @@ class HeadMap(HeadResult):
     def _verdict_of_weights(self) -> str:
         if self.vacuous:
             return (
-                f"Vacuous: {self.classes} classes leave {self.classes - 1} dimensions for heads of rank "
+                f"Vacuous: {self.classes} {self.words.rows} leave {self.dimensions} dimensions for heads of rank "
                 f"{self.ranks[0]} and {self.ranks[1]}, so any two heads give such a map; only paired "
                 "features can confirm it."
             )
@@ -277,8 +302,8 @@ class HeadMap(HeadResult):
         said = [self.settings["joined"]] if self.settings.get("joined") else []
         if self.vacuous and self.regression is not None:
             said.append(
-                f"{self.classes} classes leave no room for heads of rank {self.ranks[0]} and {self.ranks[1]} to "
-                "differ: the weights alone test nothing, the comparison with the regression does"
+                f"{self.classes} {self.words.rows} leave no room for heads of rank {self.ranks[0]} and "
+                f"{self.ranks[1]} to differ: the weights alone test nothing, the comparison with the regression does"
             )
         for name, rank, width in zip(self.names, self.ranks, self.widths, strict=True):
             if rank < width:
@@ -293,7 +318,7 @@ class HeadMap(HeadResult):
     def quantities(self) -> list[tuple[str, str, Interval | None]]:
         """Every number that there is: its name, its value as text, and its interval."""
         told: list[tuple[str, str, Interval | None]] = [
-            ("classes", str(self.classes), None),
+            (self.words.rows, str(self.classes), None),
             ("ranks of the heads", "{} and {} of {} and {}".format(*self.ranks, *self.widths), None),
             ("widest principal angle", f"{math.degrees(max(self.angles, default=0.0)):.2f} degrees", None),
             ("angles forced to zero", str(self.forced_angles), None),
@@ -317,7 +342,7 @@ class HeadMap(HeadResult):
         if prediction is not None:
             for name, part in (("inverse", prediction.inverse), ("reverse", prediction.reverse)):
                 told.append((f"R² of the target's head ({name})", f"{part.r2:.4f}", None))
-                told.append(("  of its log-odds", f"{part.log_odds_r2:.4f}", None))
+                told.append((f"  of its {self.words.figure}", f"{part.log_odds_r2:.4f}", None))
             told.append(("condition of the regression", condition_text(prediction.condition), None))
         return told
 
@@ -335,12 +360,12 @@ def _part(share: float) -> str:
     return f"{share:.1%}" if share > 0 else "nothing"
 
 
-def _bias_gap(source: Head, target: Head, shares: Array) -> Array:
-    """Source minus target biases, about their weighted mean."""
+def _bias_gap(source: Head, target: Head, shares: Array, centred: bool) -> Array:
+    """Source minus target biases, about their weighted mean where all classes are compared."""
     gap: Array = np.zeros(source.classes)
     for sign, head in ((1.0, source), (-1.0, target)):
         if head.bias is not None:
-            gap += sign * (head.bias - shares @ head.bias)
+            gap += sign * (head.bias - shares @ head.bias if centred else head.bias)
     return gap
 
 
@@ -365,24 +390,24 @@ def head_products(
 ) -> Products:
     """One pass over the classes of both heads. ``bias_gap`` is source minus target, centred."""
     here, there = spectra
-    r, s = there.rank, here.rank
-    own, other, cross = np.zeros((r, r)), np.zeros((s, s)), np.zeros((r, s))
-    onto, gap, square = np.zeros((r, source.width)), np.zeros(r), 0.0
     whiteners = (here.axes / here.singular_values, there.axes / there.singular_values)
-    for rows in blocks(source.classes, block_rows(source.width, target.width)):
+
+    def part(rows: slice) -> tuple[Any, ...]:
         roots = np.sqrt(shares[rows])[:, None]
         a, b = (
             roots * (read_rows(head.values, rows).astype(np.float64) - each.mean)
             for head, each in ((source, here), (target, there))
         )
         x, y = a @ whiteners[0], b @ whiteners[1]
-        own += y.T @ y
-        other += x.T @ x
-        cross += y.T @ x
-        onto += y.T @ a
-        gap += y.T @ (roots[:, 0] * bias_gap[rows])
-        square += float(np.einsum("ij,ij->", a, a))
-    return Products(own, other, cross, onto, gap, square)
+        onto_bias = y.T @ (roots[:, 0] * bias_gap[rows])
+        return y.T @ y, x.T @ x, y.T @ x, y.T @ a, onto_bias, float(np.einsum("ij,ij->", a, a))
+
+    with Crew() as crew:
+        parts = crew.stream(part, blocks(source.classes, block_rows(source.width, target.width)))
+        total = next(parts)
+        for each in parts:
+            total = tuple(first + second for first, second in zip(total, each, strict=True))
+    return Products(*total)
 
 
 def solve_map(products: Products, target: Spectrum) -> tuple[Array, Array, float]:

@@ -175,14 +175,14 @@ def _plain(data: Any, name: str) -> Array:
     return array
 
 
-def checked_weights(weights: Any, n: int) -> Array | None:
-    """Class frequencies that sum to one, from counts or shares."""
+def checked_weights(weights: Any, n: int, row: str = "class") -> Array | None:
+    """Weights of classes, or of the rows of another family, that sum to one."""
     shares = checked_vector(weights, n, "weights")
     if shares is None:
         return None
     if (shares < 0).any():
-        raise InputError(f"the weight of class {int(np.argmax(shares < 0))} is negative")
+        raise InputError(f"the weight of {row} {int(np.argmax(shares < 0))} is negative")
     total = float(shares.sum())
     if not 0 < total < np.inf:
-        raise InputError(f"the weights sum to {total:g}: at least one class must have a weight")
+        raise InputError(f"the weights sum to {total:g}: at least one {row} must have a weight")
     return np.asarray(shares / total)

@@ -15,23 +15,40 @@ from .regression import Plane, Regression
 from .result import HeadResult
 
 LEAST = 1e-12  # share of the largest spread that is still drawn
-DIVERSITY = (
-    "A theorem on linear identifiability needs differences of class embeddings that span the space of features. "
-    "Their centred matrix decides it; its condition number, and that of the best differences, say by what margin."
-)
-CLOSENESS = (
-    "A small divergence bounds no distance of representations: what happens in classes of tiny probability hardly "
-    "counts in it. The log-odds of every class count alike in the log-odds distance, and that one carries over."
-)
+DIVERSITY = {
+    "softmax": "A theorem on linear identifiability needs differences of class embeddings that span the space of "
+    "features. Their centred matrix decides it; its condition number, and that of the best differences, say by what "
+    "margin.",
+    "contrastive": "A theorem on linear identifiability needs differences of candidates' embeddings, within the sets "
+    "that are drawn together, that span the space of features. Their matrix, centred within sets, decides it; its "
+    "condition number says by what margin.",
+    "bernoulli": "A theorem on linear identifiability needs differences of sufficient statistics that span the space "
+    "of features. For independent labels these are sums of label embeddings, so that the embeddings as they are decide "
+    "it; their condition number says by what margin.",
+    "gaussian": "A theorem on linear identifiability needs differences of sufficient statistics that span the space of "
+    "features. For Gaussian outputs these are combinations of the rows of weights, so that the rows as they are decide "
+    "it; their condition number says by what margin.",
+}
+CLOSENESS = {
+    "softmax": "A small divergence bounds no distance of representations: what happens in classes of tiny probability "
+    "hardly counts in it. The log-odds of every class count alike in the log-odds distance, and that one carries over.",
+    "contrastive": "A small divergence bounds no distance of representations: what happens in candidates of tiny "
+    "probability hardly counts in it. The log-odds of every candidate, among all of them, count alike in the log-odds "
+    "distance, and that one carries over.",
+    "bernoulli": "A small divergence bounds no distance of representations: labels that are nearly certain hardly "
+    "count in it. The logits of every label count alike in the log-odds distance, and that one carries over.",
+    "gaussian": "A small divergence bounds no distance of representations: outputs that hardly vary beside their noise "
+    "hardly count in it. The standardised distance of means does not depend on the noise, and that one carries over.",
+}
 JACKKNIFE = (
     "Intervals leave out a block of rows, or of whole groups, at a time and take everything again without it "
     "(delete-block jackknife); no row is repeated."
 )
 MAP = (
-    "Models with equal distributions have equal log-odds, so the pseudo-inverse of the target's centred head times "
+    "Models with equal distributions have equal {}, so the pseudo-inverse of the target's {} times "
     "the source's maps the features. No pair of features goes into that map."
 )
-VACUOUS = "There are so few classes that any two heads are related by such a map: the weights alone test nothing."
+VACUOUS = "There are so few {} that any two heads are related by such a map: the weights alone test nothing."
 
 
 def page(result: HeadResult) -> Page:
@@ -59,15 +76,16 @@ def _tiles(result: HeadResult) -> list[tuple[str, str, str]]:
     tiles = []
     for each in heads:
         classes = each.classes
-        said = f"{count(classes.distinct)} distinct classes, condition {compact(classes.condition, 3)}"
+        said = f"{count(classes.distinct)} distinct {each.words.rows}, condition {compact(classes.condition, 3)}"
         tiles.append((f"rank of {each.name}", f"{count(classes.rank)} of {count(classes.width)}", said))
     if head_map is not None and head_map.regression is not None:
         both = head_map.regression
         said = f"least squares {percent(both.regression.r2)}, held out"
         tiles.append(("explained by the heads' map", percent(both.head.r2), said))
     if closeness is not None:
-        nats = [f"{compact(value, 3)} nats" for value in (closeness.log_odds.value, closeness.kl.mean)]
-        tiles.append(("log-odds distance", nats[0], f"mean KL {nats[1]}"))
+        apart, divergence = closeness.log_odds.value, closeness.kl.mean
+        nats = [f"{compact(apart, 3)} {closeness.words.unit}", f"{compact(divergence, 3)} nats"]
+        tiles.append((closeness.distance, nats[0], f"mean KL {nats[1]}"))
     return tiles
 
 
@@ -81,10 +99,10 @@ def _own(sentence: str, verdict: str) -> tuple[str, ...]:
 
 def _head(head: Diversity, number: int, verdict: str) -> Section:
     pairs = head.classes.pairs
-    said = (*_own(head.verdict, verdict), DIVERSITY)
+    said = (*_own(head.verdict, verdict), DIVERSITY[head.family])
     parts: list[Part | None] = [Prose(said), _facts(head), _spectrum(head, number)]
     if pairs is not None:
-        columns: Forms = {"class": str, "less class": str}
+        columns: Forms = {head.words.row: str, f"less {head.words.row}": str}
         title = "The best-conditioned differences"
         parts.append(Table.of(f"pairs-{number}", title, columns, pairs.classes, folded=True))
     return Section(f"head-{number}", f"Diversity of {head.name}", tuple(part for part in parts if part is not None))
@@ -93,9 +111,9 @@ def _head(head: Diversity, number: int, verdict: str) -> Section:
 def _facts(head: Diversity) -> Definitions:
     classes = head.classes
     facts = [
-        ("classes", count(classes.used), f"{count(classes.stored)} stored, as {head.dtype}"),
+        (head.words.rows, count(classes.used), f"{count(classes.stored)} stored, as {head.dtype}"),
         ("dimensions in use", compact(classes.participation, 3), "by participation of variances"),
-        ("constant columns", count(classes.constant_columns), ""),
+        ("constant columns" if head.words.centred else "zero columns", count(classes.constant_columns), ""),
     ]
     if head.features is not None:
         facts.append(("rows of features", count(head.features.rows), head.features.name))
@@ -105,8 +123,8 @@ def _facts(head: Diversity) -> Definitions:
 def _spectrum(head: Diversity, number: int) -> Figure | None:
     lines = []
     for name, series, values in (
-        ("classes, all alike", "s2", head.classes.spectrum),
-        ("classes by frequency", "s3", head.weighted_spectrum),
+        (f"{head.words.rows}, all alike", "s2", head.classes.spectrum),
+        (f"{head.words.rows} by {head.words.weighing}", "s3", head.weighted_spectrum),
         ("features", "s1", head.features.spectrum if head.features else None),
     ):
         if values:
@@ -136,7 +154,7 @@ def _closeness(result: Closeness, verdict: str) -> Section:
         for name, value, interval, largest, closer in result.quantities
     ]
     parts = (
-        Prose((*_own(result.verdict, verdict), CLOSENESS)),
+        Prose((*_own(result.verdict, verdict), CLOSENESS[result.words.name])),
         Table.of("closeness-numbers", "Both kinds of closeness", columns, rows),
         *(() if result.kl.interval is None else (Prose((JACKKNIFE,)),)),
         _by_class(result),
@@ -145,18 +163,19 @@ def _closeness(result: Closeness, verdict: str) -> Section:
 
 
 def _by_class(result: Closeness) -> Figure:
-    classes = result.log_odds.by_class
+    classes, words = result.log_odds.by_class, result.words
     points = tuple((float(rank), value) for rank, (_, value, _) in enumerate(classes, 1))
-    labels = tuple(f"class {name}: {compact(value)} nats" for name, value, _ in classes)
-    line = Line("log-odds distance", "s1", points, labels, dotted=True)
+    labels = tuple(f"{words.row} {name}: {compact(value)} {words.unit}" for name, value, _ in classes)
+    line = Line(result.distance, "s1", points, labels, dotted=True)
     top = max(1e-12, result.log_odds.value)
     return Figure(
         "classes-figure",
-        "Log-odds class by class",
-        "Standard deviation over rows of the difference between the two models' log-odds, farthest classes first.",
-        f"{len(classes)} classes from {labels[0]} down to {labels[-1]}.",
-        Lines((line,), ("class, by distance", "nats"), 240, y_range=(0.0, top)),
-        legend=(Key("dot", "s1", "one class"),),
+        f"{words.figure.capitalize()} {words.row} by {words.row}",
+        f"Standard deviation over rows of the difference between the two models' {words.figure}, farthest {words.rows} "
+        "first.",
+        f"{len(classes)} {words.rows} from {labels[0]} down to {labels[-1]}.",
+        Lines((line,), (f"{words.row}, by distance", words.unit), 240, y_range=(0.0, top)),
+        legend=(Key("dot", "s1", f"one {words.row}"),),
     )
 
 
@@ -164,7 +183,9 @@ def _by_class(result: Closeness) -> Figure:
 
 
 def _map(result: HeadMap, verdict: str) -> Section:
-    said = (*_own(result.verdict, verdict), MAP, *((VACUOUS,) if result.vacuous else ()))
+    words = result.words
+    explained = MAP.format(words.figure, words.head), *((VACUOUS.format(words.rows),) if result.vacuous else ())
+    said = (*_own(result.verdict, verdict), *explained)
     parts: list[Part] = [Prose(said)]
     if result.regression is not None:
         parts.append(_errors(result.regression))

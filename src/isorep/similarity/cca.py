@@ -9,11 +9,13 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
+from ..rows import one_blas_thread
 from ..settings import check_choice, check_counts
 from .frames import Pair, paired
 from .null import Draws, PreparedIndex, Similarity, Source, cross_draws, finished, nuclear_norm
 
 
+@one_blas_thread
 def cca(
     X: Any, Y: Any = None, *, permutations: int = 0, groups: Any = None, within: Any = None, random_state: int = 0
 ) -> Similarity:
@@ -53,6 +55,7 @@ def cca(
     return finished(paired(X, Y), prepare_cca, permutations, groups, within, random_state)
 
 
+@one_blas_thread
 def svcca(
     X: Any,
     Y: Any = None,
@@ -97,6 +100,7 @@ def svcca(
     return finished(paired(X, Y), prepare, permutations, groups, within, random_state)
 
 
+@one_blas_thread
 def pwcca(
     X: Any,
     Y: Any = None,
@@ -137,6 +141,7 @@ def pwcca(
     return finished(paired(X, Y), partial(prepare_pwcca, side=side), permutations, groups, within, random_state)
 
 
+@one_blas_thread
 def linear_r2(
     X: Any, Y: Any = None, *, permutations: int = 0, groups: Any = None, within: Any = None, random_state: int = 0
 ) -> Similarity:

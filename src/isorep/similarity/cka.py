@@ -19,7 +19,7 @@ from scipy.spatial.distance import cdist
 
 from ..errors import InputError
 from ..representation import Array
-from ..rows import blocks, map_blocks, read_rows
+from ..rows import blocks, map_blocks, one_blas_thread, read_rows
 from ..settings import check_choice
 from .cca import cross_source
 from .frames import Pair, Side, paired
@@ -34,6 +34,7 @@ _TILE = 512
 _REAL = slice(None)  # the partners of the real pairing
 
 
+@one_blas_thread
 def cka(
     X: Any,
     Y: Any = None,

@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..representation import Array, Representation, as_representation, match_rows
 from ..resampling import Null, null_of, p_text
 from ..results import ResultRecord, aligned
-from ..rows import Progress, kept_by_workers, no_progress
+from ..rows import Progress, kept_by_workers, no_progress, one_blas_thread
 from ..settings import check_choice
 from .cka import prepare_cka
 from .frames import Pair, Side
@@ -110,6 +110,7 @@ class LayerMatrix(ResultRecord):
         return "\n".join([self.table(), "", self.reading, *(f"note: {caveat}" for caveat in self.caveats)])
 
 
+@one_blas_thread
 def layers(
     X: Any,
     Y: Any,

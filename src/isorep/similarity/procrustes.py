@@ -11,6 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
 from ..representation import Array
+from ..rows import one_blas_thread
 from ..settings import check_choice
 from .cca import cross_source
 from .frames import Pair, Side, paired
@@ -19,6 +20,7 @@ from .null import PreparedIndex, Similarity, finished, nuclear_norm
 GROUPS = ("rotation", "permutation")
 
 
+@one_blas_thread
 def procrustes_distance(
     X: Any,
     Y: Any = None,
@@ -61,6 +63,7 @@ def procrustes_distance(
     return finished(paired(X, Y), partial(prepare_procrustes, up_to=up_to), permutations, groups, within, random_state)
 
 
+@one_blas_thread
 def mcc(
     X: Any,
     Y: Any = None,

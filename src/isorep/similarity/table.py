@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..results import ResultRecord, aligned
-from ..rows import Progress, no_progress
+from ..rows import Progress, no_progress, one_blas_thread
 from ..settings import check_names
 from ..storage import loaded
 from .cca import prepare_cca, prepare_linear_r2, prepare_pwcca, prepare_svcca
@@ -116,6 +116,7 @@ class Similarities(ResultRecord):
         return "\n".join([self.table(), "", self.reading, *(f"note: {caveat}" for caveat in self.caveats)])
 
 
+@one_blas_thread
 def indices(
     X: Any,
     Y: Any,
