@@ -8,7 +8,8 @@ from .convexity import Convexity, convexity
 from .geometry import Constants, Directions, Geometry, Isometry, Latent, Sample
 from .isometric_constant import isometric_constant
 from .jacobian import jacobian
-from .layers import LayerGeometry, layers
+from .layers import layers
+from .layers_result import LayerGeometry
 from .load import load_decoder
 from .mechanism import Mechanisms, mechanisms, mechanisms_of
 from .near_isometry import bounds

@@ -170,6 +170,12 @@ def relative_sizes(x: Array, y: Array, compared: Comparison) -> dict[str, Any]:
     }
 
 
+def rescaled(sizes: dict[str, Any], scale: float) -> dict[str, Any]:
+    """The sizes after the source is divided by a scale."""
+    source = {key: sizes[key] / scale for key in ("diameter", "spread")}
+    return {**sizes, **source, "radii": (sizes["radii"][0] / scale, sizes["radii"][1])}
+
+
 def rms_radius(rows: Array) -> float:
     """The root mean square distance from the mean."""
     return float(np.sqrt(((rows - rows.mean(axis=0)) ** 2).sum(axis=1).mean()))

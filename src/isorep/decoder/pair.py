@@ -20,11 +20,22 @@ from ..rows import Progress
 from ..settings import check_counts, check_seed
 from .bilipschitz import bilipschitz
 from .bound import VIOLATED, Assumption, Bounds, Finding, held_against, shown
-from .distances import Chords, Mismatch, RigidErrors, chords, ladder, paired_outputs, relative_sizes, rigid_errors
+from .distances import (
+    Chords,
+    Mismatch,
+    RigidErrors,
+    chords,
+    ladder,
+    paired_outputs,
+    relative_sizes,
+    rescaled,
+    rigid_errors,
+)
 from .evidence import Evidence, assumptions_of
 from .geometry import Geometry
 from .near_isometry import bounds
 from .prepare import Latents, as_latents
+from .stitching import balanced
 from .theorems import Conditioning, conditioning
 
 PAIRED_ROWS = 1000
@@ -209,15 +220,10 @@ def _averaged(side: Geometry) -> SimpleNamespace:
 
 def _scaled(first: Geometry, second: Geometry, sizes: dict[str, Any]) -> Bounds | None:
     """With one scale free: the stitching map is rescaled to stretch as much as it shrinks."""
-    lows = [float(np.min(side.smallest)) for side in (first, second)]
-    highs = [float(np.max(side.largest)) for side in (first, second)]
-    if min(lows) <= 0:
+    if (found := balanced(first, second)) is None:
         return None
-    ratios = [math.sqrt(high / low) for low, high in zip(lows, highs, strict=True)]
-    balanced = [SimpleNamespace(smallest=1 / ratio, largest=ratio) for ratio in ratios]
-    scale = math.sqrt((lows[1] * highs[1]) / (lows[0] * highs[0]))
-    source = {key: sizes[key] / scale for key in ("diameter", "spread")}
-    return bounds(*balanced, **{**sizes, **source, "radii": (sizes["radii"][0] / scale, sizes["radii"][1])})
+    source, scale = found
+    return bounds(source, second, **rescaled(sizes, scale))
 
 
 def _side(name: str, geometry: Geometry, seen: Chords, diameter: float) -> DecoderSide:
