@@ -15,6 +15,8 @@ from .mechanism import Mechanisms, mechanisms, mechanisms_of
 from .near_isometry import bounds
 from .pair import DecoderPair, pair
 from .singular_values import Extremes, extreme_singular_values, singular_values
+from .structural import structural
+from .structural_result import Structural
 from .theorems import (
     DynamicalIsometry,
     Theorem2,
@@ -42,6 +44,7 @@ __all__ = [
     "LayerGeometry",
     "Mechanisms",
     "Sample",
+    "Structural",
     "Theorem2",
     "bilipschitz",
     "bounds",
@@ -57,6 +60,7 @@ __all__ = [
     "mechanisms_of",
     "pair",
     "singular_values",
+    "structural",
     "structural_to_statistical",
     "theorem2",
     "theorem3",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.spatial import cKDTree
 from sklearn.neighbors import NearestNeighbors
 
 from ..ica import ICA
@@ -21,6 +22,8 @@ _LEAST = 20  # rows below which nothing is said, and values below which a column
 _NEAREST = 20  # samples around a midpoint, or a tenth of all
 CHANCE = 0.005  # share of midpoints that are remote in a reference
 _EXCESS = 2.0  # by which the share must exceed the largest of a reference's draws
+_CLEARLY = 2.5  # times the limit: by how much a planted notch must be seen, as one that is there may be seen less
+_BESIDE = 5  # spacings on either side of a gap
 _GAP = 0.05  # share of midpoints in gaps of one direction above which there is one
 _HARDLY = 1e-4  # of the largest spread: directions that vary less are left out
 _BLUR = 0.05  # of the spread: axes are known no better, and samples may crowd on the faces of a box
@@ -84,8 +87,8 @@ def convexity(latents: Array, *, random_state: int = 0) -> Convexity | None:
     direction is probed alone.
 
     What is not there may also not be seen. The same probe is run on these samples with a notch cut into them, a quarter
-    that lies above the median in two directions. Where that stays unseen, an empty answer means nothing ("blind").
-    Holes smaller than that, or than the spacing of samples, stay unseen in any case.
+    that lies above the median in two directions. Where that is not clearly seen, an empty answer means nothing
+    ("blind"). Holes smaller than that, or than the spacing of samples, stay unseen in any case.
 
     Examples
     --------
@@ -110,13 +113,13 @@ def convexity(latents: Array, *, random_state: int = 0) -> Convexity | None:
     boxes = [[_probed(box, rng) for box in drawn] for drawn in _boxes(values, white, cloud @ axes.T, axes, rng)]
     own, excess = _probed(cloud, rng), _excess(boxes or [solid])
     remote, limit = excess(own)
-    notches = list(_notched(cloud, rng))
+    notches = list(_notched(cloud, cloud @ axes.T, rng))
     notch = sorted(excess(_probed(cut, rng))[0] for cut in notches)[1]  # four of five have as many, or more
     shell = sorted(excess(each)[0] for each in hollow)[1]
-    gap = _gap(np.concatenate([values, cloud @ axes.T], axis=1))
+    gap = _gap(np.concatenate([values, cloud @ axes.T], axis=1) if boxes else values)
     if shape[1] == 1:  # a line has gaps and no other holes
         remote, limit, notch = gap, _GAP, _gap(notches[0])
-    answer = "holes" if remote > limit or gap > _GAP else "none seen" if notch > limit else "blind"
+    answer = "holes" if remote > limit or gap > _GAP else "none seen" if notch > _CLEARLY * limit else "blind"
     said = {"holes": "holes" if remote > limit else "gap", "blind": "shells" if shell > limit else "blind"}
     sentence = _READING[said.get(answer, answer)].format(remote=remote, limit=limit, gap=gap, n=len(values), d=d)
     full, empty = (float(np.median([each.ratio for each in drawn])) for drawn in (solid, hollow))
@@ -153,9 +156,8 @@ def _probed(cloud: Array, rng: np.random.Generator) -> _Probe:
     first = rng.integers(n, size=_PAIRS)
     second = (first + rng.integers(1, n, size=_PAIRS)) % n
     middle = (values[first] + values[second]) / 2
-    index = NearestNeighbors(n_neighbors=k + 2, algorithm="brute" if values.shape[1] > 6 else "kd_tree").fit(values)
-    own = index.kneighbors(values, k + 1)[0]
-    far, near = index.kneighbors(middle, k + 2)
+    own, _ = _nearest(values, values, k + 1)
+    far, near = _nearest(values, middle, k + 2)
     far = np.where((near == first[:, None]) | (near == second[:, None]), np.inf, far)  # not the pair itself
     order = np.argsort(far, axis=1, kind="stable")[:, :k]
     far, near = np.take_along_axis(far, order, 1), np.take_along_axis(near, order, 1)
@@ -165,6 +167,15 @@ def _probed(cloud: Array, rng: np.random.Generator) -> _Probe:
         local = np.where(reach > 0, reach / spacing, 0.0)
     share = float((far[:, 0] > np.quantile(own[:, 1], 0.99)).mean())
     return _Probe(local, share, float(np.median(far[:, 0])) / usual if usual > 0 else np.inf)
+
+
+def _nearest(values: Array, points: Array, k: int) -> tuple[Array, Array]:
+    """Distances to the k nearest samples and which these are; a tree serves few dimensions."""
+    if values.shape[1] <= 4:
+        far, near = cKDTree(values).query(points, k)
+    else:
+        far, near = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(values).kneighbors(points)
+    return np.asarray(far), np.asarray(near)
 
 
 def _excess(references: Sequence[Sequence[_Probe]]) -> Callable[[_Probe], tuple[float, float]]:
@@ -202,38 +213,41 @@ def _axes(cloud: Array) -> Array:
     return components if len(components) == rank else np.eye(rank)
 
 
-def _notched(cloud: Array, rng: np.random.Generator) -> Iterator[Array]:
-    """The samples without those above the median in two directions, or without the middle third in one."""
+def _notched(cloud: Array, sources: Array, rng: np.random.Generator) -> Iterator[Array]:
+    """The samples without those above the median in two axes, up or down, or without the middle third in one."""
     if cloud.shape[1] == 1:
         low, high = np.quantile(cloud, (1 / 3, 2 / 3))
         yield from [cloud[(cloud[:, 0] < low) | (cloud[:, 0] > high)]] * _NOTCHES
         return
     for _ in range(_NOTCHES):
-        seen = cloud @ np.linalg.qr(rng.standard_normal((cloud.shape[1], 2)))[0]
-        yield cloud[~(seen > np.median(seen, axis=0)).all(axis=1)]
+        two = sources[:, rng.choice(sources.shape[1], 2, replace=False)] * rng.choice([-1.0, 1.0], 2)
+        yield cloud[~(two > np.median(two, axis=0)).all(axis=1)]
 
 
 def _gap(columns: Array) -> float:
     """The largest share of midpoints that lie in gaps of a single column.
 
-    A gap is longer than the longest of exponential spacings is, thrice over, in units of the median spacing around it.
+    The longest of n exponential spacings is about log n times their mean. A gap is thrice that, in units of the mean
+    of the spacings beside it.
     """
     shares = [0.0]
     for column in columns.T:
-        ordered = np.unique(column)
+        reach = float(np.ptp(column))
+        if reach <= 1e-9 * float(np.abs(column).max()):
+            continue
+        ordered = np.unique(np.round(column / reach, 9))
         n = len(ordered)
-        if n < _LEAST or ordered[-1] - ordered[0] <= 1e-9 * np.abs(ordered).max():
+        if n < _LEAST:
             continue
         steps = np.diff(ordered)
-        width = 2 * min(_NEAREST, (n - 1) // 4) + 1
-        padded = np.pad(steps, width // 2, mode="reflect")
-        usual = np.median(np.lib.stride_tricks.sliding_window_view(padded, width), axis=1)
-        wide = steps > 3 * np.log(n) / np.log(2) * usual
+        padded = np.pad(steps, _BESIDE, mode="reflect")
+        around = np.lib.stride_tricks.sliding_window_view(padded, 2 * _BESIDE + 1).sum(axis=1) - steps
+        wide = steps > 3 * np.log(n) * around / (2 * _BESIDE)
         if wide.any():
             middle = (ordered[:, None] + ordered[:: max(1, n // 64)]).ravel() / 2
             place = np.clip(np.searchsorted(ordered, middle, side="right") - 1, 0, n - 2)
-            strictly = (middle > ordered[place]) & (middle < ordered[place + 1])
-            shares.append(float((wide[place] & strictly).mean()))
+            between = (middle > ordered[place]) & (middle < ordered[place + 1])
+            shares.append(float((wide[place] & between).mean()))
     return max(shares)
 
 

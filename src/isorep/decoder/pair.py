@@ -369,8 +369,8 @@ def findings_of(
         return ()
     findings = []
     for source, tie in ties.items():
-        certificate = compared.worst_case["rigid_with_scale" if source == "scaled" else "rigid"]
-        fitted = compared.rungs["rigid"].in_diameters.in_sample if source == "scaled" else errors.in_sample
+        certificate = compared.worst_case["rigid_with_scale" if source.endswith("scaled") else "rigid"]
+        fitted = compared.rungs["rigid"].in_diameters.in_sample if source.endswith("scaled") else errors.in_sample
         for error, value in (("sup", float(certificate.lower)), ("rms", fitted.rms)):
             best = tie.smallest(error)
             others = [bound for bound in tie.entries if bound.error == error and bound is not best]
