@@ -24,7 +24,7 @@ CHANCE = 0.005  # share of midpoints that are remote in a reference
 _EXCESS = 2.0  # by which the share must exceed the largest of a reference's draws
 _CLEARLY = 2.5  # times the limit: by how much a planted notch must be seen, as one that is there may be seen less
 _BESIDE = 5  # spacings on either side of a gap
-_GAP = 0.05  # share of midpoints in gaps of one direction above which there is one
+_GAP = 0.1  # share of midpoints in gaps of one direction above which there is one
 _HARDLY = 1e-4  # of the largest spread: directions that vary less are left out
 _BLUR = 0.05  # of the spread: axes are known no better, and samples may crowd on the faces of a box
 _UNMIXED = 10  # dimensions up to which ICA looks for the axes of a box
@@ -151,7 +151,8 @@ class _Probe:
 
 
 def _probed(cloud: Array, rng: np.random.Generator) -> _Probe:
-    values = cloud + _BLUR * rng.standard_normal(cloud.shape)
+    white = cloud @ _whitening(cloud - cloud.mean(axis=0))  # each by its own rows, as the latents are
+    values = white + _BLUR * rng.standard_normal(white.shape)
     n, k = len(values), max(2, min(_NEAREST, len(values) // 10))
     first = rng.integers(n, size=_PAIRS)
     second = (first + rng.integers(1, n, size=_PAIRS)) % n
@@ -244,7 +245,8 @@ def _gap(columns: Array) -> float:
         around = np.lib.stride_tricks.sliding_window_view(padded, 2 * _BESIDE + 1).sum(axis=1) - steps
         wide = steps > 3 * np.log(n) * around / (2 * _BESIDE)
         if wide.any():
-            middle = (ordered[:, None] + ordered[:: max(1, n // 64)]).ravel() / 2
+            every = max(1, n // 64)
+            middle = (ordered[:, None] + ordered[every // 2 :: every]).ravel() / 2
             place = np.clip(np.searchsorted(ordered, middle, side="right") - 1, 0, n - 2)
             between = (middle > ordered[place]) & (middle < ordered[place + 1])
             shares.append(float((wide[place] & between).mean()))

@@ -7,6 +7,7 @@ map is :math:`g^{-1}\circ g_\theta`, from latents to factors, and its constant i
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -363,7 +364,9 @@ def _unmixed(x: Array, y: Array, seed: int) -> Unmixed | None:
     """Latents after whitening and ICA beside the factors: how well each factor is matched by one component."""
     if min(x.shape[1], y.shape[1]) < 2 or len(x) < 10 * x.shape[1]:
         return None
-    sources = ICA(random_state=seed).fit(x).transform(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        sources = ICA(random_state=seed).fit(x).transform(x)
     cross = np.abs(
         np.corrcoef(np.concatenate([sources, y], axis=1), rowvar=False)[: sources.shape[1], sources.shape[1] :]
     )
