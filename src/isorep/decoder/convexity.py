@@ -14,7 +14,7 @@ from ..ica import ICA
 from ..representation import Array
 
 _ROWS = 1000  # samples looked at
-_PAIRS = 2000
+_PAIRS = 2000  # or five for each sample
 _DRAWS = 7  # of each kind of box
 _FEW = 3  # Gaussian clouds, and shells
 _NOTCHES = 5
@@ -123,7 +123,7 @@ def convexity(latents: Array, *, random_state: int = 0) -> Convexity | None:
     said = {"holes": "holes" if remote > limit else "gap", "blind": "shells" if shell > limit else "blind"}
     sentence = _READING[said.get(answer, answer)].format(remote=remote, limit=limit, gap=gap, n=len(values), d=d)
     full, empty = (float(np.median([each.ratio for each in drawn])) for drawn in (solid, hollow))
-    older = (own.share, own.ratio, full, empty, max(each.share for each in solid), len(values), _PAIRS)
+    older = (own.share, own.ratio, full, empty, max(each.share for each in solid), len(values), len(own.local))
     return Convexity(*older, answer, sentence, remote, limit, gap, notch, shell)
 
 
@@ -154,8 +154,8 @@ def _probed(cloud: Array, rng: np.random.Generator) -> _Probe:
     white = cloud @ _whitening(cloud - cloud.mean(axis=0))  # each by its own rows, as the latents are
     values = white + _BLUR * rng.standard_normal(white.shape)
     n, k = len(values), max(2, min(_NEAREST, len(values) // 10))
-    first = rng.integers(n, size=_PAIRS)
-    second = (first + rng.integers(1, n, size=_PAIRS)) % n
+    first = rng.integers(n, size=min(_PAIRS, 5 * n))
+    second = (first + rng.integers(1, n, size=len(first))) % n
     middle = (values[first] + values[second]) / 2
     own, _ = _nearest(values, values, k + 1)
     far, near = _nearest(values, middle, k + 2)

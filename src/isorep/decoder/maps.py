@@ -15,7 +15,7 @@ from ..rows import blocks
 from .jacobian import jacobian
 from .prepare import Latents, prepared
 
-_BLOCK = 32
+_CELLS = 2**22  # numbers in a block of Jacobians
 _THIN = 1e-6  # of the widest direction of a neighbourhood: thinner ones give no derivative
 _LOST = 1e-10  # of the largest singular value
 
@@ -66,37 +66,38 @@ class Map:
 
     def extremes(self, rows: Array, values: Array, scale: Array | None) -> tuple[Array, Array]:
         """The least and the largest singular value at some rows, with columns in units of ``scale``."""
-        if self.jacobians is None:
-            assert self.observed is not None
+        if self.observed is not None:
             return neighbour_extremes(values, self.observed, rows)
-        low, high = [], []
-        for part in blocks(len(rows), _BLOCK):
-            least, most = _ends(self.scaled_jacobians(rows[part], scale))
-            low.append(least)
-            high.append(most)
-        return np.concatenate(low), np.concatenate(high)
+        parts = [_ends(self.scaled_jacobians(rows[part], scale)) for part in self.parts(len(rows), values.shape[1])]
+        return _joined(parts)
+
+    def parts(self, n: int, inputs: int) -> list[slice]:
+        """Blocks of rows whose Jacobians are held at once."""
+        return list(blocks(n, max(1, _CELLS // (self.width * inputs))))
 
 
-def stitched_extremes(
+def joint_extremes(
     decoder: Map, process: Map, rows: Array, scale: Array, *, channels_last: bool = False
-) -> tuple[Array, Array] | None:
-    r"""Extreme singular values of the stitching map :math:`g^{-1}\circ g_\theta` at some rows.
+) -> tuple[tuple[Array, Array], tuple[Array, Array], tuple[Array, Array] | None]:
+    r"""Extreme singular values of decoder, process and the stitching map :math:`g^{-1}\circ g_\theta` at some rows.
 
     Where the reconstruction is perfect the tangent spaces of both images agree, and the chain rule gives
-    :math:`J_g(u_i)^+J_\theta(z_i)`. None where Jacobians are missing or their shapes do not fit.
+    :math:`J_g(u_i)^+J_\theta(z_i)`. None for it where shapes do not fit, or the process loses directions.
     """
-    if decoder.jacobians is None or process.jacobians is None or decoder.width != process.width:
-        return None
-    low, high = [], []
-    for part in blocks(len(rows), _BLOCK):
-        made, decoded = process.scaled_jacobians(rows[part], scale), decoder.scaled_jacobians(rows[part], None)
+    first, second, between = [], [], []
+    for part in decoder.parts(len(rows), 2 * len(scale)):
+        decoded, made = decoder.scaled_jacobians(rows[part], None), process.scaled_jacobians(rows[part], scale)
+        first.append(_ends(decoded))
+        second.append(_ends(made))
         if channels_last:
             made = channels_moved(made, process.shape, 0, -1)
-        if made.shape[2] != decoded.shape[2] or not (_ends(made)[0] > 0).all():
-            return None
-        least, most = _ends(np.linalg.pinv(made) @ decoded)
-        low.append(least)
-        high.append(most)
+        if made.shape == decoded.shape and (second[-1][0] > 0).all():
+            between.append(_ends(np.linalg.pinv(made) @ decoded))
+    return _joined(first), _joined(second), _joined(between) if len(between) == len(first) else None
+
+
+def _joined(parts: list[tuple[Array, Array]]) -> tuple[Array, Array]:
+    low, high = zip(*parts, strict=True)
     return np.concatenate(low), np.concatenate(high)
 
 

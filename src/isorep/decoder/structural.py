@@ -28,7 +28,7 @@ from .bound import MEASURED, NOT_TESTED, VIOLATED, Assumption, Bounds
 from .convexity import convexity
 from .distances import Chords, Mismatch, chords, ladder, relative_sizes, rescaled, rigid_errors, rms_radius
 from .evidence import Evidence, assumptions_of
-from .maps import Map, channels_moved, open_map, stitched_extremes
+from .maps import Map, channels_moved, joint_extremes, open_map
 from .near_isometry import EQUAL, bounds
 from .pair import findings_of
 from .prepare import as_latents
@@ -135,11 +135,15 @@ def structural(
     rng = np.random.default_rng(random_state)
     picked = np.sort(rng.choice(len(x), min(len(x), samples), replace=False))
     report("structural", 0, 4)
-    ends = (decoded_by.extremes(picked, x, None), made_by.extremes(picked, y, scale))
-    report("structural", 1, 4)
     last = len(made_by.shape) == 3 and decoded_by.shape == (*made_by.shape[1:], made_by.shape[0]) != made_by.shape
+    local = None
+    if decoded_by.estimated or made_by.estimated:
+        ends = (decoded_by.extremes(picked, x, None), made_by.extremes(picked, y, scale))
+    else:
+        *both, local = joint_extremes(decoded_by, made_by, picked, scale, channels_last=last)
+        ends = (both[0], both[1])
+    report("structural", 1, 4)
     outputs = _paired(decoded_by, made_by, data, len(x), last, rng)
-    local = stitched_extremes(decoded_by, made_by, picked, scale, channels_last=last)
     report("structural", 2, 4)
     settings: dict[str, Any] = {"folds": int(folds), "n_null": int(n_null), "random_state": int(random_state)}
     compared = ladder(x, y, ("latents", "factors"), worst_case=True, diameter="auto", **settings)
