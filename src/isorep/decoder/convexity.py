@@ -22,11 +22,11 @@ _LEAST = 20  # rows below which nothing is said, and values below which a column
 _NEAREST = 20  # samples around a midpoint, or a tenth of all
 CHANCE = 0.005  # share of midpoints that are remote in a reference
 _EXCESS = 2.0  # by which the share must exceed the largest of a reference's draws
-_CLEARLY = 2.5  # times the limit: by how much a planted notch must be seen, as one that is there may be seen less
+_CLEARLY = 2.0  # times: how far a planted notch must lie above the limit, and the samples themselves below it
 _BESIDE = 5  # spacings on either side of a gap
 _GAP = 0.1  # share of midpoints in gaps of one direction above which there is one
 _HARDLY = 1e-4  # of the largest spread: directions that vary less are left out
-_BLUR = 0.05  # of the spread: axes are known no better, and samples may crowd on the faces of a box
+_BLUR = 0.1  # of the spread: axes are known no better, and samples may crowd on the faces of a box
 _UNMIXED = 10  # dimensions up to which ICA looks for the axes of a box
 
 
@@ -94,8 +94,8 @@ def convexity(latents: Array, *, random_state: int = 0) -> Convexity | None:
     --------
     >>> import numpy as np, isorep
     >>> rng = np.random.default_rng(0)
-    >>> box, angle = rng.beta(0.5, 0.5, size=(500, 2)), rng.uniform(0, 2 * np.pi, 500)
-    >>> isorep.decoder.convexity(box).answer, isorep.decoder.convexity(np.c_[np.cos(angle), np.sin(angle)]).answer
+    >>> line, angle = rng.uniform(size=(500, 1)), rng.uniform(0, 2 * np.pi, 500)
+    >>> isorep.decoder.convexity(line).answer, isorep.decoder.convexity(np.c_[np.cos(angle), np.sin(angle)]).answer
     ('none seen', 'holes')
     """
     rng = np.random.default_rng(random_state)
@@ -119,8 +119,11 @@ def convexity(latents: Array, *, random_state: int = 0) -> Convexity | None:
     gap = _gap(np.concatenate([values, cloud @ axes.T], axis=1) if boxes else values)
     if shape[1] == 1:  # a line has gaps and no other holes
         remote, limit, notch = gap, _GAP, _gap(notches[0])
-    answer = "holes" if remote > limit or gap > _GAP else "none seen" if notch > _CLEARLY * limit else "blind"
+    clear = remote * _CLEARLY <= limit and notch > _CLEARLY * limit
+    answer = "holes" if remote > limit or gap > _GAP else "none seen" if clear else "blind"
     said = {"holes": "holes" if remote > limit else "gap", "blind": "shells" if shell > limit else "blind"}
+    if notch > _CLEARLY * limit:
+        said["blind"] = "unclear"
     sentence = _READING[said.get(answer, answer)].format(remote=remote, limit=limit, gap=gap, n=len(values), d=d)
     full, empty = (float(np.median([each.ratio for each in drawn])) for drawn in (solid, hollow))
     older = (own.share, own.ratio, full, empty, max(each.share for each in solid), len(values), len(own.local))
@@ -136,6 +139,8 @@ _READING = {
     "(at most {limit:.1%} by chance), and a notch that takes a quarter of these samples would be seen.",
     "blind": "Whether the latents' support is convex cannot be told from {n:,} samples in {d} dimensions: neither a "
     "notch that takes a quarter of them nor a hollow cloud would be seen.",
+    "unclear": "Whether the latents' support is convex cannot be told: {remote:.1%} of the midpoints of random pairs "
+    "are remote, within what chance allows (at most {limit:.1%}) but too many to exclude a notch.",
     "shells": "Whether the latents' support is convex cannot be told from {n:,} samples in {d} dimensions: a hollow "
     "cloud would be seen, but not a notch that takes a quarter of them.",
 }
@@ -185,7 +190,7 @@ def _excess(references: Sequence[Sequence[_Probe]]) -> Callable[[_Probe], tuple[
     for drawn in references:
         threshold = float(np.quantile(np.concatenate([each.local for each in drawn]), 1 - CHANCE))
         most = max(float((each.local > threshold).mean()) for each in drawn)
-        known.append((threshold, max(_EXCESS * most, 2 * CHANCE)))
+        known.append((threshold, max(_EXCESS * most, 2 * CHANCE, 15 / len(drawn[0].local))))
 
     def excess(probe: _Probe) -> tuple[float, float]:
         shares = [(float((probe.local > threshold).mean()), limit) for threshold, limit in known]
@@ -226,10 +231,10 @@ def _notched(cloud: Array, sources: Array, rng: np.random.Generator) -> Iterator
 
 
 def _gap(columns: Array) -> float:
-    """The largest share of midpoints that lie in gaps of a single column.
+    r"""The largest share of midpoints that lie in gaps of a single column, with samples on both sides.
 
-    The longest of n exponential spacings is about log n times their mean. A gap is thrice that, in units of the mean
-    of the spacings beside it.
+    Of spacings alike, each is exponential, and exceeds :math:`t` times the mean of :math:`m` others with probability
+    :math:`(1+t/m)^{-m}`. A gap exceeds what one spacing in all columns does by chance, once in 500 tries.
     """
     shares = [0.0]
     for column in columns.T:
@@ -237,13 +242,14 @@ def _gap(columns: Array) -> float:
         if reach <= 1e-9 * float(np.abs(column).max()):
             continue
         ordered = np.unique(np.round(column / reach, 9))
-        n = len(ordered)
+        n, beside = len(ordered), 2 * _BESIDE
         if n < _LEAST:
             continue
         steps = np.diff(ordered)
-        padded = np.pad(steps, _BESIDE, mode="reflect")
-        around = np.lib.stride_tricks.sliding_window_view(padded, 2 * _BESIDE + 1).sum(axis=1) - steps
-        wide = steps > 3 * np.log(n) * around / (2 * _BESIDE)
+        wide = np.zeros(n - 1, dtype=bool)
+        around = np.lib.stride_tricks.sliding_window_view(steps, beside + 1).sum(axis=1) - steps[_BESIDE:-_BESIDE]
+        rare = beside * ((500 * n * columns.shape[1]) ** (1 / beside) - 1)
+        wide[_BESIDE:-_BESIDE] = steps[_BESIDE:-_BESIDE] > rare * around / beside
         if wide.any():
             every = max(1, n // 64)
             middle = (ordered[:, None] + ordered[every // 2 :: every]).ravel() / 2
