@@ -1,4 +1,4 @@
-"""Bi-Lipschitz constants of decoders with known ones, inactive latents, random directions and the convexity probe."""
+"""Bi-Lipschitz constants of decoders with known ones, inactive latents and random directions."""
 
 import json
 from importlib import import_module
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 import isorep  # noqa: E402
-from isorep.decoder import bilipschitz, convexity  # noqa: E402
+from isorep.decoder import bilipschitz  # noqa: E402
 
 from .networks import Images, linear, mlp, with_values  # noqa: E402
 
@@ -199,34 +199,6 @@ def test_results_print_tabulate_and_serialise(rng, tmp_path):
 def test_wrong_settings_are_refused(wrong):
     with pytest.raises(isorep.InputError):
         bilipschitz(mlp(), np.zeros((3, 5)), **wrong)
-
-
-def test_the_probe_tells_solid_clouds_from_hollow_ones_and_says_when_it_cannot(rng):
-    normal = rng.standard_normal((400, 3))
-    sphere = normal / np.linalg.norm(normal, axis=1, keepdims=True)
-    clusters = 0.1 * normal + rng.choice([-3.0, 3.0], size=(400, 1))
-    assert convexity(normal).answer == "none seen"
-    assert convexity(rng.uniform(size=(400, 2))).answer == "none seen"
-    assert convexity(sphere).answer == "holes"
-    assert convexity(clusters).answer == "holes"
-    assert convexity(rng.standard_normal((200, 60))).answer == "blind"
-    assert convexity(normal[:10]) is None
-    assert convexity(np.zeros((50, 3))) is None
-    assert convexity(normal) == convexity(normal)
-
-
-def test_rows_that_occur_twice_are_no_holes(rng):
-    box = rng.uniform(size=(150, 2))
-    assert convexity(np.concatenate([box, box])) == convexity(box)
-
-
-def test_filled_boxes_of_few_dimensions_are_seldom_called_hollow():
-    answers = [
-        convexity(np.random.default_rng(seed).uniform(size=shape), random_state=seed).answer
-        for seed in range(12)
-        for shape in ((100, 1), (50, 2))
-    ]
-    assert answers.count("holes") <= 1
 
 
 def test_a_constant_decoder_is_called_constant():

@@ -226,7 +226,7 @@ def test_wide_layers_are_compared_in_their_span():
 
 def test_it_prints_and_serialises(found, tmp_path):
     plain = json.loads(found.to_json())
-    assert plain["schema"] == "isorep.decoder_layers/1"
+    assert plain["schema"] == "isorep.decoder_layers/2"
     assert [layer["name"] for layer in plain["layers"]] == ["0", "1", "2", "3"]
     assert "rms bound" in found.table()
     assert "closest layer" in str(found)

@@ -224,3 +224,44 @@ def test_an_error_says_whose_it_is(square):
 
 def _same(latents):
     return 1 * latents
+
+
+def circle(z):
+    return torch.cat([torch.cos(z), torch.sin(z)], dim=1)
+
+
+def test_an_image_that_meets_itself_is_named_and_a_bend_is_not():
+    angle = torch.linspace(0.001, 6.25, 150, dtype=torch.float64)[:, None]
+    cut = torch.where(angle < 2.5, angle, angle - 2 * math.pi)
+    found = pair(circle, angle, circle, cut, n_null=0)
+    assert found.violated
+    assert "no image folds back on itself" in found.sentence
+    assert "continuously differentiable" not in found.sentence
+    # Half a circle bends as much and meets itself nowhere: there another assumption fails.
+    half = angle / 2
+    other = pair(circle, half, circle, half.flip(0) ** 2 / 3, n_null=0)
+    assert other.violated
+    assert "equal outputs" in other.sentence
+    assert "folds" not in other.sentence
+
+
+def test_chords_of_an_isometry_hold_in_single_precision():
+    line = torch.rand(400, 1, generator=torch.manual_seed(0))
+    found = pair(
+        lambda z: torch.cat([0.6 * z, 0.8 * z + 3], 1), line, lambda z: torch.cat([0.6 * z, 0.8 * z + 3], 1), line
+    )
+    status = {entry.text: entry.status for entry in found.assumptions}
+    assert next(status[text] for text in status if "lower constants hold for chords" in text) == "measured"
+    assert next(status[text] for text in status if "constants hold everywhere" in text) == "not tested"
+
+
+def test_a_chord_that_is_stretched_more_than_any_direction_is_seen():
+    line = torch.linspace(-1, 1, 100, dtype=torch.float64)[:, None]
+
+    def jump(z):
+        return z + (z > 0).to(z.dtype)
+
+    found = pair(jump, line, _same, jump(line), n_null=0)
+    assert found.violated
+    assert "constants hold everywhere" in found.sentence
+    assert "a chord is stretched" in found.sentence

@@ -8,12 +8,15 @@ from .convexity import Convexity, convexity
 from .geometry import Constants, Directions, Geometry, Isometry, Latent, Sample
 from .isometric_constant import isometric_constant
 from .jacobian import jacobian
-from .layers import LayerGeometry, layers
+from .layers import layers
+from .layers_result import LayerGeometry
 from .load import load_decoder
 from .mechanism import Mechanisms, mechanisms, mechanisms_of
 from .near_isometry import bounds
 from .pair import DecoderPair, pair
 from .singular_values import Extremes, extreme_singular_values, singular_values
+from .structural import structural
+from .structural_result import Structural
 from .theorems import (
     DynamicalIsometry,
     Theorem2,
@@ -41,6 +44,7 @@ __all__ = [
     "LayerGeometry",
     "Mechanisms",
     "Sample",
+    "Structural",
     "Theorem2",
     "bilipschitz",
     "bounds",
@@ -56,6 +60,7 @@ __all__ = [
     "mechanisms_of",
     "pair",
     "singular_values",
+    "structural",
     "structural_to_statistical",
     "theorem2",
     "theorem3",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from ..results import Record, aligned
 
 SCHEMA = "isorep.decoder_bounds/1"
 GIVEN, MEASURED, NOT_TESTED, VIOLATED = "as given", "measured", "not tested", "violated"
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,43 @@ class Bound(Record):
 
     def __str__(self) -> str:
         return f"{self.name}: {self.error} error ≤ {'vacuous' if self.vacuous else f'{self.value:.4g}'}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A bound held against what was measured. ``answer``: ``kept``, ``violated`` or ``vacuous``."""
+
+    source: str
+    name: str
+    error: str
+    bound: float
+    measured: float
+    answer: str
+    why: str
+
+
+def held_against(
+    source: str, bound: Bound, measured: float, assumptions: Iterable[Assumption], rounding: float = 0.0
+) -> Finding:
+    """A bound beside a measured error; where the error is larger, the assumptions that fail are the reason.
+
+    ``assumptions`` are those of the bound with what was seen of each, and ``rounding`` is the error that the precision
+    of the rows alone can leave.
+    """
+    answer, why = "vacuous" if bound.vacuous else "kept", ""
+    if measured > bound.value * (1 + _ROUNDING) + _ROUNDING + rounding:
+        answer, why = VIOLATED, _why(bound, assumptions)
+    return Finding(source, bound.name, bound.error, bound.value, measured, answer, why)
+
+
+def _why(bound: Bound, assumptions: Iterable[Assumption]) -> str:
+    texts = {assumption.text for assumption in bound.assumptions}
+    rests = [assumption for assumption in assumptions if assumption.text in texts]
+    wrong = [str(assumption) for assumption in rests if assumption.status == VIOLATED]
+    if wrong:
+        return f"It rests on what does not hold: {'; '.join(wrong)}."
+    doubtful = [assumption.text for assumption in rests if assumption.status == NOT_TESTED]
+    return "Something it rests on does not hold" + (f"; not tested: {'; '.join(doubtful)}." if doubtful else ".")
 
 
 @dataclass(frozen=True)

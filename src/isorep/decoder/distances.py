@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import pdist, squareform
 
 from ..alignment import Rigid
 from ..alignment.base import Error, summarise
@@ -26,12 +26,19 @@ class Chords:
     """The least and the largest ratio of output distance to latent distance over pairs of rows.
 
     A decoder whose image folds back on itself has short chords between distant latents: its smallest ratio falls
-    below the smallest singular value of its Jacobians.
+    below the smallest singular value of its Jacobians. ``shortest`` and ``longest`` are the ratios that remain when
+    the rounding of the outputs is allowed for. ``meeting`` is, of the pairs whose outputs are as near as neighbours,
+    the one with the most distant latents for its chord: distances of the outputs and of the latents. ``collide`` says
+    that distant latents have one output.
     """
 
     smallest: float
     largest: float
     pairs: int
+    shortest: float = 0.0
+    longest: float = math.inf
+    meeting: tuple[float, float] | None = None
+    collide: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,14 +96,39 @@ def _variance(moments: list[tuple[int, Array, float]]) -> float:
     return float(np.average(within + between, weights=sizes))
 
 
-def chords(latents: Array, outputs: Array) -> Chords:
-    """Ratios of output to latent distances over all pairs; equal latents are left out."""
+_NEIGHBOURS = 3.0  # outputs are as near as neighbours within so many times the usual distance to the nearest one
+_DISTANT = 1e-3  # of the latents' diameter
+
+
+def chords(latents: Array, outputs: Array, eps: float = float(np.finfo(np.float64).eps)) -> Chords:
+    """Ratios of output to latent distances over all pairs; equal latents are left out.
+
+    ``eps`` is the relative rounding of the outputs.
+    """
     before, after = pdist(latents), pdist(outputs)
     apart = before > 0
     if not apart.any():
         return Chords(0.0, math.inf, 0)
-    ratio = after[apart] / before[apart]
-    return Chords(float(ratio.min()), float(ratio.max()), int(apart.sum()))
+    rounding = 8 * eps * float(np.abs(outputs).max()) * math.sqrt(outputs.shape[1])
+    nearest = squareform(after)
+    np.fill_diagonal(nearest, np.inf)
+    usual = float(np.quantile(nearest.min(axis=1), 0.9))
+    before, after = before[apart], after[apart]
+    ratio, eased = after / before, (after + rounding) / before
+    near = after <= _NEIGHBOURS * usual + rounding
+    meeting = None
+    if near.any():
+        place = np.flatnonzero(near)[int(np.argmin(eased[near]))]
+        meeting = (float(after[place]), float(before[place]))
+    return Chords(
+        float(ratio.min()),
+        float(ratio.max()),
+        int(apart.sum()),
+        shortest=float(eased.min()),
+        longest=float(((after - rounding) / before).max()),
+        meeting=meeting,
+        collide=bool(((after <= rounding) & (before > _DISTANT * before.max())).any()),
+    )
 
 
 @dataclass(frozen=True)
@@ -136,6 +168,12 @@ def relative_sizes(x: Array, y: Array, compared: Comparison) -> dict[str, Any]:
         "radii": (rms_radius(x) / unit, rms_radius(y) / unit),
         "spread": quartic_spread(x) / unit,
     }
+
+
+def rescaled(sizes: dict[str, Any], scale: float) -> dict[str, Any]:
+    """The sizes after the source is divided by a scale."""
+    source = {key: sizes[key] / scale for key in ("diameter", "spread")}
+    return {**sizes, **source, "radii": (sizes["radii"][0] / scale, sizes["radii"][1])}
 
 
 def rms_radius(rows: Array) -> float:

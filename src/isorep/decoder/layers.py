@@ -5,29 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import spearmanr
 
-from ..alignment.base import Error
 from ..errors import InputError
 from ..models.evaluation import evaluating
 from ..representation import Array
-from ..resampling import Null
-from ..results import Record, ResultRecord
 from ..rows import Progress, no_progress
 from ..settings import check_counts, check_seed
 from . import split
-from .bound import Bound
-from .distances import ladder, relative_sizes, rigid_errors, rms_radius
+from .bound import Assumption, held_against
+from .convexity import convexity
+from .distances import Mismatch, chords, ladder, relative_sizes, rescaled, rigid_errors
+from .ends import NOT_DETERMINED, ROUNDING, EndMap, equal_outputs, linear_ends
+from .evidence import Evidence, assumptions_of
+from .layers_result import ANSWERS, NOT_COVERED, OUTPUT, Layer, LayerGeometry, Rest, Seen
 from .near_isometry import bounds
+from .stitching import balanced
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
-
-OUTPUT = "output"
 
 
 def layers(
@@ -37,6 +38,7 @@ def layers(
     layers: Sequence[str] | None = None,
     *,
     to: str = OUTPUT,
+    logits: bool = True,
     samples: int = 200,
     names: tuple[str, str] = ("first", "second"),
     folds: int = 5,
@@ -48,7 +50,10 @@ def layers(
 
     A network is split at a layer into what comes before, :math:`f`, and the rest, :math:`g`. Theorem 1 holds for any
     such split: where both trainings have equal outputs and :math:`g` is :math:`(1+L)`-bi-Lipschitz, the layers agree
-    up to a rigid motion within :math:`c_D\sqrt{2L+L^2}\,\Delta`. Where the rest narrows, some directions of the layer
+    up to a rigid motion within :math:`c_D\sqrt{2L+L^2}\,\Delta`. Outputs that differ add a term to the bound. Where
+    the rest is taken up to a layer that a linear head reads, equal logits tie these ends by a linear map :math:`A`
+    alone, whose singular values enter the bound; where the head does not see all directions of that layer, nothing
+    ties them, and the answer is "not determined". Where the rest narrows, some directions of the layer
     leave no trace in the output: the constant is infinite, and the constant over the directions that the rest sees (the
     row spaces of its Jacobians) is given beside it.
 
@@ -63,7 +68,10 @@ def layers(
         the order of execution.
     to : str
         Where the rest ends: ``"output"``, or a dotted name such as that of the penultimate layer, which supervised
-        training identifies up to a linear map.
+        training identifies up to a linear map (see ``end`` of the result).
+    logits : bool
+        Where ``to`` names a layer: whether the outputs are logits, or probabilities, which softmax fixes up to a
+        constant per row. ``False`` for outputs that are compared as they are.
     samples : int
         Jacobians are taken at so many of the examples.
     names : pair of str
@@ -101,28 +109,41 @@ def layers(
         caught = [split.layer_outputs(network, each, wanted) for network, each in zip(networks, rows, strict=True)]
         n = len(rows[0])
         picked = np.sort(np.random.default_rng(random_state).choice(n, min(n, samples), replace=False))
+        ends = [_flat(last if end is None else outputs[end]) for outputs, last in caught]
+        tie = equal_outputs(*ends)
+        if end is not None:
+            heads = [outputs[end] for outputs, _ in caught]
+            tie = linear_ends(networks, rows, end, heads, [_flat(last) for _, last in caught], logits=bool(logits))
+        eps = max(float(np.finfo(str(each.dtype).removeprefix("torch.")).eps) for _, each in caught)
         compared = []
         for index, name in enumerate(chosen):
             report("layers", index, len(chosen))
-            rests = [
-                measure_rest(split.Split(network, name, end), outputs[name][picked], each[picked])
-                for network, each, (outputs, _) in zip(networks, rows, caught, strict=True)
-            ]
-            values = [_flat(outputs[name]) for outputs, _ in caught]
+            at = [split.Split(network, name, end) for network in networks]
+            values = [outputs[name] for outputs, _ in caught]
+            three = list(zip(at, values, rows, strict=True))
+            rests = [measure_rest(each, layer[picked], given_rows[picked]) for each, layer, given_rows in three]
+            kinks = [split.kinks_of(*each) for each in three]
             kind = type(networks[0].get_submodule(name)).__name__
-            compared.append(measure_layer(name, kind, values, rests, settings))
+            sides = Sides([_flat(value) for value in values], ends, kinks, eps)
+            compared.append(measure_layer(name, kind, sides, rests, tie, settings))
         report("layers", len(chosen), len(chosen))
-        ends = [_flat(last if end is None else outputs[end]) for outputs, last in caught]
     return LayerGeometry(
         layers=tuple(compared),
         to=to,
         names=names,
         rows=n,
         samples=len(picked),
-        mismatch=_mismatch(*ends),
+        end=tie,
+        mismatch=None if tie.mismatch is None else tie.mismatch.share,
         spearman=_spearman(compared),
-        caveats=_caveats(compared, left_out, to, n, networks != given),
-        settings={"layers": None if layers is None else list(layers), "to": to, "samples": int(samples), **settings},
+        caveats=_caveats(compared, left_out, tie, to, n, networks != given),
+        settings={
+            "layers": None if layers is None else list(layers),
+            "to": to,
+            "logits": bool(logits),
+            "samples": int(samples),
+            **settings,
+        },
     )
 
 
@@ -164,14 +185,6 @@ def _flat(values: torch.Tensor) -> Array:
     return np.asarray(values.reshape(len(values), -1).double().cpu().numpy())
 
 
-def _mismatch(first: Array, second: Array) -> float | None:
-    """The root mean square difference of the outputs in units of their spread; None where widths differ."""
-    if first.shape != second.shape:
-        return None
-    spread = math.hypot(rms_radius(first), rms_radius(second)) / math.sqrt(2)
-    return float(np.sqrt(((first - second) ** 2).sum(axis=1).mean())) / spread if spread > 0 else 0.0
-
-
 def _spearman(layers: list[Layer]) -> float | None:
     """Rank correlation over the layers of the rest's constant, up to scale, with the rigid error, scale fitted."""
     constants = [layer.similarity_constant for layer in layers]
@@ -180,8 +193,9 @@ def _spearman(layers: list[Layer]) -> float | None:
     return float(spearmanr(constants, [layer.scaled.mean for layer in layers]).statistic)
 
 
-def _caveats(layers: list[Layer], left_out: list[str], to: str, rows: int, half: bool) -> tuple[str, ...]:
-    said = [f"left out: {each}" for each in left_out]
+def _caveats(layers: list[Layer], left_out: list[str], tie: EndMap, to: str, rows: int, half: bool) -> tuple[str, ...]:
+    said = [tie.sentence] if to != OUTPUT or not tie.determined else []
+    said += [f"left out: {each}" for each in left_out]
     if half:
         said.append("weights are stored in half precision; everything was computed in float32")
     past = [layer.name for layer in layers if any(rest.depends_on_input for rest in layer.rests)]
@@ -200,9 +214,6 @@ def _caveats(layers: list[Layer], left_out: list[str], to: str, rows: int, half:
     return (*said, f"constants are the largest over a sample of examples; the rest ends at {where}")
 
 
-_ROUNDING = 1e-6  # singular values below this share of the largest are lost: networks work in float32
-
-
 def measure_rest(at: split.Split, values: torch.Tensor, inputs: torch.Tensor) -> tuple[Rest, Array]:
     """The singular values of the rest at some examples, and the space of all directions it sees."""
     spectra, seen, outputs = [], None, 0
@@ -216,11 +227,11 @@ def measure_rest(at: split.Split, values: torch.Tensor, inputs: torch.Tensor) ->
         end = "output" if at.to is None else at.to
         raise InputError(f"{end} does not depend on the layer {at.layer!r}: it is computed before it, or beside it")
     singular = np.concatenate(spectra)
-    kept = singular > _ROUNDING * singular[:, :1]
+    kept = singular > ROUNDING * singular[:, :1]
     rank = kept.sum(axis=1)
     least = float(singular[kept].min()) if rank.min() > 0 else 0.0
     _, spread, axes = np.linalg.svd(seen, full_matrices=False)
-    together, width = int((spread > _ROUNDING * spread[0]).sum()), axes.shape[1]
+    together, width = int((spread > ROUNDING * spread[0]).sum()), axes.shape[1]
     rest = Rest(
         outputs=outputs,
         width=width,
@@ -231,50 +242,132 @@ def measure_rest(at: split.Split, values: torch.Tensor, inputs: torch.Tensor) ->
         smallest=least if int(rank.min()) == width else 0.0,
         seen_smallest=least,
         depends_on_input=split.passes_by(at, values, inputs),
+        samples=len(values),
     )
     return rest, axes[:together]
 
 
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Paired rows of a layer and of the ends of the rests, the kinks of the rests, and the networks' precision."""
+
+    values: list[Array]
+    ends: list[Array]
+    kinks: list[tuple[str, ...]]
+    eps: float
+
+
 def measure_layer(
-    name: str, kind: str, values: list[Array], seen_by: list[tuple[Rest, Array]], settings: dict[str, Any]
+    name: str,
+    kind: str,
+    sides: Sides,
+    seen_by: list[tuple[Rest, Array]],
+    end: EndMap,
+    settings: dict[str, Any],
 ) -> Layer:
     """The errors between two layers beside what their rests allow, with the directions that each rest sees."""
     (first, _), (second, _) = seen_by
     rests = (first, second)
-    sides = [_rotated(side) for side in values]
-    if _constant(sides):
+    turned = [_rotated(side) for side in sides.values]
+    if _constant(turned):
         raise InputError(f"the layer {name!r} puts out the same for all inputs")
-    widths = (values[0].shape[1], values[1].shape[1])
+    widths = (sides.values[0].shape[1], sides.values[1].shape[1])
+    reading, tied = _reading(rests, end)
     seen = None
     if any(rest.lost for rest in rests) and all(rest.union for rest in rests):
-        parts = [side @ space.T for side, (_, space) in zip(values, seen_by, strict=True)]
+        parts = [side @ space.T for side, (_, space) in zip(sides.values, seen_by, strict=True)]
         narrowed = [replace(rest, smallest=rest.seen_smallest) for rest in rests]
         if not _constant(parts):
             shapes = (parts[0].shape[1], parts[1].shape[1])
-            known = _compared(parts, shapes, narrowed, {**settings, "n_null": 0})
+            shared = tied and all(rest.shared for rest in rests)
+            known = _compared(replace(sides, values=parts), shapes, narrowed, end if shared else None, settings, 0)
             seen = Seen(**{each.name: known[each.name] for each in fields(Seen)})
-    return Layer(name, kind, rests=rests, seen=seen, **_compared(sides, widths, rests, settings))
+    known = _compared(replace(sides, values=turned), widths, rests, end if tied else None, settings)
+    if not end.determined:
+        known["answer"] = NOT_DETERMINED
+    return Layer(name, kind, rests=rests, seen=seen, reading=reading, **known)
+
+
+def _reading(rests: tuple[Rest, Rest], end: EndMap) -> tuple[str, bool]:
+    """What Theorem 1 says about a layer, and whether it says anything about it or a part of it."""
+    if not end.determined:
+        return end.sentence, False
+    if any(rest.depends_on_input for rest in rests):
+        return "not covered: paths lead past the layer", False
+    if not any(rest.lost for rest in rests):
+        return "covers the layer", True
+    if all(rest.shared for rest in rests):
+        return f"covers the {rests[0].union} directions that the rest sees, the same at all examples", True
+    return "covers no fixed part: the rest sees other directions at other examples", True
+
+
+NOTHING = SimpleNamespace(smallest=0.0, largest=math.inf)
+"""A rest that is tied to nothing."""
+_PAIRED = 500  # rows whose distances are compared pair by pair
 
 
 def _compared(
-    sides: Sequence[Array], widths: tuple[int, int], rests: Sequence[Rest], settings: dict[str, Any]
+    sides: Sides,
+    widths: tuple[int, int],
+    rests: Sequence[Rest],
+    end: EndMap | None,
+    settings: dict[str, Any],
+    n_null: int | None = None,
 ) -> dict[str, Any]:
-    """The errors between two clouds, and the bound on them."""
-    x, y = sides
-    compared = ladder(x, y, worst_case=False, **settings)
-    errors = rigid_errors(x, y, compared.diameter.value, settings["folds"], settings["random_state"])
+    """The errors between two clouds, and the bounds on them; without an end there is nothing that ties them."""
+    x, y = sides.values
+    compared = ladder(x, y, worst_case=False, **settings | ({} if n_null is None else {"n_null": n_null}))
+    unit = compared.diameter.value
+    errors = rigid_errors(x, y, unit, settings["folds"], settings["random_state"])
     rigid, linear = (compared.rungs[rung].in_diameters for rung in ("rigid", "linear"))
-    allowed = bounds(*rests, **relative_sizes(x, y, compared) | {"dimension": widths})
+    sizes = relative_sizes(x, y, compared) | {"dimension": widths}
+    first, second = (NOTHING, NOTHING) if end is None else (_after(rests[0], end), rests[1])
+    apart = None if end is None else end.mismatch
+    differ: dict[str, Any] = (
+        {} if apart is None else {"mismatch": apart.largest / unit, "mismatch_rms": apart.rms / unit}
+    )
+    equal, allowed = bounds(first, second, **sizes), bounds(first, second, **differ, **sizes)
+    scaled = allowed
+    if (found := balanced(first, second)) is not None:
+        scaled = bounds(found[0], second, **differ, **rescaled(sizes, found[1]))
+    told = () if all(tie.rms.vacuous for tie in (allowed, scaled)) else _assumptions(sides, rests, apart)
+    rounding = 2 * sides.eps * sum(float(np.linalg.norm(side, axis=1).max()) for side in (x, y)) / unit
+    held = {"with_mismatch": (allowed, errors.in_sample), "scaled": (scaled, rigid.in_sample)}
+    findings = tuple(held_against(key, tie.rms, error.rms, told, rounding) for key, (tie, error) in held.items())
+    answers = {finding.answer for finding in findings}
     return {
         "widths": widths,
         "held_out": errors.held_out,
         "in_sample": errors.in_sample,
         "scaled": rigid.held_out,
+        "scaled_in_sample": rigid.in_sample,
         "linear": linear.held_out,
         "null": rigid.null,
         "bound": allowed.rms,
+        "scaled_bound": scaled.rms,
+        "term": None if allowed.rms.vacuous else allowed.rms.value - equal.rms.value,
         "needed": allowed.needed,
+        "answer": NOT_COVERED if end is None else next(each for each in ANSWERS if each in answers),
+        "findings": findings,
+        "assumptions": told,
     }
+
+
+def _after(rest: Rest, end: EndMap) -> SimpleNamespace:
+    """The rest followed by the map onto the other network's end."""
+    return SimpleNamespace(smallest=rest.smallest * end.smallest, largest=rest.largest * end.largest)
+
+
+def _assumptions(sides: Sides, rests: Sequence[Rest], apart: Mismatch | None) -> tuple[Assumption, ...]:
+    """What the rows say about the assumptions of a bound that says something."""
+    picked = np.unique(np.linspace(0, len(sides.ends[0]) - 1, _PAIRED).round().astype(int))
+    known = []
+    for values, end, rest, kinks in zip(sides.values, sides.ends, rests, sides.kinks, strict=True):
+        probe = convexity(values)
+        seen = chords(values[picked], end[picked], sides.eps)
+        answer = "blind" if probe is None else probe.answer
+        known.append(Evidence(rest.smallest, rest.largest, rest.samples, seen, kinks, answer))
+    return assumptions_of(known, apart)
 
 
 def _constant(sides: Sequence[Array]) -> bool:
@@ -290,173 +383,3 @@ def _rotated(values: Array) -> Array:
     centred = values - values.mean(axis=0)
     axes = np.linalg.svd(centred, full_matrices=False)[2]
     return np.asarray(centred @ axes.T)
-
-
-@dataclass(frozen=True)
-class Rest(Record):
-    """The rest of one network after a layer: singular values of its Jacobians over a sample of examples.
-
-    ``smallest`` is zero where directions are lost, and ``seen_smallest`` the smallest over the directions that are
-    not. ``rank`` is the least number of directions seen at an example, ``union`` the number seen at any.
-    ``depends_on_input`` says that a path leads past the layer.
-    """
-
-    derived: ClassVar[tuple[str, ...]] = ("lost", "constant", "seen_constant", "similarity_constant", "shared")
-    outputs: int
-    width: int
-    rank: int
-    median_rank: float
-    union: int
-    largest: float
-    smallest: float
-    seen_smallest: float
-    depends_on_input: bool
-
-    @property
-    def lost(self) -> int:
-        """Directions of the layer that leave no trace in the output, at some example."""
-        return self.width - self.rank
-
-    @property
-    def constant(self) -> float:
-        """The bi-Lipschitz constant; infinite where directions are lost."""
-        return max(self.largest, _inverse(self.smallest))
-
-    @property
-    def seen_constant(self) -> float:
-        """The constant over the directions that the rest sees."""
-        return max(self.largest, _inverse(self.seen_smallest))
-
-    @property
-    def similarity_constant(self) -> float:
-        """The same after the best global scale."""
-        return math.sqrt(self.largest * _inverse(self.seen_smallest)) if self.largest > 0 else math.inf
-
-    @property
-    def shared(self) -> bool:
-        """Whether the rest sees the same directions at all examples."""
-        return self.union == self.rank
-
-
-@dataclass(frozen=True)
-class Seen:
-    """The parts of two layers in the directions that some example's rest sees: their error and its bound."""
-
-    widths: tuple[int, int]
-    held_out: Error
-    scaled: Error
-    linear: Error
-    bound: Bound
-
-
-@dataclass(frozen=True)
-class Layer(Record):
-    """One layer of two networks; errors in diameters of the second's layer, held out unless said otherwise.
-
-    ``held_out`` and ``in_sample`` are for rigid motions without a scale, ``scaled`` with one, ``linear`` for linear
-    maps, ``null`` for rigid ones with shuffled rows. ``bound`` is the smallest bound on the root mean square, for
-    equal outputs, and ``needed`` the stitching constant below which it would say something. ``seen`` is about the
-    directions that the rest sees, where some are lost.
-    """
-
-    derived: ClassVar[tuple[str, ...]] = ("constant", "infinite", "similarity_constant", "reading")
-    name: str
-    kind: str
-    widths: tuple[int, int]
-    rests: tuple[Rest, Rest]
-    held_out: Error
-    in_sample: Error
-    scaled: Error
-    linear: Error
-    null: Null | None
-    bound: Bound
-    needed: float
-    seen: Seen | None
-
-    @property
-    def constant(self) -> float:
-        """The larger of the two constants."""
-        return max(rest.constant for rest in self.rests)
-
-    @property
-    def infinite(self) -> bool:
-        """Whether the constant is infinite; JSON has no infinity, so it says where one is meant."""
-        return math.isinf(self.constant)
-
-    @property
-    def similarity_constant(self) -> float:
-        """The larger of the two constants up to scale, over the directions seen."""
-        return max(rest.similarity_constant for rest in self.rests)
-
-    @property
-    def reading(self) -> str:
-        """What Theorem 1 says about this layer."""
-        if any(rest.depends_on_input for rest in self.rests):
-            return "not covered: paths lead past the layer"
-        if not any(rest.lost for rest in self.rests):
-            return "covers the layer"
-        if all(rest.shared for rest in self.rests):
-            return f"covers the {self.rests[0].union} directions that the rest sees, the same at all examples"
-        return "covers no fixed part: the rest sees other directions at other examples"
-
-
-@dataclass(frozen=True)
-class LayerGeometry(ResultRecord):
-    """The result of :func:`isorep.decoder.layers`.
-
-    Attributes
-    ----------
-    layers : tuple of Layer
-        In the order of execution.
-    to : str
-        Where the rest ends.
-    mismatch : float or None
-        The root mean square difference of the two outputs in units of their spread; Theorem 1 assumes none.
-    spearman : float or None
-        Rank correlation over the layers of the rest's constant, up to scale and over the directions seen, with the
-        rigid error, scale fitted.
-    """
-
-    schema: ClassVar[str] = "isorep.decoder_layers/1"
-    page_by: ClassVar[str] = "decoder.layers_page:page"
-    derived: ClassVar[tuple[str, ...]] = ("sentence",)
-    layers: tuple[Layer, ...]
-    to: str
-    names: tuple[str, str]
-    rows: int
-    samples: int
-    mismatch: float | None
-    spearman: float | None
-    caveats: tuple[str, ...]
-    settings: dict[str, Any]
-
-    @property
-    def sentence(self) -> str:
-        """What the layers show, in short."""
-        best = min(self.layers, key=lambda layer: layer.scaled.mean)
-        worst = max(self.layers, key=lambda layer: layer.scaled.mean)
-        telling = ", ".join(layer.name for layer in self.layers if not layer.bound.vacuous)
-        ranks = "" if self.spearman is None else f" Rank correlation with the rest's constant: {self.spearman:.2f}."
-        return (
-            f"Up to a rigid motion with one scale the closest layer is {best.name} ({best.scaled.mean:.4f} diameters "
-            f"held out) and the farthest {worst.name} ({worst.scaled.mean:.4f}).{ranks} Bounds that say something: "
-            f"{telling or 'none'} (needed: a stitching constant below {max(each.needed for each in self.layers):.3g})."
-        )
-
-    def table(self) -> str:
-        """The layers under each other."""
-        from .layers_page import layer_table
-        from .page import as_text
-
-        return as_text(layer_table(self), "Theorem 1")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, as plain data with a versioned schema."""
-        return super().to_dict() | {"unit": "diameters of the second network's layer, lower is closer"}
-
-    def __str__(self) -> str:
-        return "\n".join([self.table(), "", self.sentence, *(f"note: {caveat}" for caveat in self.caveats)])
-
-
-def _inverse(value: float) -> float:
-    return 1 / value if value > 0 else math.inf

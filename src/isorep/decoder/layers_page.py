@@ -9,10 +9,13 @@ from ..report.document import Answer, Cell, Figure, Forms, Page, Prose, Section,
 from ..report.figures import Line, Lines
 from ..report.page import page_of
 from ..report.read import compact, count, fixed, percent
-from .layers import Layer, LayerGeometry
-from .page import number
+from .bound import VIOLATED
+from .ends import NOT_DETERMINED
+from .layers_result import NOT_COVERED, SOURCES, Layer, LayerGeometry
+from .page import number, short
 
 LONGEST = 16  # letters of a layer's name on an axis
+NO_END = "not determined by the outputs"
 LARGE = 1e12  # constants beyond are not drawn
 ERRORS = {
     "held_out": ("rigid", "s2"),
@@ -26,10 +29,17 @@ TITLES: Forms = {
     "width": count,
     "directions seen": str,
     **dict.fromkeys(("constant", "seen, up to scale"), number),
-    **dict.fromkeys(("rigid", "with scale", "linear", "shuffled", "rigid, seen part"), fixed),
-    **dict.fromkeys(("rms bound", "Theorem 1"), str),
+    **dict.fromkeys(("rigid", "with scale", "linear", "shuffled", "rigid, seen part", "rms in sample"), fixed),
+    "rms bound": str,
+    "of it outputs": fixed,
+    **dict.fromkeys(("answer", "Theorem 1"), str),
 }
 MAPPED = "Each layer of one network is mapped onto that of the other: rigidly without a scale, with one, and linearly."
+BOUND = (
+    "The bound is on the root mean square in sample, without a scale. It has a term for ends that differ. Where the "
+    "error exceeds it, it is violated: one of its assumptions fails. It is not determined where nothing ties the ends, "
+    "and not covered where paths lead past the layer."
+)
 REST = "The rest of the network after a layer is its decoder. Constants are over the directions of the layer it sees."
 
 
@@ -40,12 +50,13 @@ def page(result: LayerGeometry) -> Page:
         result,
         f"{first} and {second} layer by layer",
         f"Layers of {first} and {second}",
-        Answer.of(result.sentence, None),
+        Answer.of(result.sentence, False if result.violated else None),
         _tiles(result),
         (
             Section("errors", "Errors", (Prose((MAPPED,)), _error_figure(result))),
             _constants(result),
-            Section("layers", "Every layer", (layer_table(result),)),
+            Section("layers", "Every layer", (Prose((BOUND,)), *_violations(result), layer_table(result))),
+            _assumptions(result),
         ),
     )
 
@@ -56,7 +67,11 @@ def _tiles(result: LayerGeometry) -> list[tuple[str, str, str]]:
         ("rows", count(result.rows), f"Jacobians at {count(result.samples)}"),
     ]
     if result.mismatch is not None:
-        tiles.append(("outputs differ by", percent(result.mismatch), "of their spread, root mean square"))
+        ends = "outputs" if result.to == "output" else "ends"
+        tiles.append((f"{ends} differ by", percent(result.mismatch), "of their spread, root mean square"))
+    if result.to != "output":
+        told = f"{short(result.end.smallest)} to {short(result.end.largest)}" if result.end.determined else "open"
+        tiles.append(("between the ends", told, "stretch of the linear map" if result.end.determined else NO_END))
     if result.spearman is not None:
         tiles.append(("rank correlation", fixed(result.spearman, 2), "constant against rigid error, over layers"))
     return tiles
@@ -104,6 +119,23 @@ def _constants(result: LayerGeometry) -> Section | None:
     return Section("constants", "The rest of the network", (Prose((REST,)), figure))
 
 
+def _violations(result: LayerGeometry) -> tuple[Prose, ...]:
+    said = [f"Violated at {name}, {SOURCES[each.source]}: {each.why}" for name, each in result.violations]
+    return (Prose(tuple(dict.fromkeys(said))),) if said else ()
+
+
+def _assumptions(result: LayerGeometry) -> Section | None:
+    """What bounds that say something rest on, with what was seen."""
+    rows = [
+        (layer.name, each.text, Cell(each.status, strong=each.status == VIOLATED), each.evidence)
+        for layer in result.layers
+        for each in layer.assumptions
+    ]
+    columns: Forms = dict.fromkeys(("layer", "assumption", "status", "evidence"), str)
+    table = Table.of("assumptions", "What bounds that say something rest on", columns, rows)
+    return Section("assumptions", "Assumptions", (table,)) if rows else None
+
+
 def layer_table(result: LayerGeometry) -> Table:
     """Every layer with its constants, errors and bound."""
     return Table.of("layers", "Layer by layer", TITLES, map(_row, result.layers))
@@ -112,7 +144,8 @@ def layer_table(result: LayerGeometry) -> Table:
 def _row(layer: Layer) -> tuple[Any, ...]:
     least, union = min(rest.rank for rest in layer.rests), max(rest.union for rest in layer.rests)
     errors = [*(_mean(layer, key) for key in ERRORS), None if layer.seen is None else layer.seen.held_out.mean]
-    bound = layer.bound
+    applies = layer.answer not in (NOT_COVERED, NOT_DETERMINED)
+    bound = Cell(layer.bound.cell, layer.bound.value) if applies else Cell(layer.answer)
     return (
         layer.name,
         layer.kind,
@@ -121,7 +154,10 @@ def _row(layer: Layer) -> tuple[Any, ...]:
         layer.constant,
         layer.similarity_constant,
         *errors,
-        Cell(bound.cell, None if bound.infinite else bound.value),
+        layer.in_sample.rms,
+        bound,
+        layer.term,
+        Cell(layer.answer, strong=layer.answer == VIOLATED),
         layer.reading,
     )
 

@@ -52,6 +52,7 @@ SMOOTH = "both decoders are continuously differentiable"
 EQUAL = "both models give equal outputs"
 SUPREMUM = "the constants hold everywhere: the largest of a sample is a lower estimate of the supremum"
 CHORDS = "the lower constants hold for chords: no image folds back on itself"
+FOLDS = "short chords join near latents: no image folds back on itself until it meets itself"
 IMAGE = "the outputs of the first model lie in the image of the second decoder"
 MISMATCH = "the outputs of the two models differ by no more than the mismatch"
 SMALL = "the defect is at most 1: L at most 0.414 for two decoders alike"
@@ -293,7 +294,8 @@ def assumptions(tie: Stitching) -> tuple[Assumption, ...]:
     """What all bounds from these constants rest on."""
     if tie.measured_defect is not None:
         return (Assumption(DISTORTION, MEASURED),)
-    outputs = [Assumption(EQUAL, NOT_TESTED)]
+    # Between the images of two segments the inverse must be continuous: an image that meets itself is cut anywhere.
+    outputs = [Assumption(EQUAL, NOT_TESTED), Assumption(FOLDS, NOT_TESTED)]
     if tie.mismatch > 0 or tie.mismatch_rms > 0:
         outputs = [Assumption(MISMATCH, MEASURED), Assumption(CHORDS, NOT_TESTED)]
     shape = [Assumption(text, NOT_TESTED) for text in (CONVEX, INJECTIVE, SMOOTH)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -47,8 +48,8 @@ LATENTS = (
 DIRECTIONS = "Norms of random unit vectors at each row, as in the published experiments: an estimate from below."
 CONVEXITY = (
     "Distance is that of the median midpoint to the nearest sample, over that of the median sample to its nearest "
-    "neighbour; remote are midpoints farther from any sample than 99 % of samples are. The two references have as many "
-    "rows and the same covariance."
+    "neighbour. Remote are midpoints that lie farther from samples, in units of the spacing of these samples, than "
+    "99.5 % of midpoints do in boxes with the same marginals. A notch takes a quarter of these samples."
 )
 
 
@@ -260,11 +261,13 @@ def _convexity(geometry: Geometry) -> Section | None:
     if probe is None:
         return None
     rows = [
-        ("these latents", probe.ratio, probe.share),
-        ("a solid cloud (Gaussian)", probe.solid, probe.solid_share),
-        ("a hollow cloud (a shell)", probe.hollow, None),
+        ("these latents", probe.ratio, probe.remote),
+        ("at most by chance", None, probe.limit),
+        ("a notch cut into them", None, probe.notch),
+        ("a solid cloud (Gaussian)", probe.solid, None),
+        ("a hollow cloud (a shell)", probe.hollow, probe.shell),
     ]
-    columns: Forms = {"": str, "distance": short, "remote midpoints": percent}
+    columns: Forms = {"": str, "distance": short, "remote midpoints": partial(percent, digits=1)}
     table = Table.of("convexity", "Midpoints of random pairs", columns, rows, strong="these latents")
     return Section("convexity", "Is the support convex?", (Prose((probe.sentence, CONVEXITY)), table))
 

@@ -19,11 +19,23 @@ from ..results import Record, ResultRecord, aligned
 from ..rows import Progress
 from ..settings import check_counts, check_seed
 from .bilipschitz import bilipschitz
-from .bound import MEASURED, NOT_TESTED, VIOLATED, Assumption, Bound, Bounds, shown
-from .distances import Chords, Mismatch, RigidErrors, chords, ladder, paired_outputs, relative_sizes, rigid_errors
+from .bound import VIOLATED, Assumption, Bounds, Finding, held_against, shown
+from .distances import (
+    Chords,
+    Mismatch,
+    RigidErrors,
+    chords,
+    ladder,
+    paired_outputs,
+    relative_sizes,
+    rescaled,
+    rigid_errors,
+)
+from .evidence import Evidence, assumptions_of
 from .geometry import Geometry
-from .near_isometry import CHORDS, CONVEX, EQUAL, INJECTIVE, SMOOTH, SUPREMUM, bounds
+from .near_isometry import bounds
 from .prepare import Latents, as_latents
+from .stitching import balanced
 from .theorems import Conditioning, conditioning
 
 PAIRED_ROWS = 1000
@@ -37,8 +49,6 @@ TITLES = {
     "scaled": "decoders, one scale free",
 }
 """The bounds by what they come from: ``mean`` is what means of singular values would give, which bound nothing."""
-_EQUAL = 1e-6  # share of the outputs' spread up to which they count as equal
-_ROUNDING = 1e-9
 
 
 def pair(
@@ -120,7 +130,8 @@ def pair(
     if len(rows) > PAIRED_ROWS:
         rows = np.sort(np.random.default_rng(random_state).choice(len(x), PAIRED_ROWS, replace=False))
     u, v, apart = paired_outputs((first, second), sides, rows, device)
-    seen = (chords(x[rows], u), chords(y[rows], v))
+    precision = [float(np.finfo(side.data["dtype"]).eps) for side in geometries]
+    seen = (chords(x[rows], u, precision[0]), chords(y[rows], v, precision[1]))
     sizes = relative_sizes(x, y, compared) | {"c_d": c_d}
     ties = pair_bounds(geometries, seen, apart, unit, sizes)
     changed = float(np.abs(pdist(y[rows]) - pdist(x[rows])).max()) / unit
@@ -129,7 +140,7 @@ def pair(
     ties["defect"] = bounds(defect=changed / sizes["diameter"], **sizes)
     ties = {source: ties[source] for source in TITLES if source in ties}
     largest = certificates["rigid"].upper * unit if certificates else None
-    assumptions = assumptions_of(geometries, seen, apart)
+    assumptions = assumptions_of(list(map(Evidence.of, geometries, seen)), apart)
     rounding = sum(map(_rounding, sides, geometries, (x, y))) / unit
     findings = findings_of(ties, compared, errors, assumptions, rounding)
     described = list(map(_side, names, geometries, seen, (compared.reverse.diameter.value, unit)))
@@ -209,15 +220,10 @@ def _averaged(side: Geometry) -> SimpleNamespace:
 
 def _scaled(first: Geometry, second: Geometry, sizes: dict[str, Any]) -> Bounds | None:
     """With one scale free: the stitching map is rescaled to stretch as much as it shrinks."""
-    lows = [float(np.min(side.smallest)) for side in (first, second)]
-    highs = [float(np.max(side.largest)) for side in (first, second)]
-    if min(lows) <= 0:
+    if (found := balanced(first, second)) is None:
         return None
-    ratios = [math.sqrt(high / low) for low, high in zip(lows, highs, strict=True)]
-    balanced = [SimpleNamespace(smallest=1 / ratio, largest=ratio) for ratio in ratios]
-    scale = math.sqrt((lows[1] * highs[1]) / (lows[0] * highs[0]))
-    source = {key: sizes[key] / scale for key in ("diameter", "spread")}
-    return bounds(*balanced, **{**sizes, **source, "radii": (sizes["radii"][0] / scale, sizes["radii"][1])})
+    source, scale = found
+    return bounds(source, second, **rescaled(sizes, scale))
 
 
 def _side(name: str, geometry: Geometry, seen: Chords, diameter: float) -> DecoderSide:
@@ -259,19 +265,6 @@ class DecoderSide(Record):
     def infinite(self) -> bool:
         """Whether the constant is infinite; JSON has no infinity, so it says where one is meant."""
         return math.isinf(self.constant)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A bound held against what was measured. ``answer``: ``kept``, ``violated`` or ``vacuous``."""
-
-    source: str
-    name: str
-    error: str
-    bound: float
-    measured: float
-    answer: str
-    why: str
 
 
 @dataclass(frozen=True)
@@ -360,40 +353,6 @@ def _cells(error: Error) -> tuple[str, str, str]:
     return shown(error.sup), shown(error.rms), shown(error.mean)
 
 
-def assumptions_of(
-    geometries: list[Geometry], seen: tuple[Chords, Chords], apart: Mismatch | None
-) -> tuple[Assumption, ...]:
-    """The assumptions of Theorem 1 with what the sample says about each."""
-    answers = ["blind" if side.convexity is None else side.convexity.answer for side in geometries]
-    convex = VIOLATED if "holes" in answers else MEASURED if set(answers) == {"none seen"} else NOT_TESTED
-    differ = "outputs have different widths"
-    if apart is not None:
-        differ = (
-            f"they differ by {apart.rms:.3g} (RMS), {apart.largest:.3g} at most; their spread is {apart.spread:.3g}"
-        )
-    lows = [float(np.min(side.smallest)) for side in geometries]
-    least = min(*lows, *(each.smallest for each in seen))
-    kinks = sorted({kink for side in geometries for kink in side.data["kinks"]})
-    ratios = [low / each.smallest if each.smallest > 0 else math.inf for low, each in zip(lows, seen, strict=True)]
-    pairs, rows = sum(each.pairs for each in seen), min(len(side.local) for side in geometries)
-    return (
-        Assumption(CONVEX, convex, "holes between samples: {} and {}".format(*answers)),
-        Assumption(EQUAL, VIOLATED if apart is None or apart.share > _EQUAL else MEASURED, differ),
-        Assumption(INJECTIVE, MEASURED if least > 0 else VIOLATED, f"the least stretch is {least:.3g}"),
-        Assumption(SMOOTH, VIOLATED if kinks else NOT_TESTED, f"kinks: {', '.join(kinks) or 'none seen'}"),
-        Assumption(
-            CHORDS,
-            VIOLATED if max(ratios) > 1 + 1e-6 else MEASURED,
-            f"least singular value over the shortest of {pairs} chords: {max(ratios):.3g}",
-        ),
-        Assumption(
-            SUPREMUM,
-            NOT_TESTED,
-            f"with 95 % confidence at most {1 - 0.05 ** (1 / rows):.2g} of new latents exceed the largest of {rows}",
-        ),
-    )
-
-
 def findings_of(
     ties: dict[str, Bounds],
     compared: Comparison,
@@ -410,13 +369,13 @@ def findings_of(
         return ()
     findings = []
     for source, tie in ties.items():
-        certificate = compared.worst_case["rigid_with_scale" if source == "scaled" else "rigid"]
-        fitted = compared.rungs["rigid"].in_diameters.in_sample if source == "scaled" else errors.in_sample
+        certificate = compared.worst_case["rigid_with_scale" if source.endswith("scaled") else "rigid"]
+        fitted = compared.rungs["rigid"].in_diameters.in_sample if source.endswith("scaled") else errors.in_sample
         for error, value in (("sup", float(certificate.lower)), ("rms", fitted.rms)):
             best = tie.smallest(error)
             others = [bound for bound in tie.entries if bound.error == error and bound is not best]
             for bound in (best, *others) if source != "mean" else ():
-                findings.append(_finding(source, bound, value, assumptions, rounding))
+                findings.append(held_against(source, bound, value, assumptions, rounding))
     return tuple(findings)
 
 
@@ -461,22 +420,3 @@ def caveats_of(
         said.append(f"chords and all distances were compared on {paired} of {rows} rows: their extremes are estimates")
     said += compared.caveats
     return tuple(dict.fromkeys(said))
-
-
-def _finding(
-    source: str, bound: Bound, measured: float, assumptions: tuple[Assumption, ...], rounding: float
-) -> Finding:
-    answer, why = "vacuous" if bound.vacuous else "kept", ""
-    if measured > bound.value * (1 + _ROUNDING) + _ROUNDING + rounding:
-        answer, why = VIOLATED, _why(bound, assumptions)
-    return Finding(source, bound.name, bound.error, bound.value, measured, answer, why)
-
-
-def _why(bound: Bound, assumptions: tuple[Assumption, ...]) -> str:
-    texts = {assumption.text for assumption in bound.assumptions}
-    rests = [assumption for assumption in assumptions if assumption.text in texts]
-    wrong = [str(assumption) for assumption in rests if assumption.status == VIOLATED]
-    if wrong:
-        return f"It rests on what does not hold: {'; '.join(wrong)}."
-    doubtful = [assumption.text for assumption in rests if assumption.status == NOT_TESTED]
-    return "Something it rests on does not hold" + (f"; not tested: {'; '.join(doubtful)}." if doubtful else ".")

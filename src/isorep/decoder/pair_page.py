@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..report.document import Answer, Cell, Column, Definitions, Figure, Forms, Page, Part, Prose, Section, Table
 from ..report.figures import IntervalRow, Intervals, Key
 from ..report.page import page_of
@@ -9,6 +11,7 @@ from ..report.read import count, fixed, percent
 from .bound import VIOLATED, Bound
 from .page import dot, number, short
 from .pair import TITLES, DecoderPair
+from .structural_result import Structural
 from .theorems import Conditioning
 
 ERRORS = {"sup": "largest error", "rms": "root mean square error"}
@@ -40,7 +43,7 @@ def page(result: DecoderPair) -> Page:
     first, second = result.first.name, result.second.name
     head, stop, rest = result.sentence.partition(": ")
     answer = Answer(f"{head}." if stop else head, rest[:1].upper() + rest[1:], not result.violated)
-    figures = tuple(_error_figure(result, error) for error in ("rms", "sup"))
+    figures = tuple(error_figure(result, error, TITLES) for error in ("rms", "sup"))
     return page_of(
         result,
         f"{first} and {second} · decoders",
@@ -48,11 +51,11 @@ def page(result: DecoderPair) -> Page:
         answer,
         _tiles(result),
         (
-            Section("errors", "Measured and allowed", (Prose(MEASURED), *figures, _error_table(result))),
-            Section("bounds", "Bounds", (*_violations(result), _bound_table(result))),
-            Section("assumptions", "Assumptions", (_assumption_table(result),)),
+            Section("errors", "Measured and allowed", (Prose(MEASURED), *figures, error_table(result, "the second"))),
+            Section("bounds", "Bounds", (*violations(result, TITLES), bound_table(result, TITLES, "the second"))),
+            Section("assumptions", "Assumptions", (assumption_table(result),)),
             Section("decoders", "The decoders", (_side_table(result),)),
-            None if result.ica is None else _ica(result.ica, (first, second)),
+            None if result.ica is None else ica_section(result.ica, (first, second)),
         ),
     )
 
@@ -70,7 +73,7 @@ def _tiles(result: DecoderPair) -> list[tuple[str, str, str]]:
     return tiles
 
 
-def _error_figure(result: DecoderPair, error: str) -> Figure:
+def error_figure(result: DecoderPair | Structural, error: str, titles: Mapping[str, str]) -> Figure:
     """Measured errors, certificates and bounds on one axis; bounds beyond 20 diameters are in the table alone."""
     rows = []
     for title, each in (("measured, held out", result.held_out), ("measured, in sample", result.in_sample)):
@@ -82,12 +85,12 @@ def _error_figure(result: DecoderPair, error: str) -> Figure:
         rows.append(
             IntervalRow("certified by the rows", "s3", interval=(low, high), labels=(said, "", ""), printed=printed)
         )
-    for source, title in TITLES.items():
-        if source in result.bounds and source != "scaled":
+    for source, title in titles.items():
+        if source in result.bounds and not source.endswith("scaled"):
             best = result.bounds[source].smallest(error)
             how = "vacuous" if best.vacuous else f"by {_name(best)}"
             rows.append(dot(title, "s4" if source == "mean" else "s0", best.value, fixed(best.value), f", {how}"))
-    chance = result.bounds["equal_outputs"].smallest(error).chance
+    chance = next(iter(result.bounds.values())).smallest(error).chance
     rows.append(dot("chance", "s1", chance, fixed(chance)))
     return Figure(
         f"{error}-figure",
@@ -99,7 +102,8 @@ def _error_figure(result: DecoderPair, error: str) -> Figure:
     )
 
 
-def _error_table(result: DecoderPair) -> Table:
+def error_table(result: DecoderPair | Structural, unit: str) -> Table:
+    """The errors of every map, in diameters of the target."""
     errors = {
         "rigid, no scale, held out": result.held_out,
         "rigid, no scale, in sample": result.in_sample,
@@ -113,33 +117,35 @@ def _error_table(result: DecoderPair) -> Table:
     if result.null is not None:
         rows.append(("rigid with one scale, shuffled rows", None, None, result.null.mean))
     columns: Forms = {"error": str, "sup": fixed, "rms": fixed, "mean": fixed}
-    return Table.of("errors", "Measured errors, in diameters of the second", columns, rows)
+    return Table.of("errors", f"Measured errors, in diameters of {unit}", columns, rows)
 
 
-def _violations(result: DecoderPair) -> tuple[Prose, ...]:
+def violations(result: DecoderPair | Structural, titles: Mapping[str, str]) -> tuple[Prose, ...]:
+    """The bounds that are violated, and why."""
     said = [
-        f"Violated: {TITLES[finding.source]}, {finding.error}: {finding.why}"
+        f"Violated: {titles[finding.source]}, {finding.error}: {finding.why}"
         for finding in result.findings
         if finding.answer == VIOLATED
     ]
     return (Prose(tuple(dict.fromkeys(said))),) if said else ()
 
 
-def _bound_table(result: DecoderPair) -> Table:
+def bound_table(result: DecoderPair | Structural, titles: Mapping[str, str], unit: str) -> Table:
     """Every bound with its answer; those that the sizes of the clouds give are the same for all, and stand once."""
     answers = {(finding.source, finding.name): finding.answer for finding in result.findings}
     rows = []
-    for source, title in TITLES.items():
+    for source, title in titles.items():
         for bound in result.bounds[source].entries if source in result.bounds else ():
-            if bound.name.endswith("_trivial") and source != "equal_outputs":
+            if bound.name.endswith("_trivial") and source != next(iter(result.bounds)):
                 continue
             answer = answers.get((source, bound.name), "vacuous" if bound.vacuous else "–")
             said = Cell("no bound" if source == "mean" else answer, strong=answer == VIOLATED)
             rows.append((title, _name(bound), bound.error, bound.value, bound.chance, said, bound.formula))
-    return Table.of("bounds", "All bounds, in diameters of the second", BOUNDS, rows)
+    return Table.of("bounds", f"All bounds, in diameters of {unit}", BOUNDS, rows)
 
 
-def _assumption_table(result: DecoderPair) -> Table:
+def assumption_table(result: DecoderPair | Structural) -> Table:
+    """Every assumption with its status and what was seen."""
     columns: Forms = {"assumption": str, "status": str, "evidence": str}
     rows = [
         (each.text, Cell(each.status, strong=each.status == VIOLATED), each.evidence) for each in result.assumptions
@@ -157,7 +163,8 @@ def _side_table(result: DecoderPair) -> Table:
     return Table("sides", "Both sides", columns, rows)
 
 
-def _ica(ica: Conditioning, names: tuple[str, str]) -> Section:
+def ica_section(ica: Conditioning, names: tuple[str, str]) -> Section:
+    """How firmly ICA holds the components of both sides, and the constants of Theorem 2."""
     rows = []
     for name, side in zip(names, ica.sides, strict=True):
         weakest = ", ".join(f"{i} and {j} ({short(curvature)})" for i, j, curvature in side.weakest)

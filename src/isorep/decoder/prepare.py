@@ -293,7 +293,7 @@ def as_latents(given: Any, name: str = "latents") -> Latents:
     return Latents(representation.values, row_shape or (representation.shape[1],), label, representation.ids)
 
 
-_KINKS = {
+KINKS = {
     "ReLU": ("relu", "threshold"),
     "LeakyReLU": ("leaky_relu",),
     "RReLU": ("rrelu",),
@@ -344,7 +344,7 @@ def widths(function: Callable[[Tensor], Tensor], row: Tensor, least: int) -> tup
     except Exception:  # programs that cannot be watched are planned for by their output alone
         return 4 * row.shape[1], 16 * row.shape[1], ()
     one, two = watched
-    kinks = tuple(sorted(kink for kink, names in _KINKS.items() if one.names & set(names)))
+    kinks = tuple(sorted(kink for kink, names in KINKS.items() if one.names & set(names)))
     if len(one.sizes) != len(two.sizes):
         return max(one.sizes), sum(one.sizes), kinks
     growth = [max(more - less, 0) // least for less, more in zip(one.sizes, two.sizes, strict=True)]

@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..models.evaluation import first_line, hooked, import_torch
 from ..representation import Array, Representation
 from ..rows import blocks
-from .prepare import require_alike
+from .prepare import KINKS, require_alike
 
 if TYPE_CHECKING:
     import torch
@@ -157,6 +157,24 @@ def passes_by(split: Split, values: torch.Tensor, inputs: torch.Tensor) -> bool:
         other = split.rest(values[:few], inputs[:few].flip(0))
     scale = float(own.abs().max()) or 1.0
     return bool((own - other).abs().max() > 1e-5 * scale)
+
+
+def kinks_of(split: Split, values: torch.Tensor, inputs: torch.Tensor) -> tuple[str, ...]:
+    """The steps of the rest that have no derivative somewhere: those between the layer and the end, and beside it."""
+    import torch
+
+    with torch.enable_grad():
+        end = split.rest(values[:1].detach().clone().requires_grad_(True), inputs[:1])
+    operators = {operator.replace("_", ""): kink for kink, names in KINKS.items() for operator in names}
+    found, seen, ahead = set(), set(), [end.grad_fn]
+    while ahead:
+        step = ahead.pop()
+        if step is None or step in seen:
+            continue
+        seen.add(step)
+        ahead += [before for before, _ in step.next_functions]
+        found.add(operators.get(step.name().split("Backward")[0].replace("_", "").lower(), ""))
+    return tuple(sorted(found - {""}))
 
 
 def require_rows(network: nn.Module, inputs: torch.Tensor, what: str) -> None:

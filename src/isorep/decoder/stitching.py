@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,18 @@ def stitched(
     else:
         tie = _of_constants(given[0], excess if constant is None else constant)
     return replace(tie, mismatch=largest, mismatch_rms=mean)
+
+
+def balanced(first: Any, second: Any) -> tuple[SimpleNamespace, float] | None:
+    """The first map with its input rescaled, so that the stitching map stretches as much as it shrinks.
+
+    Also the scale, by which the source is divided; None where a map loses directions.
+    """
+    (low1, high1), (low2, high2) = _ends(first), _ends(second)
+    if min(low1, low2) <= 0 or math.isinf(high1 * high2):
+        return None
+    scale = math.sqrt((low2 / low1) * (high2 / high1))
+    return SimpleNamespace(smallest=low1 * scale, largest=high1 * scale), scale
 
 
 def _of_geometries(first: Any, second: Any) -> Stitching:

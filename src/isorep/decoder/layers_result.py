@@ -1,0 +1,222 @@
+"""Layers of two trainings as records: the rest, the errors and bounds of every layer, and the sentences about them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..alignment.base import Error
+from ..resampling import Null
+from ..results import Record, ResultRecord
+from .bound import VIOLATED, Assumption, Bound, Finding
+from .ends import EndMap
+
+OUTPUT = "output"
+SOURCES = {"with_mismatch": "a rigid motion without a scale", "scaled": "a rigid motion with one scale"}
+ANSWERS = (VIOLATED, "kept", "vacuous")
+"""What a bound that applies may come to, the most important first."""
+NOT_COVERED = "not covered"
+
+
+@dataclass(frozen=True)
+class Rest(Record):
+    """The rest of one network after a layer: singular values of its Jacobians over a sample of examples.
+
+    ``smallest`` is zero where directions are lost, and ``seen_smallest`` the smallest over the directions that are
+    not. ``rank`` is the least number of directions seen at an example, ``union`` the number seen at any.
+    ``depends_on_input`` says that a path leads past the layer.
+    """
+
+    derived: ClassVar[tuple[str, ...]] = ("lost", "constant", "seen_constant", "similarity_constant", "shared")
+    outputs: int
+    width: int
+    rank: int
+    median_rank: float
+    union: int
+    largest: float
+    smallest: float
+    seen_smallest: float
+    depends_on_input: bool
+    samples: int
+
+    @property
+    def lost(self) -> int:
+        """Directions of the layer that leave no trace in the output, at some example."""
+        return self.width - self.rank
+
+    @property
+    def constant(self) -> float:
+        """The bi-Lipschitz constant; infinite where directions are lost."""
+        return max(self.largest, _inverse(self.smallest))
+
+    @property
+    def seen_constant(self) -> float:
+        """The constant over the directions that the rest sees."""
+        return max(self.largest, _inverse(self.seen_smallest))
+
+    @property
+    def similarity_constant(self) -> float:
+        """The same after the best global scale."""
+        return math.sqrt(self.largest * _inverse(self.seen_smallest)) if self.largest > 0 else math.inf
+
+    @property
+    def shared(self) -> bool:
+        """Whether the rest sees the same directions at all examples."""
+        return self.union == self.rank
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The parts of two layers in the directions that some example's rest sees: their error and its bounds."""
+
+    widths: tuple[int, int]
+    held_out: Error
+    in_sample: Error
+    scaled: Error
+    scaled_in_sample: Error
+    linear: Error
+    bound: Bound
+    scaled_bound: Bound
+    term: float | None
+    answer: str
+    findings: tuple[Finding, ...]
+    assumptions: tuple[Assumption, ...]
+
+
+@dataclass(frozen=True)
+class Layer(Record):
+    """One layer of two networks; errors in diameters of the second's layer, held out unless said otherwise.
+
+    ``held_out`` and ``in_sample`` are for rigid motions without a scale, ``scaled`` with one, ``linear`` for linear
+    maps, ``null`` for rigid ones with shuffled rows. ``bound`` is the smallest bound on the root mean square in
+    sample, with what the ends differ by, and ``term`` is what that adds to it; ``scaled_bound`` is the one where a
+    scale is fitted. ``needed`` is the stitching constant below which it would say something for equal ends.
+    ``answer`` is ``kept``, ``violated``, ``vacuous``, ``not covered`` or ``not determined``, and ``findings`` hold the
+    bounds against the errors. ``assumptions`` are given for bounds that say something. ``seen`` is about the directions
+    that the rest sees, where some are lost, and ``reading`` what Theorem 1 says about the layer.
+    """
+
+    derived: ClassVar[tuple[str, ...]] = ("constant", "infinite", "similarity_constant")
+    name: str
+    kind: str
+    widths: tuple[int, int]
+    rests: tuple[Rest, Rest]
+    held_out: Error
+    in_sample: Error
+    scaled: Error
+    scaled_in_sample: Error
+    linear: Error
+    null: Null | None
+    bound: Bound
+    scaled_bound: Bound
+    term: float | None
+    needed: float
+    answer: str
+    reading: str
+    findings: tuple[Finding, ...]
+    assumptions: tuple[Assumption, ...]
+    seen: Seen | None
+
+    @property
+    def constant(self) -> float:
+        """The larger of the two constants."""
+        return max(rest.constant for rest in self.rests)
+
+    @property
+    def infinite(self) -> bool:
+        """Whether the constant is infinite; JSON has no infinity, so it says where one is meant."""
+        return math.isinf(self.constant)
+
+    @property
+    def similarity_constant(self) -> float:
+        """The larger of the two constants up to scale, over the directions seen."""
+        return max(rest.similarity_constant for rest in self.rests)
+
+
+@dataclass(frozen=True)
+class LayerGeometry(ResultRecord):
+    """The result of :func:`isorep.decoder.layers`.
+
+    Attributes
+    ----------
+    layers : tuple of Layer
+        In the order of execution.
+    to : str
+        Where the rest ends.
+    end : EndMap
+        How the ends of the two rests are tied: equal outputs, a linear map that two heads leave, or nothing.
+    mismatch : float or None
+        The root mean square difference of the ends, after that map, in units of their spread; Theorem 1 assumes none.
+    spearman : float or None
+        Rank correlation over the layers of the rest's constant, up to scale and over the directions seen, with the
+        rigid error, scale fitted.
+    """
+
+    schema: ClassVar[str] = "isorep.decoder_layers/2"
+    page_by: ClassVar[str] = "decoder.layers_page:page"
+    derived: ClassVar[tuple[str, ...]] = ("sentence", "violated")
+    layers: tuple[Layer, ...]
+    to: str
+    names: tuple[str, str]
+    rows: int
+    samples: int
+    end: EndMap
+    mismatch: float | None
+    spearman: float | None
+    caveats: tuple[str, ...]
+    settings: dict[str, Any]
+
+    @property
+    def violated(self) -> bool:
+        """Whether what was measured exceeds a bound."""
+        return bool(self.violations)
+
+    @property
+    def violations(self) -> tuple[tuple[str, Finding], ...]:
+        """Bounds that the errors exceed, each with the layer it is about."""
+        parts = [(layer.name, layer.findings) for layer in self.layers]
+        parts += [(f"the seen part of {layer.name}", layer.seen.findings) for layer in self.layers if layer.seen]
+        return tuple((name, each) for name, findings in parts for each in findings if each.answer == VIOLATED)
+
+    @property
+    def sentence(self) -> str:
+        """What the layers show, in short."""
+        best = min(self.layers, key=lambda layer: layer.scaled.mean)
+        worst = max(self.layers, key=lambda layer: layer.scaled.mean)
+        ranks = "" if self.spearman is None else f" Rank correlation with the rest's constant: {self.spearman:.2f}."
+        measured = (
+            f"Up to a rigid motion with one scale the closest layer is {best.name} ({best.scaled.mean:.4f} diameters "
+            f"held out) and the farthest {worst.name} ({worst.scaled.mean:.4f}).{ranks}"
+        )
+        if self.violations:
+            name, finding = self.violations[0]
+            return (
+                f"A bound is violated at {name}: {SOURCES[finding.source]} leaves at most {finding.bound:.4g} "
+                f"diameters (RMS), and {finding.measured:.4g} is measured. {finding.why} {measured}"
+            )
+        if not self.end.determined:
+            return f"{measured} Bounds: {self.end.sentence}."
+        telling = ", ".join(layer.name for layer in self.layers if layer.answer == "kept")
+        return (
+            f"{measured} Bounds that say something: {telling or 'none'} (needed: a stitching constant below "
+            f"{max(each.needed for each in self.layers):.3g})."
+        )
+
+    def table(self) -> str:
+        """The layers under each other."""
+        from .layers_page import layer_table
+        from .page import as_text
+
+        return as_text(layer_table(self), "Theorem 1")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain data with a versioned schema."""
+        return super().to_dict() | {"unit": "diameters of the second network's layer, lower is closer"}
+
+    def __str__(self) -> str:
+        return "\n".join([self.table(), "", self.sentence, *(f"note: {caveat}" for caveat in self.caveats)])
+
+
+def _inverse(value: float) -> float:
+    return 1 / value if value > 0 else math.inf
