@@ -24,7 +24,7 @@ MOST_VALUES = 64
 ROWS_A_VALUE = 10
 """And must have at least so many rows for each of them, or two values in all; of latents they must be whole numbers."""
 OUTLYING, FEW_ROWS = 10, 0.01
-"""Entries so many interquartile ranges beyond the quartiles are outliers, if in less than this share of rows, or one."""
+"""Entries so many interquartile ranges beyond the quartiles are outliers, if in fewer than this share of rows."""
 LARGEST = 1e120
 """Larger numbers are refused, and numbers below its inverse count as 0: their squares would not be finite, or lost."""
 MISSING = ("nan", "<NA>", "NaT", "None", "")

@@ -342,8 +342,11 @@ class Levels:
 
     def infom(self, record: InfoMEC) -> float:
         """InfoM of the latents that inform about any factor above chance."""
-        informs = self.above(record.nmi).any(axis=0)
-        return record.counting([name for name, each in zip(record.latents, informs, strict=True) if each]).infom
+        return record.counting(self.informative(record)).infom
+
+    def informative(self, record: InfoMEC) -> list[str]:
+        """The latents that inform about any factor above chance."""
+        return [record.latents[index] for index in np.flatnonzero(self.above(record.nmi).any(axis=0))]
 
 
 def levels_of(records: Sequence[InfoMEC], distinct: float) -> Levels | None:
@@ -386,8 +389,9 @@ def chances(task: Task, families: Sequence[str], n: int, rng: np.random.Generato
         looked[name] = some.rows
         if name == "infomec":
             levels = levels_of([each.record for each in (observed, *draws)], some.distinct)
-            for each in (observed, *draws) if levels is not None else ():
-                each.values["infom"] = levels.infom(each.record)
+            if levels is not None:
+                for each in (observed, *draws):
+                    each.values["infom"] = levels.infom(each.record)
         for score, value in observed.values.items():
             values = np.array([each.values[score] for each in draws])
             nulls[score] = null_of(values, value, higher_is_closer=True, distinct=some.distinct)

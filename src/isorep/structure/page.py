@@ -143,7 +143,7 @@ def _score_figure(result: FactorScores) -> Figure:
             Key("dot", "s2", "score"),
             Key("whisker", "", "95 % interval"),
             Key("tick", "", "shuffled rows, 5 to 95 %"),
-            Key("hollow", "s2", "random axes"),
+            Key("ring", "s2", "random axes"),
         ),
     )
 

@@ -187,10 +187,10 @@ class FactorReading:
     """What became of a factor.
 
     ``state`` is ``captured``, ``undecided``, ``split``, ``mixed``, ``mixed and split``, ``spread``, ``inactive``,
-    ``lost``, ``constant`` or, without enough shuffles, ``untested``. ``latent`` knows most about it (``nmi``), ``share``
-    of what all latents know together, and ``purity`` is the share that this factor has in what the latent knows;
-    ``chance`` is what the best latent exceeds in 5 % of shuffles. ``axes_p`` is the p-value of the factor's having a
-    latent of its own, against random axes; None where there are none.
+    ``lost``, ``constant`` or, without enough shuffles, ``untested``. ``latent`` knows most about it (``nmi``),
+    ``share`` of what all latents know together, and ``purity`` is the share that this factor has in what the latent
+    knows; ``chance`` is what the best latent exceeds in 5 % of shuffles. ``axes_p`` is the p-value of the factor's
+    having a latent of its own, against random axes; None where there are none.
     """
 
     name: str
@@ -266,11 +266,17 @@ def read_factors(pair: Pair, evidence: Evidence) -> tuple[FactorReading, ...]:
             sentence="",
             axes_p=evidence.axes.get(factor.name),
         )
-        idle = [] if evidence.significant is None else np.flatnonzero(evidence.significant[index] & ~evidence.active)
         beside = [pair.factors.names[i] for i in others]
-        state, said = _said(reading, factor.constant, [pair.latents.names[j] for j in idle], beside, evidence)
+        state, said = _said(reading, factor.constant, _idle(pair, evidence, index), beside, evidence)
         factors.append(replace(reading, state=state, sentence=f"{factor.name} is {said}"))
     return tuple(factors)
+
+
+def _idle(pair: Pair, evidence: Evidence, index: int) -> list[str]:
+    """The latents that inform about a factor above chance, but hardly vary."""
+    if evidence.significant is None:
+        return []
+    return [pair.latents.names[j] for j in np.flatnonzero(evidence.significant[index] & ~evidence.active)]
 
 
 def _said(
@@ -338,7 +344,7 @@ def judge(factors: Sequence[FactorReading], scores: Mapping[str, Score] | None =
     captured = [f"{each.name} {each.latent}" for each in asked if each.state == "captured"]
     answer = "recovered" if len(captured) == len(asked) else "partly" if captured else "not recovered"
     if len(asked) == 1:
-        opening = f"The factor has {'a' if captured else 'no'} latent of its own"
+        opening = f"The factor {'has' if captured else 'is not shown to have'} a latent of its own"
     elif answer == "recovered":
         opening = f"All {len(asked)} factors have a latent of their own"
     elif answer == "partly":
@@ -357,24 +363,25 @@ def judge(factors: Sequence[FactorReading], scores: Mapping[str, Score] | None =
 
 
 def _axes(asked: Sequence[FactorReading], scores: Mapping[str, Score]) -> list[str]:
-    """What no factor's having a latent of its own means: the information beside shuffles, the axes beside random ones."""
+    """Where no factor is captured: the information beside shuffled rows, and the axes beside random ones."""
     nulls = {words: scores[name].axes for name, words in (("infom", "InfoM"), ("infoc", "InfoC")) if name in scores}
     shown = {words: null for words, null in nulls.items() if null is not None}
     if not shown:
         return []
     numbers = ", ".join(
-        f"{words} {null.observed:.2f} against {null.mean:.2f} (p {null.p_text})" for words, null in shown.items()
+        f"{words} {null.observed:.2f} against {null.mean:.2f} in random axes (p {null.p_text})"
+        for words, null in shown.items()
     )
     informed = sum(each.state not in UNKNOWN for each in asked)
     whole = scores["infoe"].chance if "infoe" in scores else None
-    linear = f", InfoE {whole.observed:.2f} against {whole.mean:.2f} by chance" if whole is not None else ""
+    linear = f" (InfoE {whole.observed:.2f} against {whole.mean:.2f} in shuffled rows)" if whole is not None else ""
     there = f"latents inform about {informed} of {len(asked)} factors{linear}"
     arbitrary = all(null.p_value > ALPHA for null in shown.values()) and all(
         each.axes_p is None or each.axes_p > ALPHA for each in asked
     )
     if arbitrary:
-        return [f"{there}, but their axes look arbitrary: whitened and beside random axes, {numbers}"]
-    return [there, f"whitened and beside random axes, {numbers}"]
+        return [f"{there}, but their axes are arbitrary as far as can be told: whitened, {numbers}"]
+    return [f"{there}; whitened, {numbers}"]
 
 
 def _corrected(null: Null | None) -> float | None:

@@ -221,8 +221,8 @@ def _counting(task: Task, outcomes: dict[str, Outcome], null: Chances) -> tuple[
     """InfoM of the latents that inform about any factor above chance, here and in what is measured again."""
     if null.levels is None:
         return task, outcomes
-    informs = null.levels.significant.any(axis=0)
-    counted = tuple(name for name, each in zip(task.pair.latents.names, informs, strict=True) if each)
+    informs = np.flatnonzero(null.levels.significant.any(axis=0))
+    counted = tuple(task.pair.latents.names[index] for index in informs)
     record = outcomes["infomec"].record.counting(counted)
     values = outcomes["infomec"].values | {"infom": record.infom}
     return replace(task, counted=counted), outcomes | {"infomec": Outcome(values, record)}
