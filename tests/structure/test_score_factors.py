@@ -91,7 +91,9 @@ def test_the_verdict_of_rotated_and_of_unrelated_latents(rng):
     assert str(scored(rng.normal(size=(60, 2)), np.zeros((60, 1), int)).verdict).startswith("No factor varies")
 
 
-@pytest.mark.parametrize(("state", "words"), [("captured", "The factor has a"), ("lost", "The factor is not shown to have a")])
+@pytest.mark.parametrize(
+    ("state", "words"), [("captured", "The factor has a"), ("lost", "The factor is not shown to have a")]
+)
 def test_a_single_factor_is_spoken_of_as_one(state, words):
     made = [result.FactorReading("s0", state, "z0", 1, 0, 1, 1, ("z0",), None, "")]
     assert result.judge(made).sentence.startswith(words)

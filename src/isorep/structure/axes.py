@@ -132,24 +132,36 @@ def random_axes(
     return Axes(nulls, p_values, [])
 
 
-def axes_p_values(*kinds: Sequence[Array]) -> Array:
+def axes_p_values(*kinds: Array) -> Array:
     r"""For each factor, whether it is alone in a latent of its own more than in random axes.
 
-    Each kind is a list of tables, factors by latents: information, or squared correlations. The first table is that of
-    the latents, the others those of random axes. The statistic is the product of two shares of a factor's best cell: of
-    its row and of its column. A factor's p-value is the larger of two: its own, from the better rank of all kinds, and
-    one for all factors together, from the better rank of their standardised statistics' means and maxima. In arbitrary
-    axes *any* factor is below 0.05 in at most one of twenty cases.
+    Each kind is a statistic, tables by factors: :func:`alone` of information, or of squared correlations. The first
+    table is that of the latents, the others those of random axes. A factor's p-value is the larger of two: its own,
+    from the better rank of all kinds, and one for all factors together, from the better rank of their standardised
+    statistics' means and maxima; of equal ranks the mean of all decides. In arbitrary axes *any* factor is below 0.05
+    in at most one of twenty cases.
     """
     own, together = [], []
-    for tables in kinds:
-        alone = np.array([_alone(table) for table in tables])
-        spread = alone.std(axis=0)
-        scaled = (alone - alone.mean(axis=0)) / np.where(spread > 1e-12, spread, np.inf)
+    for statistic in kinds:
+        spread = statistic.std(axis=0)
+        scaled = (statistic - statistic.mean(axis=0)) / np.where(spread > 1e-12, spread, np.inf)
         own.append([_ranks(column) for column in scaled.T])
         together += [_ranks(scaled.mean(axis=1)), _ranks(scaled.max(axis=1))]
-    gate = _first(np.min(together, axis=0))
-    return np.array([max(gate, _first(ranks)) for ranks in np.min(own, axis=0)])
+    gate = _first(np.array(together))
+    return np.array([max(gate, _first(ranks)) for ranks in np.moveaxis(np.array(own), 1, 0)])
+
+
+def alone(table: Array, least: Array | float = 0.0) -> Array:
+    r"""How far each factor is alone in a latent: the product of two shares of its best cell, of its row and column.
+
+    .. math:: \max_j\,N_{ij}^2\Big/\Bigl(\sum_kN_{ik}+c_i\Bigr)\Bigl(\sum_kN_{kj}+c_i\Bigr)
+
+    with c the level of chance, without which latents that know next to nothing have large shares.
+    """
+    best = table.argmax(axis=1)
+    cells = table[np.arange(len(table)), best]
+    totals = (table.sum(axis=1) + least) * (table.sum(axis=0)[best] + least)
+    return np.asarray(np.where(totals > 0, cells**2 / np.where(totals > 0, totals, 1.0), 0.0))
 
 
 def _ranks(values: Array) -> Array:
@@ -158,8 +170,9 @@ def _ranks(values: Array) -> Array:
 
 
 def _first(ranks: Array) -> float:
-    """The share of ranks that are as good as the first."""
-    return float(np.mean(ranks <= ranks[0]))
+    """The share of tables whose best rank is as good as that of the first; ranks are statistics by tables."""
+    order = ranks.min(axis=0) + ranks.mean(axis=0) / (ranks.shape[1] + 1)
+    return float(np.mean(order <= order[0] + 1e-9))
 
 
 def _by_factor(
@@ -174,9 +187,8 @@ def _by_factor(
     factors = np.flatnonzero(informed.max(axis=1) > 0)
     if not len(factors):
         return {}
-    found = _compared(
-        part.factors.only(factors), Basis(part.latents, active), seeds, [each[factors] for each in tables]
-    )
+    whole, sources = Basis(part.latents, active), part.factors.only(factors)
+    found = _compared(sources, whole, seeds, [each[factors] for each in tables], levels.least[factors])
     p_values = dict(zip(factors.tolist(), found.tolist(), strict=True))
     continuous = np.array([not column.discrete for column in part.latents])
     for mine, theirs in _linked(informed):
@@ -190,14 +202,20 @@ def _by_factor(
         others = [None, *((task.seed, len(FAMILIES), int(latents[0]), draw) for draw in range(len(tables) - 1))]
         tasks = [partial(_turned, same, sources, basis, seed) for seed in others]
         some = [each.record.nmi for each in outcomes_of(FAMILIES["infomec"], task, tasks, lambda: None) if each]
-        for index, p in zip(mine.tolist(), _compared(sources, basis, others, some), strict=True):
-            p_values[index] = max(p_values[index], float(p))
+        found = _compared(sources, basis, others, some, levels.least[mine])
+        for index, p in zip(mine.tolist(), found.tolist(), strict=True):
+            p_values[index] = max(p_values[index], p)
     best = informed.argmax(axis=1)
     return {part.factors.names[i]: p for i, p in p_values.items() if continuous[best[i]]}
 
 
-def _compared(factors: Columns, basis: Basis, seeds: Sequence[Sequence[int] | None], tables: Sequence[Array]) -> Array:
-    return axes_p_values(tables, basis.explained(factors, map(basis.turn, seeds)))
+def _compared(
+    factors: Columns, basis: Basis, seeds: Sequence[Sequence[int] | None], tables: Sequence[Array], least: Array
+) -> Array:
+    explained = basis.explained(factors, map(basis.turn, seeds))
+    return axes_p_values(
+        np.array([alone(table, least) for table in tables]), np.array([alone(table) for table in explained])
+    )
 
 
 def _linked(informed: Array) -> list[tuple[Array, Array]]:
@@ -211,14 +229,6 @@ def _linked(informed: Array) -> list[tuple[Array, Array]]:
         (np.flatnonzero(labels[:height] == each), np.flatnonzero(labels[height:] == each)) for each in range(count)
     ]
     return [(mine, theirs) for mine, theirs in sides if len(mine) and len(theirs)]
-
-
-def _alone(table: Array) -> Array:
-    """For each factor the share that its best latent holds of it, times its share in that latent."""
-    best = table.argmax(axis=1)
-    cells = table[np.arange(len(table)), best]
-    totals = table.sum(axis=1) * table.sum(axis=0)[best]
-    return np.asarray(np.where(totals > 0, cells**2 / np.where(totals > 0, totals, 1.0), 0.0))
 
 
 def _turned(task: Task, factors: Columns, basis: Basis, seed: Sequence[int] | None) -> Task:
