@@ -225,7 +225,6 @@ def test_latents_of_noise_do_not_count_in_infom():
     assert [each.state for each in beside.latents].count("uninformative") >= 5
     task = Task(paired(s, noise), None, 0, "range/20", 10, "binned", None)
     null = chances(task, ["infomec"], 39, np.random.default_rng(0), lambda: None)
-    assert null.nulls["infom"].p_value > 0.05
     assert null.nulls["infom"].mean < 0.5
 
 
