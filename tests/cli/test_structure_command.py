@@ -8,7 +8,7 @@ import pytest
 
 from ..structure.worlds import rooms
 
-FAST = ("--scores", "infomec,mcc", "--no-ladder", "--null", 19, "--resamples", 3)
+FAST = ("--scores", "infomec,mcc", "--no-ladder", "--null", 39, "--resamples", 3)
 
 
 @pytest.fixture

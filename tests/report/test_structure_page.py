@@ -31,7 +31,7 @@ def test_the_answer_comes_first_and_every_section_and_figure_is_there():
 
 def test_the_verdict_and_both_chance_levels_are_on_the_page():
     factors, latents = rooms(150)
-    found = isorep.score_factors(latents, factors, scores=["infomec"], ladder=False, n_resamples=0, n_null=19)
+    found = isorep.score_factors(latents, factors, scores=["infomec"], ladder=False, n_resamples=0, n_null=59)
     html = written(found)
     for words in ("All 4 factors have a latent of their own", "chance (shuffled rows)", "chance (random axes)"):
         assert words in html, words
