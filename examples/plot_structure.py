@@ -3,7 +3,8 @@ Are the features the true factors?
 ==================================
 
 Six known factors and twelve latents: three factors have a latent of their own, one is in two latents, two share theirs.
-`isorep.score_factors` says so in words, and shows what each score would be by chance.
+`isorep.score_factors` says so in words, and shows what each score would be by chance: with shuffled rows, and in random
+axes.
 """
 
 # %%
@@ -48,8 +49,8 @@ figure.colorbar(image, label="information / entropy of the factor")
 plt.show()
 
 # %%
-# Scores are not on one scale. Modularity and InfoM are far from zero for latents that know nothing (grey), since they
-# look at shares of what little there is; read every score from its chance level on.
+# Scores are not on one scale. Shuffled rows (grey) ask whether there is any information. Scores that claim aligned axes
+# stand beside random axes of the same latents, too (hollow): a score that other axes reach as well shows no alignment.
 names = list(found.scores)
 values = [found[name].value for name in names]
 chance = [found[name].chance.mean for name in names]
@@ -58,7 +59,9 @@ errors = [
     [found[name].interval.high - found[name].value for name in names],
 ]
 figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-axes.barh(names, chance, color="lightgrey", label="chance")
+axes.barh(names, chance, color="lightgrey", label="chance (shuffled rows)")
+turned = {name: found[name].axes.mean for name in names if found[name].axes is not None}
+axes.plot(list(turned.values()), list(turned), "o", markerfacecolor="none", color="grey", label="chance (random axes)")
 axes.errorbar(values, names, xerr=errors, fmt="o", markersize=4, label="score, 95 % interval")
 axes.invert_yaxis()
 axes.set_xlim(0, 1.02)

@@ -8,7 +8,7 @@ import pytest
 
 from ..structure.worlds import rooms
 
-FAST = ("--scores", "infomec,mcc", "--no-ladder", "--null", 3, "--resamples", 3)
+FAST = ("--scores", "infomec,mcc", "--no-ladder", "--null", 39, "--resamples", 3)
 
 
 @pytest.fixture
@@ -30,14 +30,15 @@ def test_from_two_files_to_scores_verdict_json_and_page(isorep_command, files):
     for words in (
         "latents  latents.npz: 200 rows, 4 continuous",
         "factors  factors.csv: 200 rows, 3 discrete, 1 continuous",
-        "chance is what shuffled rows give",
+        "shuffled rows ask for information, random axes whether any other axes would do as well",
+        "chance (random axes)",
         "infom",
         "mcc_held_out",
         "verdict: All 4 factors have a latent of their own (shape z0, lit z1, size z2, hue z3).",
     ):
         assert words in done.out
     found = json.loads((files / "r.json").read_text())
-    assert found["schema"] == "isorep.structure/1"
+    assert found["schema"] == "isorep.structure/2"
     assert found["settings"]["groups"] == 20
     assert "Which latent knows which factor" in (files / "r.html").read_text()
     again = isorep_command("report", files / "r.json", "-o", files / "again.html")
@@ -72,6 +73,12 @@ def test_a_score_below_its_limit_exits_with_one(isorep_command, files):
     assert "mcc, 0.9" in done.err
     assert done.err.count("is below the limit 1") == 2
     assert "verdict" in done.out
+
+
+def test_swapped_files_are_refused(isorep_command, files):
+    done = isorep_command("structure", files / "factors.csv", files / "latents.npz::values", *FAST)
+    assert done.code == 2
+    assert "factors.csv holds text ('shape') and all 4 factors (latents.npz) are continuous" in done.err
 
 
 def test_swapped_files_are_hinted_at(isorep_command, files):

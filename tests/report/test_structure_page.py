@@ -25,8 +25,17 @@ def test_the_answer_comes_first_and_every_section_and_figure_is_there():
     assert sections(html)[4:8] == ["importances", "slots", "ladder", "columns"]
     assert sections(html)[-1] == "citation"
     assert figures(html) == ["scores-figure", "nmi-figure", "dci-figure"]
-    for words in ("All 4 factors have a latent of their own", "Inactive latents: z4", "Matched slots"):
+    for words in ("Shuffles are too few to know chance", "Inactive latents: z4", "Matched slots"):
         assert words in html, words
+
+
+def test_the_verdict_and_both_chance_levels_are_on_the_page():
+    factors, latents = rooms(150)
+    found = isorep.score_factors(latents, factors, scores=["infomec"], ladder=False, n_resamples=0, n_null=59)
+    html = written(found)
+    for words in ("All 4 factors have a latent of their own", "chance (shuffled rows)", "chance (random axes)"):
+        assert words in html, words
+    assert f"random axes {found['infom'].axes.mean:.3f}" in html
 
 
 def test_every_score_and_every_factor_of_the_result_is_on_the_page():

@@ -95,7 +95,7 @@ def test_each_of_the_three_thresholds_can_prune_a_latent(rng):
     s = rng.integers(3, size=(500, 1))
     wide = rng.uniform(-1, 1, size=500)
     narrow = 0.11 * wide[::-1]
-    tailed = np.where(np.arange(500) < 5, wide, 0.01 * wide)
+    tailed = np.where(np.arange(500) < 50, wide, 0.01 * wide)
     z = np.column_stack([wide, narrow, tailed])
     active = {name: structure.infomec(s, z, threshold=name).active.tolist() for name in structure.THRESHOLDS}
     assert active == {"range/20": [True, True, True], "range/8": [True, False, True], "iqr/10": [True, True, False]}

@@ -52,7 +52,7 @@ def command(
     importance: Annotated[str, Option(help="What DCI reads: binned, trees or lasso.")] = "binned",
     ladder: Annotated[bool, Option("--ladder/--no-ladder", help="Fit the ladder from latents to factors.")] = True,
     resamples: Annotated[int, Option(help="Halves of the rows for intervals; 0 for none.")] = 10,
-    null: Annotated[int, Option(help="Shuffles for chance levels and p-values; 0 for none.")] = 100,
+    null: Annotated[int, Option(help="Shuffles, and random axes, for chance levels; 0 for none.")] = 100,
     groups: Groups = None,
     fail_below: Annotated[
         str | None, Option(metavar="SCORE=VALUE", help="Exit 1 if a score is below; several by commas.")
@@ -60,9 +60,9 @@ def command(
     json: Json = None,
     html: Html = None,
     quiet: Quiet = False,
-    seed: Annotated[int, Option(help="Seed of splits, halves and shuffles.")] = 0,
+    seed: Annotated[int, Option(help="Seed of splits, halves, shuffles and axes.")] = 0,
 ) -> None:
-    """Are the latents the true factors? Every score, with an interval, beside what chance gives."""
+    """Are the latents the true factors? Every score, with an interval, beside shuffled rows and random axes."""
     from .. import score_factors
 
     require_outputs([json, html], latents, factors)
@@ -101,7 +101,7 @@ def _print(result: "FactorScores") -> None:
         counts = {"discrete": discrete, "continuous": len(columns) - discrete}
         kinds = ", ".join(f"{number} {kind}" for kind, number in counts.items() if number)
         print(f"{noun}  {name}: {result.rows} rows, {kinds}")
-    print("\nhigher is better; chance is what shuffled rows give")
+    print("\nhigher is better; shuffled rows ask for information, random axes whether any other axes would do as well")
     print(result)
 
 

@@ -22,7 +22,9 @@ from ..rows import refuse_non_finite
 MOST_VALUES = 64
 """Floating-point columns with at most so many distinct values may be discrete."""
 ROWS_A_VALUE = 10
-"""And must have at least so many rows for each of them, or two values in all."""
+"""And must have at least so many rows for each of them, or two values in all; of latents they must be whole numbers."""
+OUTLYING, FEW_ROWS = 10, 0.01
+"""Entries so many interquartile ranges beyond the quartiles are outliers, if in fewer than this share of rows."""
 LARGEST = 1e120
 """Larger numbers are refused, and numbers below its inverse count as 0: their squares would not be finite, or lost."""
 MISSING = ("nan", "<NA>", "NaT", "None", "")
@@ -71,6 +73,7 @@ class Columns:
     name: str
     ids: Array | None = None
     reading: tuple[str, ...] = ()  # what was left out of a file, or converted
+    text_left_out: tuple[str, ...] = ()  # columns of text in a file of latents
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
@@ -109,9 +112,10 @@ class Columns:
 def as_columns(data: Any, role: str, discrete: Any = None) -> Columns:
     """Take columns from an array, a data frame, a mapping, a Representation or a file, and tell their kinds.
 
-    Text, booleans and whole numbers are discrete, the last unless more than half of the rows differ; other numbers are
-    if they have at most 64 distinct values with 10 rows each on average, or only two. ``discrete`` overrules this: True
-    or False for all, one flag a column, or the names of the discrete ones.
+    Text, booleans and whole numbers are discrete, the last unless more than half of the rows differ; floating-point
+    numbers are if they have at most 64 distinct values with 10 rows each on average, or only two. Such latents must be
+    whole numbers besides: a grid of factors that is turned has few distinct values, too. ``discrete`` overrules this:
+    True or False for all, one flag a column, or the names of the discrete ones.
     """
     if isinstance(data, Columns):
         return data if discrete is None else _told(data, discrete, role)
@@ -120,16 +124,17 @@ def as_columns(data: Any, role: str, discrete: Any = None) -> Columns:
 
         table = read_table(data, features=role == "latents")
         vectors, name, ids = table.columns, table.name, table.ids
-        notes = notes_on(table.name, table.left_out, table.converted)
+        notes, left_out = notes_on(table.name, table.left_out, table.converted), table.left_out
     else:
         vectors, name, ids = _taken(data, role)
         notes = reading_notes(data) if isinstance(data, Representation) else []
+        left_out = data.left_out if isinstance(data, Representation) else {}
     if not vectors:
         raise InputError(f"{name} has no columns")
-    columns = tuple(_column(str(title), values, name) for title, values in vectors.items())
+    columns = tuple(_column(str(title), values, name, role) for title, values in vectors.items())
     if columns[0].values.shape[0] < 2:
         raise InputError(f"{name} has {columns[0].values.shape[0]} rows: at least 2 are needed")
-    told = Columns(columns, name, ids, tuple(notes))
+    told = Columns(columns, name, ids, tuple(notes), tuple(each for each, why in left_out.items() if why == "text"))
     return told if discrete is None else _told(told, discrete, role)
 
 
@@ -188,7 +193,7 @@ def _unique(titles: Sequence[str], columns: Iterable[Array], role: str) -> dict[
     return dict(zip(titles, columns, strict=True))
 
 
-def _column(title: str, given: Array, where: str) -> Column:
+def _column(title: str, given: Array, where: str, role: str) -> Column:
     called, values = f"column {title!r} of {where}", np.asarray(given)
     if values.ndim != 1:
         raise InputError(f"{called} has shape {values.shape} where one entry a row is needed")
@@ -211,7 +216,7 @@ def _column(title: str, given: Array, where: str) -> Column:
     sizes = np.abs(numbers)
     if sizes.max(initial=0.0) > LARGEST:
         raise InputError(f"{called} holds {numbers[sizes.argmax()]:.3g}, beyond {LARGEST:g}: rescale it")
-    return Column(title, np.where(sizes < 1 / LARGEST, 0.0, numbers), *_kind(values))
+    return Column(title, np.where(sizes < 1 / LARGEST, 0.0, numbers), *_kind(values, role))
 
 
 def _refuse_missing(absent: Array, called: str) -> None:
@@ -245,7 +250,7 @@ def _plainer(values: Array, called: str) -> Array:
     return values.astype(str)
 
 
-def _kind(values: Array) -> tuple[bool, str]:
+def _kind(values: Array, role: str) -> tuple[bool, str]:
     if values.dtype.kind == "b":
         return True, "booleans"
     n, distinct = len(values), len(np.unique(values))
@@ -253,9 +258,10 @@ def _kind(values: Array) -> tuple[bool, str]:
         if 2 * distinct > n and distinct > 2:
             return False, f"whole numbers, {distinct} distinct ones in {n} rows"
         return True, "whole numbers"
-    if distinct <= 2 or (distinct <= MOST_VALUES and distinct * ROWS_A_VALUE <= n):
+    few = distinct <= MOST_VALUES and distinct * ROWS_A_VALUE <= n
+    if distinct <= 2 or (few and (role != "latents" or bool(np.all(values == np.rint(values))))):
         return True, f"{distinct} distinct values"
-    return False, "numbers"
+    return False, f"numbers, {distinct} distinct ones in {n} rows" if few else "numbers"
 
 
 def _told(columns: Columns, discrete: Any, role: str) -> Columns:
@@ -304,6 +310,16 @@ def standardised(values: Array, by: Array | None = None) -> Array:
     return np.asarray((values - mean) / spread)
 
 
+def drawn_in(values: Array) -> Array:
+    """The column with a few outliers drawn in to where outliers begin; where its quartiles are equal, as it is."""
+    low, high = np.quantile(values, [0.25, 0.75])
+    least, most = low - OUTLYING * (high - low), high + OUTLYING * (high - low)
+    outliers = int(np.sum((values < least) | (values > most)))
+    if high > low and 0 < outliers < max(2, FEW_ROWS * len(values)):
+        return np.asarray(np.clip(values, least, most))
+    return values
+
+
 def mean_of(values: Mapping[str, float], otherwise: float = 0.0) -> float:
     """The mean over factors or latents, and what stands for it where none is left."""
     return float(np.mean(list(values.values()))) if values else otherwise
@@ -321,7 +337,14 @@ def paired(factors: Any, latents: Any, *, discrete_factors: Any = None, discrete
             f"latent {text[0]!r} holds text and no factor does: are factors and latents swapped? "
             "score_factors takes (latents, factors), the scores of isorep.structure take (factors, latents)"
         )
-    said += _swapped(sources, codes)
+    hints = _swapped(sources, codes)
+    continuous = not any(column.discrete for column in sources)
+    if codes.text_left_out and continuous and (hints or len(sources) > len(codes)):
+        raise InputError(
+            f"{codes.name} holds text ({codes.text_left_out[0]!r}) and all {len(sources)} factors ({sources.name}) "
+            "are continuous: are factors and latents swapped? If not, leave the text out of the latents"
+        )
+    said += hints
     kept: Array | None = None
     if _share_ids(sources.ids, codes.ids):
         sources, codes, kept, dropped = _joined(sources, codes)

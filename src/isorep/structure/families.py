@@ -29,9 +29,10 @@ from ..rows import Crew, blocks
 from .columns import Columns, Pair
 from .dci import measure_dci
 from .explicitness import measure_explicitness
-from .infomec import measure_infomec
+from .infomec import InfoMEC, measure_infomec
 from .mcc import CORRELATIONS, measure_mcc
 from .mig import measure_mig, measure_modularity
+from .mutual_information import entropies
 from .r2 import kernel_fit, linear_fit, measure_r2
 from .sap import measure_sap
 from .slots import measure_slots
@@ -53,6 +54,8 @@ NULL_ROWS = 10_000
 """Chance levels and p-values look at so many random rows at most."""
 FEW_SHUFFLES = 20
 """Slow families are measured on so many shuffles, unless many more are asked for."""
+ALPHA = 0.05
+"""What counts as above chance: as much in at most this share of shuffles, or of random axes."""
 _ROUGH = 1e-4  # tolerance of regressions that are repeated: far below how much replicates differ
 
 
@@ -61,7 +64,8 @@ class Task:
     """What is measured: columns, groups, and the settings that families share.
 
     ``held`` says which rows are held out, and ``fold_of`` in which fold, where that was decided before; ``starts`` are
-    kept between calls.
+    kept between calls. ``counted`` latents are those that InfoM looks at, ``known`` the factors' entropies; where only
+    axes are asked about, ``explicit`` regressions from all latents are left out.
     """
 
     pair: Pair
@@ -74,6 +78,9 @@ class Task:
     starts: dict[str, Array] | None = None
     held: Array | None = None
     fold_of: Array | None = None
+    counted: tuple[str, ...] | None = None
+    known: Array | None = None
+    explicit: bool = True
 
     def folds(self, pair: Pair, groups: Array | None) -> Array:
         """The fold of each row: as decided before, or drawn."""
@@ -136,7 +143,11 @@ def _infomec(task: Task, again: bool) -> Outcome:
         random_state=task.seed,
         tolerance=_ROUGH if again else 1e-5,
         starts=task.starts,
+        known=task.known,
+        explicit=task.explicit,
     )
+    if task.counted is not None:
+        record = record.counting(task.counted)
     return _outcome(record, infom="infom", infoe="infoe", infoc="infoc")
 
 
@@ -214,7 +225,7 @@ OUTPUTS = {name: family for family, each in FAMILIES.items() for name in each.ou
 """The family of every score."""
 
 SCORES = {
-    "infom": ("InfoM", "each active latent informs about one factor, however little; chance is far from 0"),
+    "infom": ("InfoM", "each latent that informs about any factor above chance informs about one"),
     "infoe": ("InfoE", "all latents together determine the factors linearly; blind to how they are mixed"),
     "infoc": ("InfoC", "each factor is in one latent; lowered by duplicates"),
     "dci_disentanglement": ("DCI disentanglement", "boosted trees use each latent for one factor"),
@@ -232,6 +243,9 @@ SCORES = {
     "sis": ("SIS", "each inferred slot determines one true slot and no other"),
 }
 """The name of every score, and what it asks."""
+
+ALIGNED = ("infom", "infoc", *_DCI[:2], "mig", "sap", "modularity", "mcc", "mcc_held_out", "mcc_spearman")
+"""Scores that claim something about the latents' axes, and change when they are turned."""
 
 LEAST = {"mcc_held_out": -1.0, "sis": -1.0}
 """Scores that may be negative; the others run from 0 to 1."""
@@ -263,7 +277,7 @@ def _by_blocks(family: Family, whole: Outcome, task: Task, rng: np.random.Genera
     sizes = np.bincount(block_of)
     fold_of = task.folds(task.pair, task.groups) if family.folds else None
     tasks = [partial(_part, task, np.flatnonzero(block_of != block), fold_of) for block in range(len(sizes))]
-    kept = [each for each in _outcomes(family, task, tasks, tick) if each]
+    kept = [each for each in outcomes_of(family, task, tasks, tick) if each]
     spans = {}
     for score, value in whole.values.items() if len(kept) == len(sizes) else ():
         se = jackknife_se(np.array([each.values[score] for each in kept]), value, sizes)
@@ -277,7 +291,7 @@ def _by_halves(
     """Intervals from random halves of the rows, those held out halved apart from the others."""
     units = (task.pair.n, task.groups, task.held)
     tasks = [partial(_part, task, half(*units, rng)) for _ in range(n)]
-    draws = [each for each in _outcomes(family, task, tasks, tick) if each]
+    draws = [each for each in outcomes_of(family, task, tasks, tick) if each]
     spans = {}
     for score, value in whole.values.items():
         values = [each.values[score] for each in draws]
@@ -294,17 +308,66 @@ def interval_steps(task: Task, families: Sequence[str], n: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Chances:
-    """The null of every score, the normalised mutual information of every shuffle, and what a reader should know."""
+    """The null of every score, the rows that it looked at, and what a reader should know.
+
+    ``levels`` says which information is above chance, where InfoMEC was measured on enough shuffles.
+    """
 
     nulls: dict[str, Null]
-    tables: list[Array]
+    rows: dict[str, Array]
     notes: list[str]
+    levels: Levels | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Which information is above chance.
+
+    ``least`` is, for each factor, what the best of all latents exceeds in at most 5 % of pairings, the real one among
+    them; ``nmi`` the information of the rows that were shuffled; ``explicitness`` the p-value of each factor's.
+    """
+
+    least: Array
+    nmi: Array
+    explicitness: dict[str, float]
+
+    @property
+    def significant(self) -> Array:
+        """Factors by latents."""
+        return self.above(self.nmi)
+
+    def above(self, nmi: Array) -> Array:
+        """Which cells of a table of as many rows are above chance."""
+        return np.asarray(nmi > self.least[:, None])
+
+    def infom(self, record: InfoMEC) -> float:
+        """InfoM of the latents that inform about any factor above chance."""
+        return record.counting(self.informative(record)).infom
+
+    def informative(self, record: InfoMEC) -> list[str]:
+        """The latents that inform about any factor above chance."""
+        return [record.latents[index] for index in np.flatnonzero(self.above(record.nmi).any(axis=0))]
+
+
+def levels_of(records: Sequence[InfoMEC], distinct: float) -> Levels | None:
+    """From the real pairing, which is first, and shuffled ones; None where nothing could be above chance."""
+    beyond = int(ALPHA * len(records) + 1e-9)
+    if beyond < 1 or distinct * ALPHA < 1:
+        return None
+    best = np.sort([record.nmi.max(axis=1) for record in records], axis=0)[::-1]
+    first, *others = records
+    p_values = {}
+    for name, value in first.explicitness.items():
+        draws = [each.explicitness[name] for each in others]
+        p_values[name] = null_of(draws, value, higher_is_closer=True, distinct=distinct).p_value
+    return Levels(best[beyond], first.nmi, p_values)
 
 
 def chances(task: Task, families: Sequence[str], n: int, rng: np.random.Generator, tick: Tick) -> Chances:
     """Every score on shuffled pairings of the rows that take part, beside the same rows in their real pairing."""
     nulls: dict[str, Null] = {}
-    tables: list[Array] = []
+    looked: dict[str, Array] = {}
+    levels: Levels | None = None
     without: list[str] = []
     fewer: dict[int, list[str]] = {}
     shuffles = Shuffles(task.pair.n, task.groups)
@@ -314,24 +377,34 @@ def chances(task: Task, families: Sequence[str], n: int, rng: np.random.Generato
         latents = task.pair.latents.take(some.rows)
         groups = None if task.groups is None else recoded(task.groups[some.rows])
         partners = [some.rows, *(some.draw(rng) for _ in range(family.shuffles(n)))]
-        tasks = [partial(_pairing, task, rows, latents, groups) for rows in partners]
-        observed, *drawn = _outcomes(family, task, tasks, tick)
+        same = replace(task, known=known_entropies(task, some.rows)) if name == "infomec" else task
+        tasks = [partial(_pairing, same, rows, latents, groups) for rows in partners]
+        observed, *drawn = outcomes_of(family, task, tasks, tick)
         draws = [each for each in drawn if each is not None]
         if observed is None or len(draws) < len(drawn):
             without.append(name)
             continue
         if len(some.rows) < len(shuffles.rows):
             fewer.setdefault(len(some.rows), []).append(name)
+        looked[name] = some.rows
+        if name == "infomec":
+            levels = levels_of([each.record for each in (observed, *draws)], some.distinct)
+            if levels is not None:
+                for each in (observed, *draws):
+                    each.values["infom"] = levels.infom(each.record)
         for score, value in observed.values.items():
             values = np.array([each.values[score] for each in draws])
             nulls[score] = null_of(values, value, higher_is_closer=True, distinct=some.distinct)
-        if name == "infomec":
-            tables = [each.record.nmi for each in draws]
     notes = shuffles.notes(n)
     notes += [f"chance and p of {', '.join(names)} are those of {rows} random rows" for rows, names in fewer.items()]
     if without:
         notes.append(f"{', '.join(without)} have no chance level: too few rows can change places")
-    return Chances(nulls, tables, notes)
+    return Chances(nulls, looked, notes, levels)
+
+
+def known_entropies(task: Task, rows: Array) -> Array:
+    """The factors' entropies in these rows, which neither shuffles nor other axes change."""
+    return entropies(task.pair.factors.take(rows), task.n_neighbors, np.random.RandomState(task.seed))
 
 
 def _pairing(task: Task, rows: Array, latents: Columns, groups: Array | None) -> Task:
@@ -347,7 +420,7 @@ def _part(task: Task, rows: Array, fold_of: Array | None = None) -> Task:
     return replace(task, pair=task.pair.take(rows), groups=groups, starts=starts, held=held, fold_of=fold_of)
 
 
-def _outcomes(family: Family, task: Task, tasks: Sequence[Make], tick: Tick) -> Iterator[Outcome | None]:
+def outcomes_of(family: Family, task: Task, tasks: Sequence[Make], tick: Tick) -> Iterator[Outcome | None]:
     """What a family gives in each task, one thread a core; None where rows are too few to hold any out.
 
     Tasks are made when their turn comes: all at once they would hold as many copies of the rows.

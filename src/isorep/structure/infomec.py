@@ -2,7 +2,8 @@ r"""InfoMEC (Hsu et al. 2023): modularity, explicitness and compactness from nor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from ..representation import Array
 from ..results import Record
 from ..settings import check_choice, check_counts, check_seed
-from .columns import Columns, Pair, mean_of, paired
+from .columns import Columns, Pair, drawn_in, mean_of, paired
 from .explicitness import Logistic, design
 from .mutual_information import NEIGHBORS, information
 
@@ -50,6 +51,11 @@ class InfoMEC(Record):
     latents: tuple[str, ...]
     caveats: tuple[str, ...] = ()
 
+    def counting(self, latents: Collection[str]) -> InfoMEC:
+        """The same with a modularity of these latents alone."""
+        modularity = {name: value for name, value in self.modularity.items() if name in latents}
+        return replace(self, infom=mean_of(modularity), modularity=modularity)
+
 
 def infomec(
     factors: Any,
@@ -86,7 +92,8 @@ def infomec(
         The same rows.
     threshold : {"range/20", "range/8", "iqr/10"}
         Which continuous latents are active: those whose range (interquartile range) exceeds this share of the largest.
-        Discrete latents are if they vary at all.
+        A few outliers, more than ten interquartile ranges beyond the quartiles, do not count. Discrete latents are
+        active if they vary at all.
     n_neighbors : int
         Neighbours of the estimate of mutual information.
     discrete_factors, discrete_latents : bool, sequence of bool or of names, optional
@@ -124,9 +131,16 @@ def measure_infomec(
     random_state: int = 0,
     tolerance: float = 1e-5,
     starts: dict[str, Array] | None = None,
+    known: Array | None = None,
+    explicit: bool = True,
 ) -> InfoMEC:
-    """InfoMEC of columns that were checked; ``starts`` are solutions to begin the regressions from, and are updated."""
-    nmi = information(pair.factors, pair.latents, n_neighbors=n_neighbors, random_state=random_state).normalised
+    """InfoMEC of columns that were checked.
+
+    ``starts`` are solutions to begin the regressions from, and are updated; ``known`` are the factors' entropies; not
+    ``explicit`` leaves the regressions out.
+    """
+    options = {"n_neighbors": n_neighbors, "random_state": random_state}
+    nmi = information(pair.factors, pair.latents, **options, known=known).normalised
     active = active_latents(pair.latents, threshold)
     varies = np.array([not factor.constant for factor in pair.factors])
     seen = nmi[varies][:, active]
@@ -140,16 +154,16 @@ def measure_infomec(
     compact = {
         pair.factors.names[i]: value or 0.0 for i, value in zip(np.flatnonzero(varies), compactness, strict=True)
     }
-    explicit = _explicitness(pair, tolerance, starts)
+    explicitness = _explicitness(pair, tolerance, starts) if explicit else {}
     return InfoMEC(
         infom=mean_of(modular),
-        infoe=mean_of(explicit),
+        infoe=mean_of(explicitness),
         infoc=mean_of(compact),
         nmi=nmi,
         active=active,
         modularity=modular,
         compactness=compact,
-        explicitness=explicit,
+        explicitness=explicitness,
         factors=pair.factors.names,
         latents=pair.latents.names,
         caveats=(*pair.caveats, *constant_caveats(pair)),
@@ -210,5 +224,5 @@ def _in_sample_r2(x: Any, values: Array) -> float:
 
 
 def _spread(values: Array, kind: str) -> float:
-    low, high = np.quantile(values, [0.25, 0.75] if kind == "iqr" else [0, 1])
+    low, high = np.quantile(drawn_in(values), [0.25, 0.75] if kind == "iqr" else [0, 1])
     return float(high - low)

@@ -11,9 +11,7 @@ from ..representation import Array
 from ..results import Record
 from ..settings import check_counts
 from .columns import Column, Columns, Pair, mean_of, paired
-from .mutual_information import discrete_information, entropy
-
-BINS = 20
+from .mutual_information import BINS, discrete_information, entropy
 
 
 @dataclass(frozen=True, eq=False)

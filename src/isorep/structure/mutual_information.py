@@ -3,6 +3,12 @@ r"""Mutual information of single columns, in nats: plug-in, Ross (2014) and Kras
 One-dimensional neighbours need no tree. A column is sorted once; the distance to the k-th neighbour of a row's own
 class is the smallest of the k + 1 windows around it, and how many rows lie nearer is a difference of two places in the
 sorted column. Ties, radii and the tiny noise that parts equal values follow scikit-learn, so the estimates are its own.
+
+Two kinds of columns differ. A few outliers are drawn in, because the distances of two columns are compared and one row
+would set the unit of all. Of a continuous latent in which nearly every value is repeated more than k times the nearest
+neighbours of a row are all equal to it. A grid of two factors that is turned a little is such a latent, and each of its
+values would determine both factors. If it has more values than any factor, it is cut into as many bins, of about equal
+counts, as the factor with most labels has; otherwise its values count as labels.
 """
 
 from __future__ import annotations
@@ -14,9 +20,12 @@ from scipy.spatial import cKDTree
 from scipy.special import digamma
 
 from ..representation import Array
-from .columns import Column, Columns
+from .columns import Column, Columns, drawn_in
 
 NEIGHBORS = 10
+BINS = 20
+"""Bins that continuous columns are cut into where information is counted."""
+_REPEATED = 0.9  # share of the rows, those of the commonest value aside, from which on values count as repeated
 _NOISE = 1e-10  # of a column's mean size, as Kraskov et al. advise and scikit-learn does
 
 
@@ -29,31 +38,47 @@ class Information:
 
     @property
     def normalised(self) -> Array:
-        """I(s; z) / H(s): 0 where a factor is constant."""
+        """I(s; z) / H(s): 0 where a factor is constant, and 1 where an estimate exceeds the entropy."""
         shares = np.zeros_like(self.mutual)
         there = self.entropies > 0
-        shares[there] = self.mutual[there] / self.entropies[there, None]
+        shares[there] = np.minimum(self.mutual[there] / self.entropies[there, None], 1.0)
         return shares
 
 
 def information(
-    factors: Columns, latents: Columns, *, n_neighbors: int = NEIGHBORS, random_state: int = 0
+    factors: Columns,
+    latents: Columns,
+    *,
+    n_neighbors: int = NEIGHBORS,
+    random_state: int = 0,
+    known: Array | None = None,
 ) -> Information:
-    """Mutual information of every factor with every latent; of a constant column it is 0."""
+    """Mutual information of every factor with every latent; of a constant column it is 0.
+
+    ``known`` are the factors' entropies where the same rows, in whatever order, were measured before.
+    """
     rng = np.random.RandomState(random_state)  # scikit-learn's noise, number for number
-    lines = _lines(latents, rng)
+    finest = max((int(factor.codes.max()) + 1 for factor in factors if factor.discrete), default=BINS)
+    lines = _lines(latents, n_neighbors, finest, rng)
     noise = rng.standard_normal(factors.n)
     mutual = np.zeros((len(factors), len(latents)))
-    entropies = np.zeros(len(factors))
     for i, factor in enumerate(factors):
         if factor.constant:
             continue
         line = factor.codes if factor.discrete else Line.of(_jittered(factor.values, noise))
-        entropies[i] = entropy(factor.codes) if factor.discrete else _self_information(factor, n_neighbors, rng)
         for j, (latent, other) in enumerate(zip(latents, lines, strict=True)):
             if not latent.constant:
                 mutual[i, j] = _information(line, other, n_neighbors)
-    return Information(mutual, entropies)
+    return Information(mutual, entropies(factors, n_neighbors, rng) if known is None else known)
+
+
+def entropies(factors: Columns, n_neighbors: int, rng: np.random.RandomState) -> Array:
+    """The entropy of every factor: I(s; s) of continuous ones, 0 of constant ones."""
+    found = np.zeros(len(factors))
+    for i, factor in enumerate(factors):
+        if not factor.constant:
+            found[i] = entropy(factor.codes) if factor.discrete else _self_information(factor, n_neighbors, rng)
+    return found
 
 
 def _information(a: Line | Array, b: Line | Array, n_neighbors: int) -> float:
@@ -75,9 +100,14 @@ def entropy(codes: Array) -> float:
 def discrete_information(a: Array, b: Array) -> float:
     """The plug-in mutual information of labels."""
     width = int(b.max()) + 1
-    pairs, joint = np.unique(a.astype(np.int64) * width + b, return_counts=True)
+    both, n = a.astype(np.int64) * width + b, len(a)
+    if (int(a.max()) + 1) * width <= max(n, 4096):  # counting beats sorting
+        joint = np.bincount(both)
+        pairs = np.flatnonzero(joint)
+        joint = joint[pairs]
+    else:
+        pairs, joint = np.unique(both, return_counts=True)
     left, right = np.bincount(a), np.bincount(b)
-    n = len(a)
     ratio = np.log(joint * (n / (left[pairs // width] * right[pairs % width])))
     return max(0.0, float(np.sum(joint / n * ratio)))
 
@@ -173,16 +203,38 @@ def _window_radii(values: Array, starts: Array, sizes: Array, n_neighbors: int) 
     return radii
 
 
-def _lines(latents: Columns, rng: np.random.RandomState) -> list[Line | Array]:
-    """Continuous latents standardised, parted by noise and sorted; the labels of discrete ones."""
+def _lines(latents: Columns, n_neighbors: int, bins: int, rng: np.random.RandomState) -> list[Line | Array]:
+    """Continuous latents standardised, parted by noise and sorted; labels of discrete ones, bins of repeated values."""
     continuous = [column for column in latents if not column.discrete]
     noise = rng.standard_normal((latents.n, len(continuous))) if continuous else np.empty((latents.n, 0))
-    lines = iter(Line.of(_jittered(column.values, each)) for column, each in zip(continuous, noise.T, strict=True))
-    return [column.codes if column.discrete else next(lines) for column in latents]
+    lines: list[Line | Array] = []
+    for column, each in zip(continuous, noise.T, strict=True):
+        line = Line.of(_jittered(column.values, each))
+        ordered = column.values[line.order]
+        begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+        counts = np.diff(np.append(begins, len(ordered)))
+        lines.append(_binned(column.codes, counts, bins) if _repeats(counts, n_neighbors) else line)
+    taken = iter(lines)
+    return [column.codes if column.discrete else next(taken) for column in latents]
+
+
+def _repeats(counts: Array, n_neighbors: int) -> bool:
+    """Whether nearly every row has k equals; the commonest value, such as a rectifier's 0, does not count."""
+    others = np.delete(counts, counts.argmax())
+    return bool(others.sum() > 0 and others[others > n_neighbors].sum() >= _REPEATED * others.sum())
+
+
+def _binned(codes: Array, counts: Array, bins: int) -> Array:
+    """Labels as they are, or in bins of about equal counts where they are more; no value is split."""
+    if len(counts) <= bins:
+        return codes
+    middle = np.cumsum(counts) - counts / 2
+    return np.asarray((middle * bins / counts.sum()).astype(np.int64)[codes])
 
 
 def _jittered(values: Array, noise: Array) -> Array:
     """Standardised values with noise far below anything that is measured, so that no two are equal."""
+    values = drawn_in(values)
     centred = values - values.mean()
     spread = centred.std()
     if spread > 0:

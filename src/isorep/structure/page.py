@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -12,18 +13,25 @@ from ..report.figures import Heatmap, IntervalRow, Intervals, Key
 from ..report.page import page_of
 from ..report.read import MISSING, count, fixed, p_value
 from ..representation import Array
+from ..resampling import Null
 from .dci import DCI
 from .families import SCORES
-from .result import LEAST, FactorScores, Information, Score
+from .result import FactorScores, Information, Score
 
 REACHED = {"not recovered": False, "partly": None, "recovered": True}
 MOST_FACTORS, MOST_LATENTS = 40, 64
 CHANCE = (
-    "Chance is what the same latents score against the factors of other rows; a score near it shows nothing, "
-    "however high it is. A p-value is the share of pairings, the real one among them, that score as high on the "
-    "rows that were shuffled; ≤ marks the smallest that the number of shuffles allows. Corrected values run from "
-    "chance (0) to the best (1), on those rows. Intervals come from random halves of the rows, or of "
+    "Chance (shuffled rows) is what the same latents score against the factors of other rows; a score near it shows "
+    "no information, however high it is. A p-value is the share of pairings, the real one among them, that score as "
+    "high on the rows that were shuffled; ≤ marks the smallest that the number of shuffles allows. Corrected values "
+    "run from chance (0) to the best (1), on those rows. Intervals come from random halves of the rows, or of "
     "the groups; those of MIG and modularity leave out one block of them at a time."
+)
+AXES = (
+    "Chance (random axes) is what the same latents score in other axes: the continuous ones are whitened, which moves "
+    "axes as little as possible, scored, and turned by random rotations. All information stays; a score near this "
+    "chance shows that any axes would do as well. Corrected values run from random axes (0) to the best (1), and "
+    "p-values are those of the whitened latents."
 )
 INFORMATION = (
     "Mutual information of each factor with each latent, over the entropy of the factor: 1 if the latent "
@@ -32,10 +40,11 @@ INFORMATION = (
 )
 IMPORTANCES = "How much boosted trees use each latent to predict each factor; every row sums to 1."
 STATES = (
-    f"Information counts above what the best latent reaches in 95 % of shuffles, and above {LEAST}. Share is how much "
+    "Information counts if the best latent of a factor reaches as much in at most 5 % of shuffles. Share is how much "
     "of what all latents know about the factor is in its best latent; purity, how much of what that latent knows "
-    "is about this factor. A factor is captured if both reach two thirds, split if share does not, mixed if purity "
-    "does not, and lost if no latent knows it. Explicitness is its part of InfoE."
+    "is about this factor. A factor is split if share is below two thirds, and mixed if purity is. Otherwise it is "
+    "captured if random axes give as much in at most 5 % of draws, and undecided if not. It is lost if no latent knows "
+    "it and all together do not explain it, spread if they do. Explicitness is its part of InfoE."
 )
 LADDER = (
     "The best map of each group from latents onto factors, and what it leaves on unseen rows, in mean distances of "
@@ -79,25 +88,46 @@ def _tiles(result: FactorScores) -> list[tuple[str, str, str]]:
     for name in ("infom", "infoe", "infoc"):
         if name in result.scores:
             score = result[name]
-            chance = "" if score.chance is None else f"chance {fixed(score.chance.mean, 3)}"
-            tiles.append((SCORES[name][0], fixed(score.value, 3), chance))
+            nulls = (("shuffled rows", score.chance), ("random axes", score.axes))
+            chance = [f"{words} {fixed(null.mean, 3)}" for words, null in nulls if null is not None]
+            tiles.append((SCORES[name][0], fixed(score.value, 3), ", ".join(chance)))
     sizes = [f"{count(len(result.columns[side]))} {side}" for side in ("factors", "latents")]
     return [*tiles, ("rows", count(result.rows), ", ".join(sizes))]
 
 
 def _scores(result: FactorScores) -> Section:
     columns: Forms = {"score": str, "value": fixed, "95 % interval": fixed}
-    columns = {**columns, **dict.fromkeys(("chance", "95 % point", "corrected", "p"), THOUSANDTHS)}
-    rows = []
-    for name, score in result.scores.items():
-        null = score.chance
-        p = Cell(MISSING) if null is None else Cell(p_value(null.p_value, null.smallest_p), null.p_value)
-        chance = (None, None) if null is None else (null.mean, null.high)
-        interval = Cell.between(score.interval, THOUSANDTHS)
-        rows.append((SCORES[name][0], score.value, interval, *chance, score.corrected, p))
-    table = Table.of("scores", "All scores, higher is better", columns, rows)
-    meanings = Definitions(tuple((*SCORES[name], "") for name in result.scores))
-    return Section("scores", "Scores", (_score_figure(result), table, Prose((CHANCE,)), meanings))
+    null: Forms = dict.fromkeys(("95 % point", "corrected", "p"), THOUSANDTHS)
+    columns = {**columns, "chance (shuffled rows)": THOUSANDTHS, **null}
+    rows = [
+        (
+            SCORES[name][0],
+            score.value,
+            Cell.between(score.interval, THOUSANDTHS),
+            *_null_cells(score.chance, score.corrected),
+        )
+        for name, score in result.scores.items()
+    ]
+    parts: list[Any] = [_score_figure(result), Table.of("scores", "All scores, higher is better", columns, rows)]
+    parts.append(Prose((CHANCE,)))
+    turned = [score for score in result.scores.values() if score.axes is not None]
+    if turned:
+        columns = {"score": str, "whitened latents": fixed, "chance (random axes)": THOUSANDTHS, **null}
+        rows = [
+            (SCORES[each.name][0], each.axes.observed, *_null_cells(each.axes, each.axes_corrected))
+            for each in turned
+            if each.axes is not None
+        ]
+        parts += [Table.of("axes", "Would other axes do as well?", columns, rows), Prose((AXES,))]
+    parts.append(Definitions(tuple((*SCORES[name], "") for name in result.scores)))
+    return Section("scores", "Scores", tuple(parts))
+
+
+def _null_cells(null: Null | None, corrected: float | None) -> tuple[Any, ...]:
+    """Mean, 95 % point, corrected value and p-value."""
+    if null is None:
+        return (None, None, None, Cell(MISSING))
+    return (null.mean, null.high, corrected, Cell(p_value(null.p_value, null.smallest_p), null.p_value))
 
 
 def _score_figure(result: FactorScores) -> Figure:
@@ -105,10 +135,16 @@ def _score_figure(result: FactorScores) -> Figure:
     return Figure(
         "scores-figure",
         "Scores beside chance",
-        "Every score with its interval; the band is where 90 % of shuffles lie, the tick their mean.",
+        "Every score with its interval; the band is where 90 % of shuffles lie, the tick their mean. The hollow dot is "
+        "the mean of random axes.",
         "; ".join(f"{row.name} {row.printed}" for row in rows),
         Intervals(rows, "score, higher is better"),
-        legend=(Key("dot", "s2", "score"), Key("whisker", "", "95 % interval"), Key("tick", "", "chance, 5 to 95 %")),
+        legend=(
+            Key("dot", "s2", "score"),
+            Key("whisker", "", "95 % interval"),
+            Key("tick", "", "shuffled rows, 5 to 95 %"),
+            Key("ring", "s2", "random axes"),
+        ),
     )
 
 
@@ -124,6 +160,7 @@ def _interval_row(score: Score) -> IntervalRow:
         "s2",
         within(score.value),
         None if span is None else (within(span.low), within(span.high)),
+        second=None if score.axes is None else within(score.axes.mean),
         band=None if null is None else (within(null.low), within(null.mean), within(null.high)),
         labels=(fixed(score.value), "", "" if null is None else f"chance {fixed(null.mean, 3)}"),
         printed=fixed(score.value, 3),
@@ -180,9 +217,20 @@ def _factors(result: FactorScores) -> Section | None:
         return None
     words: Forms = dict.fromkeys(("factor", "state", "best latent"), str)
     shares: Forms = dict.fromkeys(("share", "purity"), HUNDREDTHS)
-    columns: Forms = {**words, "NMI": THOUSANDTHS, **shares, "explicitness": THOUSANDTHS}
+    shares = {**shares, **dict.fromkeys(("p (random axes)", "explicitness"), THOUSANDTHS)}
+    columns: Forms = {**words, **dict.fromkeys(("NMI", "chance (shuffled rows)"), THOUSANDTHS), **shares}
     rows = [
-        (each.name, each.state, each.latent or MISSING, each.nmi, each.share, each.purity, each.explicitness)
+        (
+            each.name,
+            each.state,
+            each.latent or MISSING,
+            each.nmi,
+            each.chance,
+            each.share,
+            each.purity,
+            each.axes_p,
+            each.explicitness,
+        )
         for each in shown
     ]
     notes = Notes(tuple(f"{each.sentence}." for each in shown[:12]))

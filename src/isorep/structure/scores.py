@@ -19,13 +19,14 @@ from ..resampling import FEW_GROUPS
 from ..results import Verdict
 from ..rows import Progress, no_progress
 from ..settings import check_choice, check_counts, check_names, check_seed
+from .axes import Axes, random_axes, steps
 from .columns import Pair, paired
 from .dci import IMPORTANCES
 from .families import FAMILIES, Chances, Outcome, Task, Tick, chances, interval_steps, intervals
 from .infomec import THRESHOLDS, constant_caveats
 from .mutual_information import NEIGHBORS
 from .r2 import R2, measure_ladder
-from .result import FactorScores, Information, Score, chance_levels, judge, read_factors, read_latents
+from .result import Evidence, FactorScores, Information, Score, judge, read_factors, read_latents
 from .slots import checked_sizes
 from .splits import FEWEST, HALVES, KERNEL_ROWS, ROWS
 
@@ -49,7 +50,7 @@ def score_factors(
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> FactorScores:
-    r"""Are the latents the true factors? Every score, with an interval, beside what chance gives.
+    r"""Are the latents the true factors? Every score, with an interval, beside what shuffled rows and random axes give.
 
     Parameters
     ----------
@@ -77,10 +78,11 @@ def score_factors(
         Random halves of the rows for intervals, half as many for DCI; 0 for none. MIG and modularity leave out 25
         blocks of rows, or up to 50 of groups, one at a time instead.
     n_null : int
-        Shuffled pairings for chance levels and p-values; 0 for none. DCI, which is slow, is measured on a fifth as
-        many, on 20 at least.
+        Shuffled pairings, and random axes, for chance levels and p-values; 0 for none. DCI, which is slow, is measured
+        on a fifth as many, on 20 at least. Below 19 nothing can be above chance, and nothing is said about single
+        factors.
     random_state : int
-        Seed of splits, halves and shuffles.
+        Seed of splits, halves, shuffles and random axes.
     progress : callable, optional
         Called with a stage's name, the steps done and the steps in all.
 
@@ -112,19 +114,26 @@ def score_factors(
     for_halves, for_null = (np.random.default_rng(seed) for seed in np.random.SeedSequence(random_state).spawn(2))
     seconds: dict[str, float] = {}
     outcomes = _outcomes(task, families, seconds, report)
+    with _timed(seconds, "chance"):
+        tick = _ticks(report, "chance", sum(1 + FAMILIES[name].shuffles(n_null) for name in families))
+        null = chances(task, families, n_null, for_null, tick) if n_null else Chances({}, {}, [])
+    with _timed(seconds, "axes"):
+        tick = _ticks(report, "random axes", steps(families, n_null))
+        axes = random_axes(task, families, n_null, null.rows, null.levels, tick) if n_null else Axes({}, {}, [])
+    task, outcomes = _counting(task, outcomes, null)
     resamples = n_resamples if pair.n >= FEWEST else 0
     with _timed(seconds, "intervals"):
         tick = _ticks(report, "intervals", interval_steps(task, families, resamples))
         spans = intervals(task, outcomes, resamples, for_halves, tick) if resamples else {}
-    with _timed(seconds, "chance"):
-        tick = _ticks(report, "chance", sum(1 + FAMILIES[name].shuffles(n_null) for name in families))
-        null = chances(task, families, n_null, for_null, tick) if n_null else Chances({}, [], [])
     values = {name: value for each in outcomes.values() for name, value in each.values.items()}
-    by_name = {name: Score(name, float(value), spans.get(name), null.nulls.get(name)) for name, value in values.items()}
+    by_name = {
+        name: Score(name, float(value), spans.get(name), null.nulls.get(name), axes.nulls.get(name))
+        for name, value in values.items()
+    }
     climbed, said = _climb(pair, labels, random_state, report) if ladder else (None, [])
     return FactorScores(
         scores=by_name,
-        **_states(pair, outcomes, null.tables),
+        **_states(pair, outcomes, null, axes, by_name),
         names=(pair.latents.name, pair.factors.name),
         rows=pair.n,
         columns={
@@ -152,6 +161,7 @@ def score_factors(
             *constant_caveats(pair),
             *_caveats(pair, labels, outcomes, resamples, by_name),
             *null.notes,
+            *axes.notes,
             *said,
         ),
     )
@@ -207,19 +217,41 @@ def _sizes(pair: Pair, slots: Any, factor_slots: Any) -> tuple[list[int], list[i
     return checked_sizes(true, len(pair.factors), "factors"), checked_sizes(slots, len(pair.latents), "latents")
 
 
-def _states(pair: Pair, outcomes: dict[str, Outcome], tables: list[Array]) -> dict[str, Any]:
+def _counting(task: Task, outcomes: dict[str, Outcome], null: Chances) -> tuple[Task, dict[str, Outcome]]:
+    """InfoM of the latents that inform about any factor above chance, here and in what is measured again."""
+    if null.levels is None:
+        return task, outcomes
+    informs = np.flatnonzero(null.levels.significant.any(axis=0))
+    counted = tuple(task.pair.latents.names[index] for index in informs)
+    record = outcomes["infomec"].record.counting(counted)
+    values = outcomes["infomec"].values | {"infom": record.infom}
+    return replace(task, counted=counted), outcomes | {"infomec": Outcome(values, record)}
+
+
+def _states(
+    pair: Pair, outcomes: dict[str, Outcome], null: Chances, axes: Axes, by_name: dict[str, Score]
+) -> dict[str, Any]:
     """What became of every factor and latent, as far as InfoMEC says, and the verdict."""
     if "infomec" not in outcomes:
         verdict = Verdict("not asked", "Without infomec nothing is said about single factors.")
         return {"information": None, "factors": (), "latents": (), "verdict": verdict}
-    record = outcomes["infomec"].record
-    chance = chance_levels(tables, len(pair.factors))
-    by_factor = read_factors(pair, record.nmi, record.active, chance, record.explicitness)
+    record, levels = outcomes["infomec"].record, null.levels
+    evidence = Evidence(
+        record.nmi,
+        record.active,
+        record.explicitness,
+        None if levels is None else levels.significant,
+        None if levels is None else levels.least,
+        {} if levels is None else levels.explicitness,
+        axes.p_values,
+    )
+    by_factor = read_factors(pair, evidence)
+    names = (record.factors, record.latents)
     return {
-        "information": Information(record.nmi, record.active, chance, record.factors, record.latents),
+        "information": Information(record.nmi, record.active, evidence.chance, evidence.significant, *names),
         "factors": by_factor,
-        "latents": read_latents(pair, record.nmi, record.active, chance),
-        "verdict": judge(by_factor),
+        "latents": read_latents(pair, evidence),
+        "verdict": judge(by_factor, by_name),
     }
 
 
@@ -254,10 +286,6 @@ def _caveats(
     if numbered:
         said.append(f"{', '.join(numbered[:8])} differs in every row: row numbers and ids are no factors")
     if "infomec" in outcomes:
-        chance = by_name["infom"].chance
-        shuffles = 0 if chance is None else chance.n
-        if shuffles < 10:
-            said.append(f"the verdict knows chance from {shuffles} shuffles: noise may pass it")
         record = outcomes["infomec"].record
         idle = [name for name, active in zip(record.latents, record.active, strict=True) if not active]
         if idle:

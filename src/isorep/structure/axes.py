@@ -1,0 +1,241 @@
+r"""Random axes (Haar rotations): would any other basis of the latents score as high?
+
+Shuffled rows ask whether latents know the factors. Scores that claim aligned axes have a second chance level: all of
+the information, in arbitrary axes. The active continuous latents are whitened symmetrically (ZCA of their correlation
+matrix, which moves axes least), scored, turned by rotations drawn uniformly, and scored again: with :math:`X=U S V'`
+the standardised latents, these are :math:`UV'` and :math:`UQV'` (times :math:`\sqrt n`), Q uniform in the orthogonal
+group. Discrete latents stay as they are. Of whitened latents that are a random rotation of others, every p-value is
+uniform.
+
+Whether one factor is alone in one latent is asked in the same way: :func:`axes_p_values`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+from scipy.stats import ortho_group
+
+from ..representation import Array
+from ..resampling import Null, null_of
+from .columns import Column, Columns, Pair, drawn_in, standardised
+from .families import ALIGNED, FAMILIES, Levels, Task, Tick, known_entropies, outcomes_of
+from .infomec import active_latents
+from .splits import recoded
+
+METHOD = "random axes"
+RANK = 1e-5
+"""Directions of the standardised latents with less of the largest spread are rounding."""
+NOTABLE = 0.05
+"""A cell links a factor and a latent if it holds more of what either has to do with the others."""
+
+
+@dataclass(frozen=True, eq=False)
+class Axes:
+    """The null of every aligned score under random axes, and for each factor by name the p-value of its own latent.
+
+    A factor has none where the latent that knows most about it is discrete, or the only one.
+    """
+
+    nulls: dict[str, Null]
+    p_values: dict[str, float]
+    notes: list[str]
+
+
+class Basis:
+    """Latents in whitened axes, to be turned: continuous ones that are active; active discrete ones stay beside."""
+
+    def __init__(self, latents: Columns, active: Array) -> None:
+        self._latents = latents.only(np.flatnonzero(active))
+        self._turned = [index for index, column in enumerate(self._latents) if not column.discrete]
+        self.rank = 0
+        if self._turned:
+            values = np.column_stack([drawn_in(self._latents[index].values) for index in self._turned])
+            left, sizes, right = np.linalg.svd(standardised(values), full_matrices=False)
+            self.rank = int(np.sum(sizes > RANK * sizes[0]))
+            self._left, self._right = left[:, : self.rank] * np.sqrt(len(left)), right[: self.rank]
+
+    def columns(self, turn: Array) -> Columns:
+        """The latents in turned axes."""
+        values = self._left @ (turn @ self._right)
+        columns = list(self._latents)
+        for index, each in zip(self._turned, values.T, strict=True):
+            columns[index] = Column(columns[index].name, each, False, "whitened")
+        return replace(self._latents, columns=tuple(columns))
+
+    def turn(self, seed: Sequence[int] | None) -> Array:
+        """A rotation drawn uniformly, or none."""
+        if seed is None:
+            return np.eye(self.rank)
+        return np.asarray(ortho_group.rvs(self.rank, random_state=np.random.default_rng(seed)))
+
+    def explained(self, factors: Columns, turns: Iterable[Array]) -> list[Array]:
+        """Factors by turned latents, for every turn: squared correlations, or correlation ratios of discrete factors.
+
+        Both are sums of squares of means that turn with the latents, so that no row is looked at twice.
+        """
+        means = []
+        for factor in factors:
+            if factor.discrete:
+                counts = np.bincount(factor.codes)
+                label = factor.codes[:, None] == np.arange(len(counts))
+                means.append(label.T @ self._left / np.sqrt(counts[:, None] * len(self._left)))
+            else:
+                means.append(standardised(drawn_in(factor.values)[:, None]).T @ self._left / len(self._left))
+        starts = np.cumsum([0, *(len(each) for each in means[:-1])])
+        stacked = np.vstack(means)
+        return [np.add.reduceat((stacked @ turn @ self._right) ** 2, starts, axis=0) for turn in turns]
+
+
+def steps(families: Iterable[str], n: int) -> int:
+    """How many measurements :func:`random_axes` takes."""
+    return sum(1 + FAMILIES[name].shuffles(n) for name in _asked(families))
+
+
+def random_axes(
+    task: Task, families: Sequence[str], n: int, rows: dict[str, Array], levels: Levels | None, tick: Tick
+) -> Axes:
+    """Every aligned score of the whitened latents and of random rotations of them, on the rows that were shuffled."""
+    active = active_latents(task.pair.latents, task.threshold)
+    nulls: dict[str, Null] = {}
+    p_values: dict[str, float] = {}
+    asked = [name for name in _asked(families) if name in rows]
+    if asked and Basis(task.pair.latents, active).rank < 2:
+        return Axes({}, {}, ["there are no random axes: fewer than two continuous latents are active"])
+    for place, name in enumerate(asked):
+        family = FAMILIES[name]
+        part = task.pair.take(rows[name])
+        basis = Basis(part.latents, active)
+        if basis.rank < 2:
+            continue
+        groups = None if task.groups is None else recoded(task.groups[rows[name]])
+        same = replace(task, groups=groups, starts=None, explicit=False)
+        if name == "infomec":
+            same = replace(same, known=known_entropies(task, rows[name]))
+        seeds = [None, *((task.seed, place, draw) for draw in range(family.shuffles(n)))]
+        tasks = [partial(_turned, same, part.factors, basis, seed) for seed in seeds]
+        found = [each for each in outcomes_of(family, task, tasks, tick) if each is not None]
+        if len(found) < len(tasks):
+            continue
+        if name == "infomec" and levels is not None:
+            for each in found:
+                each.values["infom"] = levels.infom(each.record)
+            p_values = _by_factor(same, part, active, levels, seeds, [each.record.nmi for each in found])
+        for score in family.outputs:
+            if score in ALIGNED:
+                observed, *draws = [each.values[score] for each in found]
+                nulls[score] = null_of(draws, observed, higher_is_closer=True, method=METHOD)
+    return Axes(nulls, p_values, [])
+
+
+def axes_p_values(*kinds: Array) -> Array:
+    r"""For each factor, whether it is alone in a latent of its own more than in random axes.
+
+    Each kind is a statistic, tables by factors: :func:`alone` of information, or of squared correlations. The first
+    table is that of the latents, the others those of random axes. A factor's p-value is the larger of two: its own,
+    from the better rank of all kinds, and one for all factors together, from the better rank of their standardised
+    statistics' means and maxima; of equal ranks the mean of all decides. In arbitrary axes *any* factor is below 0.05
+    in at most one of twenty cases.
+    """
+    own, together = [], []
+    for statistic in kinds:
+        spread = statistic.std(axis=0)
+        scaled = (statistic - statistic.mean(axis=0)) / np.where(spread > 1e-12, spread, np.inf)
+        own.append([_ranks(column) for column in scaled.T])
+        together += [_ranks(scaled.mean(axis=1)), _ranks(scaled.max(axis=1))]
+    gate = _first(np.array(together))
+    return np.array([max(gate, _first(ranks)) for ranks in np.moveaxis(np.array(own), 1, 0)])
+
+
+def alone(table: Array, least: Array | float = 0.0) -> Array:
+    r"""How far each factor is alone in a latent: the product of two shares of its best cell, of its row and column.
+
+    .. math:: \max_j\,N_{ij}^2\Big/\Bigl(\sum_kN_{ik}+c_i\Bigr)\Bigl(\sum_kN_{kj}+c_i\Bigr)
+
+    with c the level of chance, without which latents that know next to nothing have large shares.
+    """
+    best = table.argmax(axis=1)
+    cells = table[np.arange(len(table)), best]
+    totals = (table.sum(axis=1) + least) * (table.sum(axis=0)[best] + least)
+    return np.asarray(np.where(totals > 0, cells**2 / np.where(totals > 0, totals, 1.0), 0.0))
+
+
+def _ranks(values: Array) -> Array:
+    """How many of the values are at least as large as each, up to rounding."""
+    return np.asarray((values[None, :] >= values[:, None] - 1e-9).sum(axis=1))
+
+
+def _first(ranks: Array) -> float:
+    """The share of tables whose best rank is as good as that of the first; ranks are statistics by tables."""
+    order = ranks.min(axis=0) + ranks.mean(axis=0) / (ranks.shape[1] + 1)
+    return float(np.mean(order <= order[0] + 1e-9))
+
+
+def _by_factor(
+    task: Task, part: Pair, active: Array, levels: Levels, seeds: Sequence[Sequence[int] | None], tables: list[Array]
+) -> dict[str, float]:
+    """The p-value of each factor that is known above chance and best by a continuous latent.
+
+    Latents and factors that have little to do with the others are asked about once more among themselves: two factors
+    that are turned in a plane are far from random axes of many latents.
+    """
+    informed = np.where(levels.significant & active, levels.nmi, 0.0)
+    factors = np.flatnonzero(informed.max(axis=1) > 0)
+    if not len(factors):
+        return {}
+    whole, sources = Basis(part.latents, active), part.factors.only(factors)
+    found = _compared(sources, whole, seeds, [each[factors] for each in tables], levels.least[factors])
+    p_values = dict(zip(factors.tolist(), found.tolist(), strict=True))
+    continuous = np.array([not column.discrete for column in part.latents])
+    for mine, theirs in _linked(informed):
+        latents = theirs[continuous[theirs]]
+        if len(latents) < 2 or len(latents) == int(np.sum(active & continuous)):
+            continue
+        basis, sources = Basis(part.latents.only(latents), active[latents]), part.factors.only(mine)
+        if basis.rank < 2:
+            continue
+        same = replace(task, known=None if task.known is None else task.known[mine])
+        others = [None, *((task.seed, len(FAMILIES), int(latents[0]), draw) for draw in range(len(tables) - 1))]
+        tasks = [partial(_turned, same, sources, basis, seed) for seed in others]
+        some = [each.record.nmi for each in outcomes_of(FAMILIES["infomec"], task, tasks, lambda: None) if each]
+        found = _compared(sources, basis, others, some, levels.least[mine])
+        for index, p in zip(mine.tolist(), found.tolist(), strict=True):
+            p_values[index] = max(p_values[index], p)
+    best = informed.argmax(axis=1)
+    return {part.factors.names[i]: p for i, p in p_values.items() if continuous[best[i]]}
+
+
+def _compared(
+    factors: Columns, basis: Basis, seeds: Sequence[Sequence[int] | None], tables: Sequence[Array], least: Array
+) -> Array:
+    explained = basis.explained(factors, map(basis.turn, seeds))
+    return axes_p_values(
+        np.array([alone(table, least) for table in tables]), np.array([alone(table) for table in explained])
+    )
+
+
+def _linked(informed: Array) -> list[tuple[Array, Array]]:
+    """Factors and latents that have to do with each other, and little with the rest."""
+    known, knows = informed.sum(axis=1, keepdims=True), informed.sum(axis=0, keepdims=True)
+    cells = (informed > NOTABLE * known) | (informed > NOTABLE * knows)
+    height = len(informed)
+    graph = np.block([[np.zeros((height, height)), cells], [cells.T, np.zeros((cells.shape[1],) * 2)]])
+    count, labels = connected_components(graph, directed=False)
+    sides = [
+        (np.flatnonzero(labels[:height] == each), np.flatnonzero(labels[height:] == each)) for each in range(count)
+    ]
+    return [(mine, theirs) for mine, theirs in sides if len(mine) and len(theirs)]
+
+
+def _turned(task: Task, factors: Columns, basis: Basis, seed: Sequence[int] | None) -> Task:
+    """The factors with the latents in whitened axes, or in axes drawn from a seed."""
+    return replace(task, pair=Pair(factors, basis.columns(basis.turn(seed))))
+
+
+def _asked(families: Iterable[str]) -> list[str]:
+    """The families that have an aligned score."""
+    return [name for name in families if set(FAMILIES[name].outputs) & set(ALIGNED)]
