@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import isorep
 from isorep import rows
 from isorep.moments import Moments, fold_moments, leave_one_out, merged
+from isorep.rows import allowed_processors
 
 from .data import mixing
 
@@ -130,3 +131,29 @@ def test_condition_and_rank_are_found_through_bad_scaling(rng):
     centred = x - x.mean(0)
     singular = np.linalg.svd(centred, compute_uv=False)[:5] / np.sqrt(500)
     np.testing.assert_allclose(factor.singular_values, singular, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("told", "files", "expected"),
+    [
+        ("0::/box\n", {"box/cpu.max": "150000 100000"}, 2),
+        ("0::/box\n", {"box/cpu.max": "max 100000"}, 64),
+        ("0::/\n", {"cpu.max": "50000 100000"}, 1),
+        (
+            "3:cpu,cpuacct:/box\n",
+            {"cpu,cpuacct/cpu.cfs_quota_us": "300000", "cpu,cpuacct/cpu.cfs_period_us": "100000"},
+            3,
+        ),
+        ("1:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 64),
+        ("1:memory:/\n", {"memory/cpu.max": "100000 100000"}, 64),
+        ("0::/box\n", {"box/cpu.max": "nonsense"}, 64),
+    ],
+)
+def test_the_quota_of_a_container_limits_threads(told, files, expected, tmp_path, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    (tmp_path / "told").write_text(told)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert allowed_processors(tmp_path, tmp_path / "told") == expected
+    assert allowed_processors(tmp_path, tmp_path / "missing") == 64

@@ -6,12 +6,16 @@ the chunks of Dask arrays runs the same functions in the workers.
 
 from __future__ import annotations
 
+import math
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ContextDecorator
 from copy import copy
+from functools import cache
+from pathlib import Path
 from threading import Lock, local
 from typing import Any, Self, TypeVar
 
@@ -110,12 +114,12 @@ class _OneThread(ContextDecorator):
         self._lock = Lock()
         self._count = 0
         self._limits: Any = None
-        self.threads = 1  # that there were before
+        self.threads = 1  # that there were before, as far as this process may use them
 
     def __enter__(self) -> None:
         with self._lock:
             if self._count == 0:
-                self.threads = blas_threads()
+                self.threads = min(blas_threads(), allowed_processors())
                 self._limits = threadpool_limits(1)
             self._count += 1
 
@@ -295,6 +299,38 @@ def brought_here(values: Matrix, most: float = np.inf) -> Matrix:
 def blas_threads() -> int:
     """The number of threads that BLAS may use, which is also how many blocks are worked on at once."""
     return max((int(pool["num_threads"]) for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
+
+
+@cache
+def allowed_processors(root: Path = Path("/sys/fs/cgroup"), told: Path = Path("/proc/self/cgroup")) -> int:
+    """How many processors a container lets this process use at once; the machine's where nothing limits it.
+
+    BLAS counts the machine's, and threads beyond the quota of a control group (Linux) are only stopped in turn.
+    """
+    most = os.cpu_count() or 1
+    try:
+        groups = [line.split(":", 2) for line in told.read_text().splitlines()]
+    except OSError:
+        return most
+    for _, controllers, place in groups:
+        if controllers == "" or "cpu" in controllers.split(","):
+            home = root if controllers == "" else root / controllers
+            for folder in (home / place.lstrip("/"), home):
+                most = min(most, _quota(folder) or most)
+    return most
+
+
+def _quota(folder: Path) -> int | None:
+    """The quota over the period of a control group, rounded up, in either version's files; None without one."""
+    try:
+        both = folder / "cpu.max"
+        if both.exists():
+            quota, period = both.read_text().split()
+        else:
+            quota, period = ((folder / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        return max(math.ceil(int(quota) / int(period)), 1) if int(quota) > 0 else None
+    except (OSError, ValueError, ZeroDivisionError):  # no such files, "max", or something else
+        return None
 
 
 class SelectedRows:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import isorep
 from isorep.comparison.null import default_draws
@@ -136,3 +137,19 @@ def test_few_default_draws_have_a_fitted_tail_and_few_that_were_asked_for_are_co
     assert by_default.rungs["rigid"].null.p_value < 0.01
     counted = isorep.compare(*pair, rungs=["rigid"], worst_case=False, n_null=20)
     assert counted.rungs["rigid"].null.p_value == pytest.approx(1 / 21)
+
+
+def test_the_number_of_threads_does_not_change_the_result():
+    x = sources(1500, 24)
+    y = x @ rotation(24, 0) + 0.1 * np.random.default_rng(0).normal(size=x.shape)
+    with threadpool_limits(1):
+        alone = isorep.compare(x, y, n_null=20)
+    with threadpool_limits(2):
+        crew = isorep.compare(x, y, n_null=20)
+    for name, rung in alone.rungs.items():
+        other = crew.rungs[name]
+        np.testing.assert_allclose(other.held_out.mean, rung.held_out.mean, rtol=1e-9)
+        np.testing.assert_allclose(other.interval.high, rung.interval.high, rtol=1e-9)
+        np.testing.assert_allclose(other.null.mean, rung.null.mean, rtol=1e-9)
+    assert crew.worst_case["rigid"].lower == pytest.approx(alone.worst_case["rigid"].lower, rel=1e-9)
+    assert crew.verdict == alone.verdict
