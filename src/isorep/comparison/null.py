@@ -131,6 +131,15 @@ def shuffled_errors(
     return ShuffledErrors(draws, observed, shuffles.distinct)
 
 
+class _Source:
+    """The training rows of the source, and their moments."""
+
+    def __init__(self, rows: Array) -> None:
+        self.rows, self.n = rows, len(rows)
+        self.mean = rows.mean(axis=0, dtype=np.float64)
+        self.xx = _products(rows, rows) - self.n * np.multiply.outer(self.mean, self.mean)
+
+
 class _Scene:
     """The rows that take part, and everything about the source that no shuffle changes."""
 
@@ -160,26 +169,23 @@ class _Scene:
             for rows in held
             if counts[rows].any() and len(rows) < len(here)
         ]
-        self._sources = [_own_moments(self._x[train]) for _, train, _ in self._splits]
+        self._sources = [_Source(self._x[train]) for _, train, _ in self._splits]
         width, rounding = self._x.shape[1], training.roundings[0]
         self._inverses = [
-            solve_well_conditioned(xx, np.eye(width), n, mean, rounding) if "linear" in names else None
-            for n, mean, xx in self._sources
+            solve_well_conditioned(each.xx, np.eye(width), each.n, each.mean, rounding) if "linear" in names else None
+            for each in self._sources
         ]
         self._yy, self._y_sum = _products(self._y, self._y), self._y.sum(axis=0, dtype=np.float64)
 
     def errors(self, partners: Array) -> dict[str, Array]:
         """The held-out error of every rung, forward and reverse, when rows take the targets of these partners."""
         target = self._place[partners]
-        y = self._y[target]
         found = {name: np.zeros(2) for name in self._names}
         size = np.zeros(2)
-        for (held, train, counted), (n, x_mean, xx), inverse in zip(
-            self._splits, self._sources, self._inverses, strict=True
-        ):
-            x_held, y_held = self._x[counted], y[counted]
+        for (held, train, counted), source, inverse in zip(self._splits, self._sources, self._inverses, strict=True):
+            x_held, y_held = self._x[counted], self._y[target[counted]]
             size += self._radii[1][target[counted]].sum(), self._radii[0][counted].sum()
-            moments = self._shuffled_moments(y, held, train, n, x_mean, xx)
+            moments = self._shuffled_moments(target[held], target[train], source)
             maps = self._fitted(moments, inverse)
             if "identity" in found:
                 found["identity"] += identity_norms(x_held, y_held, self._centre.gap).sum()
@@ -193,13 +199,14 @@ class _Scene:
         training = replace(self._training, moments=moments, second=(None, None), inverse=inverse, quick=True)
         return fit(wanted, training)
 
-    def _shuffled_moments(self, y: Array, held: Array, train: Array, n: int, x_mean: Array, xx: Array) -> Moments:
+    def _shuffled_moments(self, held: Array, train: Array, source: _Source) -> Moments:
         """The moments of the training rows: those of the target without the held-out rows, not summed again."""
-        y_held = y[held]
+        n = source.n
+        y_held = self._y[held]
         y_mean = (self._y_sum - y_held.sum(axis=0, dtype=np.float64)) / n
         yy = self._yy - _products(y_held, y_held) - n * np.multiply.outer(y_mean, y_mean)
-        xy = _products(self._x[train], y[train]) - n * np.multiply.outer(x_mean, y_mean)
-        return Moments(n, x_mean, y_mean, xx, xy, yy)
+        xy = _products(source.rows, self._y[train]) - n * np.multiply.outer(source.mean, y_mean)
+        return Moments(n, source.mean, y_mean, source.xx, xy, yy)
 
 
 def _thinned(rows: Array, folds: int) -> Array:
@@ -211,11 +218,6 @@ def _thinned(rows: Array, folds: int) -> Array:
 def _here(centre: Centre) -> Centre:
     """Rows were shifted already: maps are fitted about the origin."""
     return Centre(np.zeros_like(centre.source), np.zeros_like(centre.target), centre.dtype)
-
-
-def _own_moments(x: Array) -> tuple[int, Array, Array]:
-    mean = x.mean(axis=0, dtype=np.float64)
-    return len(x), mean, _products(x, x) - len(x) * np.multiply.outer(mean, mean)
 
 
 def _products(left: Array, right: Array) -> Array:

@@ -10,7 +10,6 @@ afar, and sweeps over it would only fit noise.
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg
 
 from ..representation import Array
 from .checkpoint import FitState, Keeper, Ledger
@@ -163,8 +162,8 @@ def outlying_start(rows: WhiteRows, contrast: Contrast) -> Array:
     moved /= np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-300)
     chosen = _far_apart(moved[np.argsort(-np.abs(alpha), kind="stable")], int(np.ceil(_WORKING_SHARE * width)))
     rest = fobi - fobi @ chosen.T @ chosen
-    others = linalg.qr(rest.T, mode="economic", pivoting=True)[0].T[: width - len(chosen)]
-    return orthonormal(np.vstack([chosen, others]))
+    most_left = np.argsort(-np.linalg.norm(rest, axis=1), kind="stable")[: width - len(chosen)]
+    return orthonormal(np.vstack([chosen, orthonormal(rest[most_left])]))
 
 
 def _far_apart(vectors: Array, most: int) -> Array:
