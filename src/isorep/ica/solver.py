@@ -37,7 +37,8 @@ _ROUGH = 10.0  # how much looser the rule is until other optima have been consid
 _DEPENDENT = 4.0  # standard errors, about, by which two components depend on each other for certain
 _MOSTLY_NOISE = 0.5  # share of components like noise from which the others are polished alone,
 _SOME_NOISE = 0.05  # and in many dimensions, where polishing noise costs most
-_RISING_PATIENCE = 12  # sweeps over what is left in which nothing more rises above noise
+_RISING_PATIENCE = 12  # sweeps over what is left in which nothing more rises above noise,
+_GROWING = 0.01  # and its contrast grows by less than this share
 _RISEN_SHARE = 0.2  # of what is left that has risen when the rest goes on without it
 _ROWS_A_PLANE = 0.25  # rows per squared dimension of what is left: with fewer its noise hides what is weak
 _RESTARTS = 3
@@ -154,13 +155,15 @@ def _with_risen(finish: Finish, tol: float) -> Finish:
         matrix = orthonormal(finish.matrix)
         others = orthonormal(finish.others - finish.others @ matrix.T @ matrix)
         rest = Finish(rows.project(others), np.eye(count), contrast, ledger)
-        most = quiet = 0
+        most, height, quiet = 0, 0.0, 0
         while quiet < _RISING_PATIENCE and most < _RISEN_SHARE * count and not ledger.exhausted:
             outlook = rest.run(tol, sweeps=1)
             best = max(best, reached + outlook.contrast)
             ledger.note(best, (1 - quiet / _RISING_PATIENCE) / 2)
             risen = ~outlook.gaussian
-            most, quiet = max(most, int(risen.sum())), 0 if risen.sum() > most else quiet + 1
+            grows = outlook.contrast > (1 + _GROWING) * height  # noise is soon fitted as far as it can be
+            quiet = 0 if grows or risen.sum() > most else quiet + 1
+            most, height = max(most, int(risen.sum())), max(height, outlook.contrast)
             if converged(outlook, tol):
                 quiet = _RISING_PATIENCE
         others = rest.matrix @ others
