@@ -47,7 +47,7 @@ def doom(cluster, tmp_path):
     """Write a number into this file, and a worker dies at the start of that task; the file is then gone."""
     order = tmp_path / "order"
     with distributed.Client(cluster, set_as_default=False) as client:
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=300)  # a killed one comes back
         client.register_plugin(_killer(str(order)), name="killer")
         yield order
 

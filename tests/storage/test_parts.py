@@ -131,6 +131,16 @@ def test_shards_that_do_not_continue_the_first_are_refused(tmp_path):
         isorep.read(folder, in_chunks=True)
 
 
+@pytest.mark.parametrize("kind", ["parquet", "npy shards"])
+def test_workers_that_were_started_elsewhere_find_relative_paths(tmp_path, monkeypatch, kind):
+    path = save(tmp_path, kind)
+    monkeypatch.chdir(tmp_path)
+    rows = isorep.read(path.name, in_chunks=True)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    np.testing.assert_array_equal(rows.values[:], VALUES)
+
+
 def test_a_damaged_part_is_named_with_its_row(tmp_path):
     lists = [VALUES[index].tolist() for index in range(N)]
     lists[650] = lists[650][:2]
