@@ -73,6 +73,7 @@ class ChunkedRows:
         self.chunks, self._lengths, self.width = list(chunks), lengths, width
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.rounding = rounding
+        self._made_from: ChunkedRows | None = None
 
     @property
     def lengths(self) -> list[int]:
@@ -110,7 +111,7 @@ class ChunkedRows:
         each, task = shared(function), _task(_applied)
         places = [[start] if placed else [] for start in starts(self.lengths)]
         chunks = [task(each, chunk, *place) for chunk, place in zip(self.chunks, places, strict=True)]
-        return self.of_chunks(chunks, self.lengths, width, dtype)
+        return self._holder_of(self.of_chunks(chunks, self.lengths, width, dtype))
 
     def taken(self, rows: Array) -> ChunkedRows:
         """Chosen rows, in the order given, still in the workers; rows in order stay in their chunks."""
@@ -119,11 +120,18 @@ class ChunkedRows:
             places = np.searchsorted(rows, [0, *ends])
             picks = [rows[a:b] - start for a, b, start in zip(places, places[1:], starts(self.lengths), strict=False)]
             chunks = [_task(getitem)(chunk, pick) for chunk, pick in zip(self.chunks, picks, strict=True)]
-            return self.of_chunks(chunks, [len(pick) for pick in picks], self.width, self.dtype, self.rounding)
+            lengths = [len(pick) for pick in picks]
+            return self._holder_of(self.of_chunks(chunks, lengths, self.width, self.dtype, self.rounding))
         size = max(max(self.lengths), 1)
         pieces = [rows[start : start + size] for start in range(0, len(rows), size)]
         chunks = [self._gathered(piece) for piece in pieces]
-        return self.of_chunks(chunks, [len(piece) for piece in pieces], self.width, self.dtype, self.rounding)
+        lengths = [len(piece) for piece in pieces]
+        return self._holder_of(self.of_chunks(chunks, lengths, self.width, self.dtype, self.rounding))
+
+    def _holder_of(self, made: ChunkedRows) -> ChunkedRows:
+        """Rows made from these hold them: a cluster drops kept rows that only a graph refers to."""
+        made._made_from = self
+        return made
 
     def _gathered(self, rows: Array) -> Any:
         """Some rows of any chunks, as one chunk."""

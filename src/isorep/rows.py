@@ -393,8 +393,9 @@ def refuse_non_finite(values: Matrix, name: str, start: int = 0) -> None:
     first = next((place for _, _, place in found if place is not None), None)
     if first is not None:
         kinds = " and ".join(f"{count} {what}" for count, what in ((nans, "NaN"), (total - nans, "infinite")) if count)
+        row, column = start + first[0], first[1]
         raise InputError(
-            f"{name} holds {kinds} value{'s' if total > 1 else ''}, the first at row {start + first[0]}, column {first[1]}"
+            f"{name} holds {kinds} value{'s' if total > 1 else ''}, the first at row {row}, column {column}"
         )
 
 

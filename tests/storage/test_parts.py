@@ -96,6 +96,14 @@ def test_a_key_and_labels_of_a_url(tmp_path):
     np.testing.assert_array_equal(isorep.read(f"{url}::feature_").values[:], VALUES)
 
 
+def test_a_shard_without_rows_is_passed_over(tmp_path):
+    folder = save(tmp_path, "npy shards")
+    np.save(folder / "part-0a.npy", VALUES[:0])
+    for in_chunks in (False, True):
+        rows = isorep.read(folder, in_chunks=in_chunks)
+        np.testing.assert_array_equal(rows.values[:], VALUES)
+
+
 def test_what_cannot_be_read_in_parts_is_refused(tmp_path):
     isorep.write(VALUES, tmp_path / "a.csv")
     with pytest.raises(isorep.InputError, match=r"a\.csv: text is parsed from its beginning"):
