@@ -312,6 +312,24 @@ def test_values_that_are_not_finite_are_counted_and_named_as_in_an_array():
             call()
 
 
+def test_a_translated_chunk_names_the_place_in_the_whole_array():
+    translator = isorep.translate(X, Y).translator
+    bad = X.copy()
+    bad[1300, 2] = bad[900, 1] = np.inf
+    lazy = translator.transform(cut(bad), check=False)
+    with pytest.raises(isorep.InputError, match=r"X, in rows 800 to 1199, holds 1 infinite value, .* at row 900, col"):
+        lazy[800:1200].compute()
+    np.testing.assert_array_equal(lazy[:800].compute(), translator.transform(cut(X), check=False)[:800].compute())
+
+
+def test_chunks_that_are_not_what_they_declare_are_refused():
+    short = da.map_blocks(lambda block: block[: 299 if len(block) == 300 else 400], cut(X), dtype=X.dtype)
+    with pytest.raises(isorep.InputError, match="has 299 rows where its chunks declare 300, from row 1200 on"):
+        isorep.compare(short, cut(Y))
+    with pytest.raises(isorep.InputError, match="X does not say how many columns it has"):
+        ChunkedRows(da.from_delayed(dask.delayed(X), (np.nan, np.nan), dtype=X.dtype))
+
+
 def test_other_numbers_of_rows_are_refused_as_of_arrays():
     with pytest.raises(isorep.InputError, match="source has 1500 rows and target has 1400"):
         isorep.compare(cut(X), cut(Y[:1400]))

@@ -51,6 +51,8 @@ class ChunkedRows:
         if type(data._meta) is not np.ndarray:
             kind = type(data._meta).__name__
             raise InputError(f"{name} has chunks of type {kind}: turn them into plain arrays first, with map_blocks")
+        if np.isnan(data.shape[1]):
+            raise InputError(f"{name} does not say how many columns it has: name them when the array is made")
         sizes = data.chunks[0]
         lengths = None if np.isnan(sizes).any() else [int(size) for size in sizes]
         chunks = list(whole_rows(data).to_delayed().ravel())
@@ -71,6 +73,7 @@ class ChunkedRows:
         self.chunks, self._lengths, self.width = list(chunks), lengths, width
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.rounding = rounding
+        self._made_from: ChunkedRows | None = None
 
     @property
     def lengths(self) -> list[int]:
@@ -100,10 +103,15 @@ class ChunkedRows:
             [da.from_delayed(each, shape, meta=meta) for each, shape in zip(self.chunks, shapes, strict=True)]
         )
 
-    def mapped(self, function: Callable[[Array], Array], width: int, dtype: Any) -> ChunkedRows:
-        """What a function makes of each chunk, row by row; nothing is computed yet."""
+    def mapped(self, function: Callable[..., Array], width: int, dtype: Any, *, placed: bool = False) -> ChunkedRows:
+        """What a function makes of each chunk, row by row; nothing is computed yet.
+
+        If ``placed``, it is told the place of the chunk's first row as well.
+        """
         each, task = shared(function), _task(_applied)
-        return self.of_chunks([task(each, chunk) for chunk in self.chunks], self.lengths, width, dtype)
+        places = [[start] if placed else [] for start in starts(self.lengths)]
+        chunks = [task(each, chunk, *place) for chunk, place in zip(self.chunks, places, strict=True)]
+        return self._holder_of(self.of_chunks(chunks, self.lengths, width, dtype))
 
     def taken(self, rows: Array) -> ChunkedRows:
         """Chosen rows, in the order given, still in the workers; rows in order stay in their chunks."""
@@ -112,11 +120,18 @@ class ChunkedRows:
             places = np.searchsorted(rows, [0, *ends])
             picks = [rows[a:b] - start for a, b, start in zip(places, places[1:], starts(self.lengths), strict=False)]
             chunks = [_task(getitem)(chunk, pick) for chunk, pick in zip(self.chunks, picks, strict=True)]
-            return self.of_chunks(chunks, [len(pick) for pick in picks], self.width, self.dtype, self.rounding)
+            lengths = [len(pick) for pick in picks]
+            return self._holder_of(self.of_chunks(chunks, lengths, self.width, self.dtype, self.rounding))
         size = max(max(self.lengths), 1)
         pieces = [rows[start : start + size] for start in range(0, len(rows), size)]
         chunks = [self._gathered(piece) for piece in pieces]
-        return self.of_chunks(chunks, [len(piece) for piece in pieces], self.width, self.dtype, self.rounding)
+        lengths = [len(piece) for piece in pieces]
+        return self._holder_of(self.of_chunks(chunks, lengths, self.width, self.dtype, self.rounding))
+
+    def _holder_of(self, made: ChunkedRows) -> ChunkedRows:
+        """Rows made from these hold them: a cluster drops kept rows that only a graph refers to."""
+        made._made_from = self
+        return made
 
     def _gathered(self, rows: Array) -> Any:
         """Some rows of any chunks, as one chunk."""
@@ -234,7 +249,7 @@ def pass_over(
     columns = [each.cut(ends) for each in matrices]
     begins = [0, *ends[:-1]]
     tasks = [
-        task(shared_function, begin, list(chunks), [_small(each[begin:end]) for each in beside])
+        task(shared_function, begin, end, list(chunks), [_small(each[begin:end]) for each in beside])
         for begin, end, *chunks in zip(begins, ends, *columns, strict=True)
     ]
     if merge is None:
@@ -397,14 +412,20 @@ def _settings(warn: bool) -> Iterator[None]:
                 _quiet_setting.__exit__(None, None, None)
 
 
-def _in_a_worker(function: Callable[..., Any], start: int, chunks: list[Array], parts: list[Array]) -> Any:
+def _in_a_worker(function: Callable[..., Any], start: int, end: int, chunks: list[Array], parts: list[Array]) -> Any:
+    for each in chunks:
+        if len(each) != end - start:
+            raise InputError(
+                f"a Dask array has {len(each)} rows where its chunks declare {end - start}, from row {start} on: make "
+                "it again with the sizes that its chunks have"
+            )
     with single_threaded_blas():
         return function(start, *map(np.asarray, chunks), *parts)
 
 
-def _applied(function: Callable[[Array], Array], chunk: Array) -> Array:
+def _applied(function: Callable[..., Array], chunk: Array, *place: int) -> Array:
     with single_threaded_blas():
-        return function(np.asarray(chunk))
+        return function(np.asarray(chunk), *place)
 
 
 def _put(parts: list[Array], places: Array) -> Array:

@@ -419,15 +419,19 @@ def equal_rows(values: Matrix) -> Array:
     return np.asarray(np.unique(hashes, return_inverse=True)[1])
 
 
-def refuse_non_finite(values: Matrix, name: str) -> None:
-    """Raise an error that counts the NaN and infinite values and names the first, if there are any."""
+def refuse_non_finite(values: Matrix, name: str, start: int = 0) -> None:
+    """Raise an error that counts the NaN and infinite values and names the first, if there are any.
+
+    ``start`` is the place of the first row.
+    """
     found = map_rows(_not_finite, [values], block_rows(values.shape[1]))
     total, nans = sum(count for count, _, _ in found), sum(count for _, count, _ in found)
     first = next((place for _, _, place in found if place is not None), None)
     if first is not None:
         kinds = " and ".join(f"{count} {what}" for count, what in ((nans, "NaN"), (total - nans, "infinite")) if count)
+        row, column = start + first[0], first[1]
         raise InputError(
-            f"{name} holds {kinds} value{'s' if total > 1 else ''}, the first at row {first[0]}, column {first[1]}"
+            f"{name} holds {kinds} value{'s' if total > 1 else ''}, the first at row {row}, column {column}"
         )
 
 

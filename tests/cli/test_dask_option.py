@@ -47,7 +47,7 @@ def doom(cluster, tmp_path):
     """Write a number into this file, and a worker dies at the start of that task; the file is then gone."""
     order = tmp_path / "order"
     with distributed.Client(cluster, set_as_default=False) as client:
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=300)  # a killed one comes back
         client.register_plugin(_killer(str(order)), name="killer")
         yield order
 
@@ -73,9 +73,10 @@ def _killer(order):
 @pytest.fixture
 def folder(tmp_path):
     """The same items by two models: parquet in row groups, npy shards and a zarr store."""
-    for name, values in (("old", OLD), ("new", NEW)):
+    order = np.random.default_rng(1).permutation(N)
+    for name, values, items in (("old", OLD, np.arange(N)), ("new", NEW, np.arange(N)), ("mixed", NEW[order], order)):
         columns = {f"feature_{index}": values[:, index] for index in range(D)}
-        ids = [f"item {index}" for index in range(N)]
+        ids = [f"item {index}" for index in items]
         parquet.write_table(pyarrow.table({"id": ids, **columns}), tmp_path / f"{name}.parquet", row_group_size=250)
         (tmp_path / f"{name}_shards").mkdir()
         for index, part in enumerate(np.array_split(values, 5)):
@@ -86,6 +87,7 @@ def folder(tmp_path):
 
 COMMANDS = {
     "compare": (("compare", "old.parquet", "new_shards", "--null", 10, "--no-worst-case"), 8, 1e-6),
+    "join": (("compare", "old.parquet", "mixed.parquet", "--join", "--rungs", "linear", "--null", 0), 8, 1e-6),
     "similarity": (("similarity", "old_shards", "new.zarr", "--permutations", 30), 3, 1e-6),
     "translate_fit": (("translate", "fit", "old.parquet", "new.parquet", "-o", "MAP", "--corpus", 500), 5, 1e-6),
 }
@@ -167,7 +169,12 @@ def test_errors_are_the_local_ones(isorep_command, cluster, folder):
 
 @pytest.mark.parametrize(
     ("scheduler", "message"),
-    [("local:0", "--dask takes an address"), ("local:two", "--dask takes an address"), ("tcp://", "no Dask scheduler")],
+    [
+        ("local:0", "--dask takes an address"),
+        ("local:two", "--dask takes an address"),
+        ("tcp://", "no Dask scheduler"),
+        ("tls://127.0.0.1:1", "tls://127.0.0.1:1 cannot be used: TLS"),
+    ],
 )
 def test_a_cluster_that_is_not_there_is_refused(isorep_command, folder, scheduler, message):
     done = isorep_command("compare", folder / "old.parquet", folder / "new.parquet", "--dask", scheduler)

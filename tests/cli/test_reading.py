@@ -94,8 +94,8 @@ def test_applying_a_model_names_what_was_left_out(run, tmp_path, isorep_command)
     assert "row 30" in done.err
 
 
-@pytest.mark.parametrize(("groups", "columns"), [((), 4), (("--groups", "plate"), 3)])
-def test_groups_are_no_features(run, tmp_path, groups, columns):
+@pytest.mark.parametrize(("groups", "columns"), [((), 4), (("--groups", "plate"), 3), (("--within", "plate"), 3)])
+def test_groups_and_classes_are_no_features(run, tmp_path, groups, columns):
     assert run("compare", *groups, "--json", tmp_path / "r.json").code == 0
     found = json.loads((tmp_path / "r.json").read_text())
     assert (found["source"]["columns"], found["target"]["columns"]) == (columns, columns)

@@ -278,7 +278,7 @@ def test_worker_processes_load_each_file_once_a_pass_and_keep_nothing_afterwards
     np.testing.assert_allclose(found.components_, serial.components_, atol=1e-6)
     assert len(log.read_text().splitlines()) == 2 * 6  # moments, whitening
     assert found.transform(array).shape == (N, D)
-    for _ in range(100):  # the client gives back what was dropped a moment later
+    for _ in range(1200):  # the client gives back what was dropped a moment later
         if not client.futures:
             break
         time.sleep(0.05)

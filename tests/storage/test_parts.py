@@ -96,6 +96,14 @@ def test_a_key_and_labels_of_a_url(tmp_path):
     np.testing.assert_array_equal(isorep.read(f"{url}::feature_").values[:], VALUES)
 
 
+def test_a_shard_without_rows_is_passed_over(tmp_path):
+    folder = save(tmp_path, "npy shards")
+    np.save(folder / "part-0a.npy", VALUES[:0])
+    for in_chunks in (False, True):
+        rows = isorep.read(folder, in_chunks=in_chunks)
+        np.testing.assert_array_equal(rows.values[:], VALUES)
+
+
 def test_what_cannot_be_read_in_parts_is_refused(tmp_path):
     isorep.write(VALUES, tmp_path / "a.csv")
     with pytest.raises(isorep.InputError, match=r"a\.csv: text is parsed from its beginning"):
@@ -129,6 +137,16 @@ def test_shards_that_do_not_continue_the_first_are_refused(tmp_path):
     parquet.write_table(table(slice(0, 9)).drop_columns(["id"]), folder / "part-9.parquet")
     with pytest.raises(isorep.InputError, match=r"part-9\.parquet has none"):
         isorep.read(folder, in_chunks=True)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "npy shards"])
+def test_workers_that_were_started_elsewhere_find_relative_paths(tmp_path, monkeypatch, kind):
+    path = save(tmp_path, kind)
+    monkeypatch.chdir(tmp_path)
+    rows = isorep.read(path.name, in_chunks=True)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    np.testing.assert_array_equal(rows.values[:], VALUES)
 
 
 def test_a_damaged_part_is_named_with_its_row(tmp_path):

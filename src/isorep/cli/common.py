@@ -138,6 +138,8 @@ def _require_workers(distributed: Any, scheduler: str) -> None:
         client = distributed.Client(scheduler, timeout=_PATIENCE, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise InputError(f"there is no Dask scheduler at {scheduler}: {error or type(error).__name__}") from error
+    except TypeError as error:  # what Dask says of an encrypted connection without certificates
+        raise InputError(f"{scheduler} cannot be used: {error}") from error
     with client:
         try:
             client.wait_for_workers(1, timeout=_PATIENCE)

@@ -103,7 +103,7 @@ def command(
         "rungs": wanted,
         "folds": folds,
         "groups": groups if by_layer else common.row_labels(groups, first),
-        "within": common.row_labels(within, first),
+        "within": within if by_layer else common.row_labels(within, first),
         "join": join,
         "tolerance": tolerance,
         "random_state": seed,
@@ -116,7 +116,7 @@ def command(
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", UserWarning)  # the same sentences are printed as notes
-        reading: dict[str, Any] = {"ids": ids, "besides": [groups], "in_chunks": in_chunks}
+        reading: dict[str, Any] = {"ids": ids, "besides": [groups, within], "in_chunks": in_chunks}
         runs = [] if by_layer else [read(file, **reading) for file in files]
         settings["progress"] = progress
         if len(files) == 2:

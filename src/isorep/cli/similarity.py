@@ -81,7 +81,7 @@ def command(
     }
     result: Similarities | LayerMatrix
     with cluster(dask) as in_chunks, progress_bar(quiet) as progress:
-        reading: dict[str, Any] = {"ids": ids, "besides": [groups], "in_chunks": in_chunks}
+        reading: dict[str, Any] = {"ids": ids, "besides": [groups, within], "in_chunks": in_chunks}
         if by_layer:
             (a, first, own), (b, _, other) = (
                 _layers(file, named, reading) for file, named in ((source, layers), (target, target_layers or layers))

@@ -122,6 +122,7 @@ def compare_layers(
     *,
     layers: str | Sequence[str] | None = None,
     groups: Any = None,
+    within: Any = None,
     join: bool = False,
     in_chunks: bool = False,
     time_limit: float | Deadline | None = None,
@@ -144,6 +145,8 @@ def compare_layers(
     groups : (n,) array or str, optional
         Instead of the folders' own groups, which are those of the source, or of the target where the source has none.
         A text is a column of the source's files, ``FILE::COLUMN`` or an npy file.
+    within : (n,) array or str, optional
+        Classes inside which rows are shuffled, as in :func:`isorep.compare`; a text as for ``groups``.
     join : bool
         Align by row id instead of refusing another order or other rows.
     in_chunks : bool
@@ -192,7 +195,7 @@ def compare_layers(
         share = deadline.share(1 / (len(common) - begun))
         begun += 1
         try:
-            used = [groups] if isinstance(groups, str) else []
+            used = [each for each in (groups, within) if isinstance(each, str)]
             (x, own), (y, other) = (each.read(layer, besides=used, in_chunks=in_chunks) for each in (a, b))
             given = labels(groups, a.files[layer]) if isinstance(groups, str) else groups
             told = None if preview is None else _preview_of(preview, layer)
@@ -200,6 +203,7 @@ def compare_layers(
                 x,
                 y,
                 groups=_groups(x, y, own, other, join) if given is None else given,
+                within=labels(within, a.files[layer]) if isinstance(within, str) else within,
                 join=join,
                 time_limit=share,
                 progress=progress,

@@ -19,7 +19,7 @@ from . import parquet, shards
 from .lazy import release
 from .naming import shown
 from .registry import Contents, family, guarded, reader
-from .remote import as_path, is_remote
+from .remote import address, as_path, is_remote
 
 _LEAST_CELLS, _MOST_CELLS = 2**19, 2**24  # of a chunk that is cut from an array
 _FEWEST = 16  # chunks of an array that is not small
@@ -51,12 +51,12 @@ def _tables(files: list[Path], key: str | None, ids: str | None, besides: Collec
     for file, table in zip(files, tables, strict=True):
         begin = 0
         for group, rows in enumerate(table.group_rows):
-            chunks.append(task(str(file), table, group, begin, dtype))
+            chunks.append(task(address(file), table, group, begin, dtype))
             lengths.append(rows)
             begin += rows
     row_ids = None
     if first.ids_names:
-        told = computed([_delayed(_read_ids)(str(file), table) for file, table in zip(files, tables, strict=True)])
+        told = computed([_delayed(_read_ids)(address(file), table) for file, table in zip(files, tables, strict=True)])
         row_ids = shards.joined_labels(told)
     left_out = {name: why for table in tables for name, why in table.left_out.items()}
     converted = {name: why for table in tables for name, why in table.converted.items()}
@@ -101,7 +101,7 @@ def _arrays(path: Path, files: list[Path], key: str | None, ids: str | None, bes
     for file, size in zip(files, sizes, strict=True):
         for start in range(0, size, step):
             stop = min(start + step, size)
-            chunks.append(task(str(file), key, start, stop, values.dtype))
+            chunks.append(task(address(file), key, start, stop, values.dtype))
             lengths.append(stop - start)
     rows = ChunkedRows.of_chunks(chunks, lengths, width, values.dtype, getattr(values, "rounding", None))
     return Contents(rows, contents.ids, contents.left_out, contents.converted, contents.columns)

@@ -39,6 +39,11 @@ def as_path(text: str) -> Any:
     return RemotePath(text)
 
 
+def address(path: Any) -> str:
+    """Where the workers of a cluster find a path: they may have been started in other folders."""
+    return str(path if is_remote(path) else path.absolute())
+
+
 class RemotePath:
     """A file or folder of an object store."""
 

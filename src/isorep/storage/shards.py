@@ -61,7 +61,7 @@ class _Shards:
         self._ids: list[Array | None] = []
         for file in self.files if measure else ():
             values = self._meet(file)
-            if isinstance(values, np.ndarray) and not isinstance(values, np.memmap):
+            if isinstance(values, np.ndarray) and not isinstance(values, np.memmap) and values.size:
                 self.parsed = True
                 return
 

@@ -24,6 +24,7 @@ from ..rows import Crew, Progress, no_progress, refuse_non_finite
 from ..storage import loaded, read, shards, write
 from ..storage.model_files import ModelFile, Shapes, require_model_path, save_arrays
 from ..storage.registry import reader, split_key, suffixes
+from ..storage.remote import address
 from ..storage.write import require_target
 from .drift import Drift, DriftWarning, Reference
 from .maps import MAPS
@@ -100,6 +101,7 @@ class Translator:
                 _TranslatedChunk(self, rows.name or "the data"),
                 len(self.new_mean),
                 np.float64 if double else np.float32,
+                placed=True,
             )
             return Representation(chunks, data.ids, data.name)
         return Representation(TranslatedRows(rows, self, crew, progress), data.ids, data.name)
@@ -196,10 +198,14 @@ class _TranslatedChunk:
     def __init__(self, by: Translator, name: str) -> None:
         self._by, self._name = by, name
 
-    def __call__(self, chunk: Array) -> Array:
+    def __call__(self, chunk: Array, start: int) -> Array:
         if not len(chunk):
             return np.empty((0, len(self._by.new_mean)), np.float64 if chunk.dtype.itemsize >= 8 else np.float32)
-        return TranslatedRows(Representation(chunk, name=self._name), self._by)[:]
+        try:
+            return TranslatedRows(Representation(chunk, name=self._name), self._by)[:]
+        except InputError:
+            refuse_non_finite(chunk, f"{self._name}, in rows {start} to {start + len(chunk) - 1},", start)
+            raise
 
 
 def _check_facts(file: ModelFile, facts: dict[str, Any]) -> None:
@@ -303,7 +309,7 @@ def _translate_in_workers(
     with replacing(Path(output), folder=True) as temporary:
         task = delayed(_translate_shard, pure=False)
         done = computed(
-            [task(by, str(file), key, source.ids, str(temporary.resolve() / file.name), drop_ids) for file in files]
+            [task(by, address(file), key, source.ids, str(temporary.resolve() / file.name), drop_ids) for file in files]
         )
         progress("translating files", len(done), len(files))
     return result
