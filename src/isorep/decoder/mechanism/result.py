@@ -429,6 +429,8 @@ def verdict_on_factors(factors: Factors, near: NearFactors | None = None) -> str
     if factors.state in ("rank deficient", "undecided"):
         return f"No factors could be told apart: the Jacobian is {factors.state} at most samples.{rest}"
     count = len(factors.dimensions)
+    if factors.dimensions == (1,):
+        return "There is one active latent, and nothing to split."
     if count == 1:
         return f"Latents act together: one irreducible Type D factor of dimension {factors.dimensions[0]}.{rest}"
     return (

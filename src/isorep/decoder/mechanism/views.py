@@ -286,13 +286,16 @@ class Frame:
 def active_latents(jacobians: Array, latents: Array) -> Array:
     """Latents that move the outputs, over their spread, by more than a thousandth of what the strongest does.
 
-    Where nothing is known about the spread, a weak latent is one in other units, and all are active.
+    Where nothing is known about the spread, a weak latent is one in other units, and all that move anything are active.
+    One that does not vary beside others that do is inactive where it is weaker than all of them by as much.
     """
     spread = latents.std(0)
-    effects = np.linalg.norm(jacobians, axis=1).max(0) * spread
+    sizes = np.linalg.norm(jacobians, axis=1).max(0)
+    effects = sizes * spread
     if not effects.any():
-        return np.arange(len(spread))
-    return np.flatnonzero((effects >= INACTIVE_BELOW * effects.max()) | (spread == 0))
+        return np.flatnonzero(sizes > 0) if sizes.any() else np.arange(len(spread))
+    active = effects >= INACTIVE_BELOW * effects.max()
+    return np.flatnonzero(active | ((spread == 0) & (sizes >= INACTIVE_BELOW * sizes[active].min())))
 
 
 def balanced_units(jacobians: Array, latents: Array, noise: float) -> Array:
