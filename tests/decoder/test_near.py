@@ -503,3 +503,18 @@ def test_what_is_open_is_not_listed_as_missing(rng):
     assert "does not apply" in missing
     assert "sparsity condition" in opened
     assert "sparsity condition" not in missing
+
+
+def test_a_cut_that_serves_all_but_a_few_samples_is_not_said_to_turn():
+    rng = np.random.default_rng(3)
+    gains = np.ones((9, 1, 3))
+    gains[np.arange(3) * 3, 0, np.arange(3)] = 0.01  # samples at which one latent hardly moves anything
+    jacobians = np.kron(np.eye(3), np.ones((5, 1))) * gains + 0.03 * rng.normal(size=(9, 15, 3))
+    found = mechanisms_of(jacobians @ haar(3, rng))
+    assert found.near_factors.state == "one"
+    assert found.near_factors.turning is None
+    assert found.near_factors.next_split.leak < 0.05
+    assert found.near_factors.leakage.mean > 0.05
+    assert "At single samples, where every direction counts alike, it leaks " in found.verdict
+    assert "not the same ones" not in found.verdict
+    assert mechanisms_of((jacobians / gains)[1:3] @ haar(3, rng)).near_factors.state == "found"
