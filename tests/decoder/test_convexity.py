@@ -37,7 +37,7 @@ CONVEX = {
 def test_convex_supports_are_seldom_called_hollow(kind):
     found = [
         convexity(CONVEX[kind](np.random.default_rng(seed), n, d), random_state=seed).answer
-        for seed, (n, d) in enumerate(((60, 2), (150, 1), (200, 5), (300, 2), (300, 3)))
+        for seed, (n, d) in enumerate(((60, 2), (150, 1), (200, 5), (300, 3)))
     ]
     assert found.count("holes") <= 1
 

@@ -289,7 +289,7 @@ def active_latents(jacobians: Array, latents: Array) -> Array:
     Where nothing is known about the spread, a weak latent is one in other units, and all that move anything are active.
     One that does not vary beside others that do is inactive where it is weaker than all of them by as much.
     """
-    spread = latents.std(0)
+    spread = np.where(np.ptp(latents, axis=0) > 0, latents.std(0), 0.0)  # rounding is no spread
     sizes = np.linalg.norm(jacobians, axis=1).max(0)
     effects = sizes * spread
     if not effects.any():
@@ -305,7 +305,7 @@ def balanced_units(jacobians: Array, latents: Array, noise: float) -> Array:
     over its whole spread has no units: where that is rounding beside the others it stays as small as it is.
     """
     sizes = np.abs(jacobians).max((0, 1))
-    spread = latents.std(0)
+    spread = np.where(np.ptp(latents, axis=0) > 0, latents.std(0), 0.0)  # rounding is no spread
     spread = spread if spread.any() else np.ones_like(spread)
     effects = sizes * spread
     most = float(effects.max())
