@@ -129,7 +129,7 @@ def test_probabilities_and_their_logarithms_are_taken_as_logits(last):
 def test_what_follows_the_end_must_be_linear():
     first, second = (nn.Sequential(*net, nn.Tanh()) for net in twins(near_rotation(0, 0.01)))
     found = layers(first, second, rows(), ["0"], to="1", n_null=0)
-    assert found.end.sentence.startswith("not determined: what follows 1 is not linear")
+    assert found.end.sentence.startswith("not determined: the outputs are no linear function of 1")
     assert layers(first, second, rows(), ["0"], to="2", n_null=0).end.sentence.startswith("not determined")
     wide = nn.Sequential(*twins(near_rotation(0, 0.01), classes=7)[1])
     other = layers(twins(near_rotation(0, 0.01))[0], wide, rows(), ["0"], to="1", n_null=0)
@@ -231,3 +231,52 @@ def test_kinks_are_those_of_the_rest():
     values, _ = layer_outputs(net, rows(), ["0", "2", "3"])
     kinks = [kinks_of(Split(net, name, None), values[name], rows()) for name in ("0", "2", "3")]
     assert kinks == [("LeakyReLU", "ReLU"), ("LeakyReLU",), ()]
+
+
+def test_a_head_that_is_constant_sees_nothing_and_a_large_bias_hides_nothing():
+    first, second = (net.float() for net in twins(near_rotation(0, 0.01)))
+    given = rows().float()
+    with torch.no_grad():
+        second[2].bias.add_(1e4)
+    assert layers(first, second, given, ["0"], to="1", n_null=0).end.determined
+    with torch.no_grad():
+        second[2].weight.zero_()
+    dead = layers(first, second, given, ["0"], to="1", n_null=0)
+    assert "see 0 of 3 directions" in dead.end.sentence
+    other = layers(second, first, given, ["0"], to="1", n_null=0)
+    assert other.end.largest == 0
+    assert other.layers[0].bound.vacuous
+    assert not other.violated
+    with pytest.raises(ValueError, match="or what follows the layer is constant"):
+        layers(first, second, given, ["0"], n_null=0)
+
+
+def test_a_single_logit_has_no_constant_to_take_out():
+    first, second = twins([[0.7]], classes=1)
+    with torch.no_grad():
+        second[2].bias.sub_(1.5)  # softmax would not see it, and log-odds do
+    found = layers(first, second, rows(), ["0"], to="1", n_null=0)
+    assert found.end.smallest == pytest.approx(0.7)
+    assert found.end.largest == pytest.approx(0.7)
+    assert found.end.mismatch.share < 1e-8
+
+
+def test_the_answer_says_that_outputs_differ_where_no_constant_is_to_blame():
+    first, second = twins(np.eye(3))
+    rigid = [nn.Sequential(*net[:2]) for net in (first, second)]
+    with torch.no_grad():
+        rigid[1][0].weight.mul_(torch.tensor([[1.0], [2.0], [0.5]], dtype=DOUBLE))
+    found = layers(*rigid, rows(), ["0"], n_null=0)
+    assert found.layers[0].constant == pytest.approx(1)
+    assert found.layers[0].bound.vacuous
+    assert f"these differ by {found.mismatch:.2g} of their spread" in found.sentence
+    assert found.mismatch > 0.1
+    assert any("outputs differ by" in caveat for caveat in found.caveats)
+
+
+def test_rests_that_see_different_numbers_of_directions_are_both_counted():
+    first, second = twins(near_rotation(0, 0.01))
+    with torch.no_grad():
+        second[2].weight[:, 2] = 0
+    found = layers(first, second, rows(), ["1"], n_null=0)
+    assert found.layers[0].reading.startswith("covers the 2 and 3 directions that the two rests see")

@@ -471,3 +471,50 @@ def test_h2_holding_beside_h3_failing_is_no_impossibility_in_words():
     _, steps = checked_hierarchy(given, full_rank=True)
     assert "cannot be" not in steps[0].sentence
     assert "relative to its own kind" in steps[0].sentence
+
+
+def test_a_latent_that_neither_varies_nor_moves_anything_is_inactive(rng):
+    z = rng.normal(size=(40, 3)) * [1, 1, 0] + [0, 0, 0.7]
+    for strength in (0.0, 1e-8):
+        found = mechanisms(faint(strength), z, [1, 1, 1], **SMALL)
+        assert found.inactive == (2,)
+        assert found.type_d.state == "holds"
+    assert mechanisms(faint(0.1), z, [1, 1, 1], **SMALL).inactive == ()
+    jacobian = np.array([[[1.0, 0, 0, 0], [2, 0, 0, 0], [0, 0, 1e-5, 0], [0, 0, 1e-5, 3]]])
+    dead = mechanisms_of(jacobian, [1, 1, 1, 1])
+    assert dead.inactive == (1,)
+    assert dead.blocks == ((0,), (2,), (3,))
+    assert any(caveat.startswith("column 2 is below") for caveat in dead.caveats)
+    assert "block 1 held inactive latents alone: others are counted without it" in dead.caveats
+    assert not any("inactive latents alone" in caveat for caveat in mechanisms_of(jacobian, [[0, 1], [2], [3]]).caveats)
+    assert mechanisms_of(0 * jacobian, [1, 1, 1, 1]).inactive == ()
+
+
+def test_a_single_latent_does_not_act_together_with_others():
+    assert mechanisms_of([[[1.0], [2.0]]]).verdict == "There is one active latent, and nothing to split."
+    assert mechanisms_of([[[1.0, 0], [2.0, 0]]]).verdict.startswith("There is one active latent")
+    assert "act together" in mechanisms_of(np.random.default_rng(0).normal(size=(3, 8, 2))).verdict
+
+
+def test_what_is_open_is_not_listed_as_missing(rng):
+    dense = mechanisms_of(rng.normal(size=(2, 9, 4)), [2, 2])
+    said = next(each.sentence for each in dense.theorems if each.name == "M")
+    missing, opened = said.split("open: ")
+    assert "does not apply" in missing
+    assert "sparsity condition" in opened
+    assert "sparsity condition" not in missing
+
+
+def test_a_cut_that_serves_all_but_a_few_samples_is_not_said_to_turn():
+    rng = np.random.default_rng(3)
+    gains = np.ones((9, 1, 3))
+    gains[np.arange(3) * 3, 0, np.arange(3)] = 0.01  # samples at which one latent hardly moves anything
+    jacobians = np.kron(np.eye(3), np.ones((5, 1))) * gains + 0.03 * rng.normal(size=(9, 15, 3))
+    found = mechanisms_of(jacobians @ haar(3, rng))
+    assert found.near_factors.state == "one"
+    assert found.near_factors.turning is None
+    assert found.near_factors.next_split.leak < 0.05
+    assert found.near_factors.leakage.mean > 0.05
+    assert "At single samples, where every direction counts alike, it leaks " in found.verdict
+    assert "not the same ones" not in found.verdict
+    assert mechanisms_of((jacobians / gains)[1:3] @ haar(3, rng)).near_factors.state == "found"

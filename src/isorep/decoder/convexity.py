@@ -49,8 +49,8 @@ class Convexity:
     answer : {"holes", "none seen", "blind"}
     sentence : str
     remote : float
-        The share of midpoints that lie farther from samples, in units of the spacing of these samples, than 99 % of
-        midpoints do in a reference with a convex support: the smallest over the references. By chance 0.01.
+        The share of midpoints that lie farther from samples, in units of the spacing of these samples, than 99.5 % of
+        midpoints do in a reference with a convex support: the smallest over the references. By chance 0.005.
     limit : float
         What ``remote`` has to exceed.
     gap : float
@@ -80,11 +80,11 @@ def convexity(latents: Array, *, random_state: int = 0) -> Convexity | None:
     """Probe the assumption that the latents' support is convex; None where there are too few rows, or no spread.
 
     A midpoint in a hole lies far from all samples, while these lie as near to each other as elsewhere. So the distance
-    of a midpoint to its fifth nearest sample is taken in units of what that distance is for these five samples. Where
-    samples are sparse, both grow: a box whose samples crowd in the corners is no hollow one. Chance comes from
-    references with a convex support and as many rows: a Gaussian of the same covariance, and boxes, made by shuffling
-    every column, and every axis that ICA finds, on its own. A direction with a gap would make boxes with gaps, so every
-    direction is probed alone.
+    of a midpoint to its nearest samples, 20 or a tenth of all, is taken in units of what that distance is for these.
+    Where samples are sparse, both grow: a box whose samples crowd in the corners is no hollow one. Chance comes from
+    references with a convex support and as many rows: boxes, made by shuffling every column, and every axis that ICA
+    finds, on its own; for columns of few values a Gaussian of the same covariance. A direction with a gap would make
+    boxes with gaps, so every direction is probed alone; along a single one gaps are all there is to see.
 
     What is not there may also not be seen. The same probe is run on these samples with a notch cut into them, a quarter
     that lies above the median in two directions. Where that is not clearly seen, an empty answer means nothing
@@ -124,7 +124,11 @@ def convexity(latents: Array, *, random_state: int = 0) -> Convexity | None:
     said = {"holes": "holes" if remote > limit else "gap", "blind": "shells" if shell > limit else "blind"}
     if notch > _CLEARLY * limit:
         said["blind"] = "unclear"
-    sentence = _READING[said.get(answer, answer)].format(remote=remote, limit=limit, gap=gap, n=len(values), d=d)
+    if shape[1] == 1:
+        said = {"holes": "gap", "none seen": "line", "blind": "blind line"}
+    told = {"remote": remote, "limit": limit, "gap": gap, "notch": notch, "n": len(values), "d": d}
+    reference = "boxes with the same marginals" if boxes else "a Gaussian of the same covariance"
+    sentence = _READING[said.get(answer, answer)].format(**told, reference=reference)
     full, empty = (float(np.median([each.ratio for each in drawn])) for drawn in (solid, hollow))
     older = (own.share, own.ratio, full, empty, max(each.share for each in solid), len(values), len(own.local))
     return Convexity(*older, answer, sentence, remote, limit, gap, notch, shell)
@@ -132,7 +136,11 @@ def convexity(latents: Array, *, random_state: int = 0) -> Convexity | None:
 
 _READING = {
     "holes": "The latents' support does not look convex: {remote:.1%} of the midpoints of random pairs lie farther "
-    "from samples than these lie from each other (in boxes with the same marginals 0.5 %, at most {limit:.1%}).",
+    "from samples than these lie from each other (in {reference} 0.5 %, at most {limit:.1%}).",
+    "line": "No gap was seen in the latents' support, which has one direction: {gap:.1%} of the midpoints of random "
+    "pairs lie in gaps between samples, and {notch:.0%} would if the middle third of these samples were missing.",
+    "blind line": "Whether the latents' support is convex cannot be told from {n:,} samples along one direction: "
+    "{gap:.1%} of the midpoints of random pairs lie in gaps, and {notch:.0%} would if the middle third were missing.",
     "gap": "The latents' support does not look convex: in one direction {gap:.0%} of the midpoints of random pairs lie "
     "in a gap between samples.",
     "none seen": "No holes were seen in the latents' support: {remote:.1%} of the midpoints of random pairs are remote "

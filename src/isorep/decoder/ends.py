@@ -105,7 +105,9 @@ def linear_ends(
     for network, inputs, end, output in zip(networks, rows, ends, outputs, strict=True):
         head = _head(split.Split(network, to, None), end, inputs, output, logits)
         if head is None:
-            return _open(f"what follows {to} is not linear, so equal outputs do not tie the ends by a linear map")
+            return _open(
+                f"the outputs are no linear function of {to}, so equal outputs do not tie the ends by a linear map"
+            )
         heads.append(head)
     (first, shift1), (second, shift2) = heads
     if len(first) != len(second):
@@ -113,7 +115,7 @@ def linear_ends(
     spread, width = np.linalg.svd(second, compute_uv=False), second.shape[1]
     rank = int((spread > ROUNDING * spread[0]).sum()) if spread[0] > 0 else 0
     if rank < width:
-        centred = " once softmax's constant per row is taken out" if logits else ""
+        centred = " once softmax's constant per row is taken out" if logits and len(second) > 1 else ""
         return _open(f"the second network's outputs see {rank} of {width} directions of {to}{centred}", rank, width)
     inverse = np.linalg.pinv(second)
     matrix, shift = inverse @ first, inverse @ (shift1 - shift2)
@@ -150,11 +152,12 @@ def _head(
     Outputs that are probabilities are taken by their logarithms.
     """
     weights, told = next(split.rest_jacobians(rest, end[:1], inputs[:1]))[0], outputs
-    if logits:
-        if (outputs > 0).all() and outputs.shape[1] > 1 and np.abs(outputs.sum(axis=1) - 1).max() < _AFFINE:
+    if logits and outputs.shape[1] > 1:  # one alone is the log-odds of two classes, and has no constant to take out
+        if (outputs > 0).all() and np.abs(outputs.sum(axis=1) - 1).max() < _AFFINE:
             weights, told = weights / outputs[0][:, None], np.log(outputs)
         weights, told = weights - weights.mean(axis=0), told - told.mean(axis=1, keepdims=True)
     linear = np.asarray(end.reshape(len(end), -1).double().cpu().numpy()) @ weights.T
     shift = (told - linear).mean(axis=0)
     off, spread = np.abs(linear + shift - told).max(), np.abs(told - told.mean(axis=0)).max()
-    return (weights, shift) if off <= _AFFINE * spread else None
+    rounding = 16 * float(np.finfo(str(end.dtype).removeprefix("torch.")).eps) * np.abs(outputs).max()
+    return (weights, shift) if off <= _AFFINE * spread + rounding else None

@@ -108,13 +108,13 @@ def _chords(sides: Sequence[Evidence]) -> list[Assumption]:
 
 def _supremum(sides: Sequence[Evidence]) -> Assumption:
     rows = min(side.rows for side in sides)
-    said = [f"{side.estimated}" for side in sides if side.estimated]
+    said = list(dict.fromkeys(side.estimated for side in sides if side.estimated))
     over = [side for side in sides if side.chords is not None and side.chords.pairs]
     over = [side for side in over if side.chords is not None and side.chords.longest > side.largest * (1 + _SLACK)]
     if over:
         worst = max(over, key=lambda side: side.chords.longest / side.largest if side.chords and side.largest else 0)
         longest = 0.0 if worst.chords is None else worst.chords.longest
-        said.append(f"a chord is stretched by {longest:.3g}, and the largest singular value is {worst.largest:.3g}")
+        said.append(f"a chord is stretched by {longest:.4g}, and the largest singular value is {worst.largest:.4g}")
         return Assumption(SUPREMUM, VIOLATED, "; ".join(said))
     if not said:
         said.append(

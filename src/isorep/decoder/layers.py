@@ -71,7 +71,8 @@ def layers(
         training identifies up to a linear map (see ``end`` of the result).
     logits : bool
         Where ``to`` names a layer: whether the outputs are logits, or probabilities, which softmax fixes up to a
-        constant per row. ``False`` for outputs that are compared as they are.
+        constant per row; a single one is the log-odds of two classes. ``False`` for outputs that are compared as they
+        are.
     samples : int
         Jacobians are taken at so many of the examples.
     names : pair of str
@@ -194,8 +195,7 @@ def _spearman(layers: list[Layer]) -> float | None:
 
 
 def _caveats(layers: list[Layer], left_out: list[str], tie: EndMap, to: str, rows: int, half: bool) -> tuple[str, ...]:
-    said = [tie.sentence] if to != OUTPUT or not tie.determined else []
-    said += [f"left out: {each}" for each in left_out]
+    said = [tie.sentence, *(f"left out: {each}" for each in left_out)]
     if half:
         said.append("weights are stored in half precision; everything was computed in float32")
     past = [layer.name for layer in layers if any(rest.depends_on_input for rest in layer.rests)]
@@ -225,7 +225,10 @@ def measure_rest(at: split.Split, values: torch.Tensor, inputs: torch.Tensor) ->
         seen = np.asarray(np.linalg.qr(stacked, mode="r")) if len(stacked) > width else stacked
     if seen is None or not seen.any():
         end = "output" if at.to is None else at.to
-        raise InputError(f"{end} does not depend on the layer {at.layer!r}: it is computed before it, or beside it")
+        raise InputError(
+            f"{end} does not depend on the layer {at.layer!r} at these examples: it is computed before it or beside "
+            "it, or what follows the layer is constant"
+        )
     singular = np.concatenate(spectra)
     kept = singular > ROUNDING * singular[:, :1]
     rank = kept.sum(axis=1)
@@ -297,7 +300,11 @@ def _reading(rests: tuple[Rest, Rest], end: EndMap) -> tuple[str, bool]:
     if not any(rest.lost for rest in rests):
         return "covers the layer", True
     if all(rest.shared for rest in rests):
-        return f"covers the {rests[0].union} directions that the rest sees, the same at all examples", True
+        unions = sorted({rest.union for rest in rests})
+        seen = f"the {unions[0]} direction{'s' if unions[0] > 1 else ''} that the rest sees"
+        if len(unions) > 1:
+            seen = f"the {unions[0]} and {unions[1]} directions that the two rests see, as padded clouds"
+        return f"covers {seen}, the same at all examples", True
     return "covers no fixed part: the rest sees other directions at other examples", True
 
 

@@ -198,9 +198,11 @@ class LayerGeometry(ResultRecord):
         if not self.end.determined:
             return f"{measured} Bounds: {self.end.sentence}."
         telling = ", ".join(layer.name for layer in self.layers if layer.answer == "kept")
+        ends = "outputs" if self.to == OUTPUT else "ends"
         return (
-            f"{measured} Bounds that say something: {telling or 'none'} (needed: a stitching constant below "
-            f"{max(each.needed for each in self.layers):.3g})."
+            f"{measured} Bounds that say something: {telling or 'none'} (needed where {ends} are equal: a stitching "
+            f"constant below {max(each.needed for each in self.layers):.3g}; these differ by "
+            f"{self.mismatch or 0.0:.2g} of their spread)."
         )
 
     def table(self) -> str:

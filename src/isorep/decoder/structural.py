@@ -315,8 +315,8 @@ def _perfect(each: Assumption, decoder: Map, process: Map, apart: Mismatch | Non
     if each.text != EQUAL:
         return each
     if apart is None:
-        missing = "decoder" if not decoder.decodes else "data"
-        return Assumption(PERFECT, NOT_TESTED, f"there is no {missing} to compare by")
+        missing = "data" if decoder.decodes else "reconstructions"
+        return Assumption(PERFECT, NOT_TESTED, f"there are no {missing} to compare")
     said = f"reconstructions differ by {apart.rms:.3g} (RMS), {apart.share:.2g} of the data's spread"
     return Assumption(PERFECT, each.status, said)
 

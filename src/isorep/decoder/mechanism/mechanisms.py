@@ -205,10 +205,15 @@ def _judged(
         if inactive:
             view = None if view is None else view.restricted(kept, every.mean(0))
             own, rows, every = own[:, :, kept], rows[:, kept], every[:, kept]
-            split = None if split is None else _remaining(split, kept)
             caveats.append(_left_out(inactive))
-        elif not every.std(0).any():
-            caveats += _weak(own)
+            if split is not None:
+                gone = [place for place, block in enumerate(split) if not np.isin(block, kept).any()]
+                split = _remaining(split, kept)
+                caveats += [
+                    f"block {place} held inactive latents alone: others are counted without it" for place in gone
+                ]
+        if not every.std(0).any():
+            caveats += _weak(own, kept)
         units = balanced_units(own, every, noise)
         here = Coordinates(own, rows, every, view, np.eye(len(kept)))
         if (units != 1).any():
@@ -298,16 +303,17 @@ def _left_out(inactive: Sequence[int]) -> str:
     return f"{which} inactive, below a thousandth of the strongest latent's effect: left out"
 
 
-def _weak(jacobians: Array) -> list[str]:
+def _weak(jacobians: Array, kept: Array) -> list[str]:
     """Columns that would be inactive if something were known about the latents' units."""
     sizes = np.linalg.norm(jacobians, axis=1).max(0)
-    weak = np.flatnonzero(sizes < INACTIVE_BELOW * sizes.max())
+    weak = kept[sizes < INACTIVE_BELOW * sizes.max()]
     if len(weak) == 0 or len(jacobians) == 0:
         return []
     named = ", ".join(map(str, weak[:20])) + (" and others" if len(weak) > 20 else "")
+    which = f"column {named} is" if len(weak) == 1 else f"columns {named} are"
     return [
-        f"columns {named} are below a thousandth of the largest; they are judged like the others, as units are unknown "
-        "where latents do not vary"
+        f"{which} below a thousandth of the largest and judged like the others, as units are unknown where latents do "
+        "not vary"
     ]
 
 

@@ -83,9 +83,9 @@ def near_factors(jacobians: Array, noise: float, rng: np.random.Generator) -> Ne
     here, _, random = _beside_random(tangents, directions, rng) if count > 1 else ({}, [], [])
     found = leakage_of("D", "Jacobians", here["D"], [each["D"] for each in random]) if here else None
     if found is None or not found.near:
-        finer = search.splits[1] if d > 1 else None
-        turning = _turning(tangents, white, rng)
-        return NearFactors("one", (d,), next_split=finer, splits=search.splits, turning=turning)
+        finer = search.splits[max(1, count - 1)] if d > 1 else None
+        turning = _turning(tangents, white, rng) if found is None else None  # else one cut serves most samples
+        return NearFactors("one", (d,), found, finer, splits=search.splits, turning=turning)
     chance = Search.of(scrambled(rows, outputs, rng), rng).splits[count - 1]
     angles = _angles(tangents, white, search, labels)
     order = np.argsort([-each.shape[1] for each in directions], kind="stable")
@@ -167,9 +167,10 @@ class NearFactors(Record):
     dimensions : tuple of int
         Of the factors, largest first.
     leakage : Leakage or None
-        Type D's, of this cut.
+        Type D's, of this cut; where there is one factor, of the cut that leaks little on the whole and not at every
+        sample, if there is one.
     next_split : Split or None
-        The next finer cut.
+        The next finer cut; where there is one factor, that one.
     chance : float or None
         The leakage that the same search reaches where every output's rows are turned at random.
     angle, largest_angle : float or None

@@ -424,11 +424,19 @@ def verdict_on_factors(factors: Factors, near: NearFactors | None = None) -> str
         split = near.next_split
         sizes = _listed(split.dimensions)
         rest = f" The best split found, {sizes}, leaks {as_share(split.leak)} (random axes {as_share(split.random)})."
+        if near.leakage is not None:
+            leak = near.leakage
+            rest += (
+                f" At single samples, where every direction counts alike, it leaks {as_share(leak.mean)} on average, "
+                f"with 95 % of them below {as_share(leak.quantile)}: too much for near-factors."
+            )
     if near is not None and near.turning is not None and near.turning > 0.5:
         rest += f" {as_share(near.turning)} of the single samples looked at have near-factors, not the same ones."
     if factors.state in ("rank deficient", "undecided"):
         return f"No factors could be told apart: the Jacobian is {factors.state} at most samples.{rest}"
     count = len(factors.dimensions)
+    if factors.dimensions == (1,):
+        return "There is one active latent, and nothing to split."
     if count == 1:
         return f"Latents act together: one irreducible Type D factor of dimension {factors.dimensions[0]}.{rest}"
     return (

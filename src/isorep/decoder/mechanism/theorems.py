@@ -96,16 +96,21 @@ def theorem(
         found = ", ".join(f"{each:g}" for each in applies_at)
         said = (
             f"Whether the {name} theorem applies depends on the tolerance: its assumptions were found at {found}, and "
-            f"not at {tolerance:g}: {'; '.join([*missing, *ends])}."
+            f"not at {tolerance:g}: {_told(missing, ends)}."
         )
         return Theorem(criterion.name, None, applies_at, (*missing, *ends), said)
     if missing or criterion.state == FAILS:
         if not missing:  # it fails where it is decided
             tolerance, missing, ends = next(each for each in lacking if each[1])
-        said = f"The {name} theorem does not apply; missing at {tolerance:g}: {'; '.join([*missing, *ends])}."
+        said = f"The {name} theorem does not apply; missing at {tolerance:g}: {_told(missing, ends)}."
     else:
         said = f"Whether the {name} theorem applies is open; not settled at {tolerance:g}: {'; '.join(ends)}."
     return Theorem(criterion.name, False if missing else None, (), (*missing, *ends), said)
+
+
+def _told(missing: Sequence[str], ends: Sequence[str]) -> str:
+    """What is missing, and apart from it what is open."""
+    return "; ".join([*missing, *([f"open: {'; '.join(ends)}"] if ends else [])])
 
 
 def _lacking(

@@ -286,13 +286,16 @@ class Frame:
 def active_latents(jacobians: Array, latents: Array) -> Array:
     """Latents that move the outputs, over their spread, by more than a thousandth of what the strongest does.
 
-    Where nothing is known about the spread, a weak latent is one in other units, and all are active.
+    Where nothing is known about the spread, a weak latent is one in other units, and all that move anything are active.
+    One that does not vary beside others that do is inactive where it is weaker than all of them by as much.
     """
-    spread = latents.std(0)
-    effects = np.linalg.norm(jacobians, axis=1).max(0) * spread
+    spread = np.where(np.ptp(latents, axis=0) > 0, latents.std(0), 0.0)  # rounding is no spread
+    sizes = np.linalg.norm(jacobians, axis=1).max(0)
+    effects = sizes * spread
     if not effects.any():
-        return np.arange(len(spread))
-    return np.flatnonzero((effects >= INACTIVE_BELOW * effects.max()) | (spread == 0))
+        return np.flatnonzero(sizes > 0) if sizes.any() else np.arange(len(spread))
+    active = effects >= INACTIVE_BELOW * effects.max()
+    return np.flatnonzero(active | ((spread == 0) & (sizes >= INACTIVE_BELOW * sizes[active].min())))
 
 
 def balanced_units(jacobians: Array, latents: Array, noise: float) -> Array:
@@ -302,7 +305,7 @@ def balanced_units(jacobians: Array, latents: Array, noise: float) -> Array:
     over its whole spread has no units: where that is rounding beside the others it stays as small as it is.
     """
     sizes = np.abs(jacobians).max((0, 1))
-    spread = latents.std(0)
+    spread = np.where(np.ptp(latents, axis=0) > 0, latents.std(0), 0.0)  # rounding is no spread
     spread = spread if spread.any() else np.ones_like(spread)
     effects = sizes * spread
     most = float(effects.max())
