@@ -41,6 +41,7 @@ def test_the_factors_of_simple_images_are_components_that_come_back(found):
 
 BACK = "All 3 components come back in the other training"
 NO_BETTER = "Learnt no better than by principal components"
+NOT_SHOWN = "Not shown to be learnt better than by principal components"
 
 
 def judged(result, *kept):
@@ -61,6 +62,10 @@ def judged(result, *kept):
         (((0.9, 0.6, True), (0.4, 0.3, True)), "Most of the held-out variance is lost: 3 components keep 40%", False),
         (((0.5, 0.3, True), (0.6, 0.3, True)), f"{BACK}: 3 components keep 50%", True),
         (((-2.0, 0.3, False), (0.6, 0.3, True)), f"{NO_BETTER}: 3 components keep nothing", False),
+        (((0.9, 0.6, False), (0.8, 0.6, True)), f"{NOT_SHOWN}: 3 components keep 90%", None),
+        (((0.4, 0.3, False), (0.8, 0.6, True)), f"{NOT_SHOWN}: 3 components keep 40%", False),
+        (((0.8, 0.6, False), (0.9, 0.95, False)), f"{NO_BETTER}: 3 components keep 90%", False),
+        (((0.8, 0.8, False), (0.9, 0.5, True)), f"{NO_BETTER}: 3 components keep 80%", False),
     ],
 )  # fmt: skip
 def test_the_verdict_says_what_is_kept_beside_principal_components(found, kept, begins, learnt):

@@ -43,7 +43,13 @@ def test_a_sheet_too_large_for_a_page_is_left_out(result):
 
 @pytest.mark.parametrize(
     ("kept", "principal", "ahead", "state"),
-    [(0.9, 0.6, True, "yes"), (0.9, 0.95, False, "no"), (0.4, 0.3, True, "no"), (float("nan"), 0.5, False, "open")],
+    [
+        (0.9, 0.6, True, "yes"),
+        (0.9, 0.95, False, "no"),
+        (0.9, 0.6, False, "open"),
+        (0.4, 0.3, True, "no"),
+        (float("nan"), 0.5, False, "open"),
+    ],
 )
 def test_no_success_is_headlined_where_principal_components_do_as_well(result, kept, principal, ahead, state):
     trainings = tuple(replace(each, kept=kept, principal=principal, ahead=ahead) for each in result.trainings)

@@ -113,7 +113,7 @@ def test_discrete_or_single_latents_have_no_random_axes():
     s, z = quantised(300)
     found = scored(z, s, n_null=19)
     assert found["infom"].axes is None
-    assert any("no random axes: fewer than two continuous latents" in each for each in found.caveats)
+    assert any("scores have no random axes: fewer than two continuous latents" in each for each in found.caveats)
     assert states(found)[0] == "split"  # in a copy and in a copy with errors
     assert scored(z[:, :2], s, n_null=19).factors[0].state == "captured"
     single = scored(uniform(100, 1, 0), uniform(100, 1, 0), n_null=19)
@@ -149,6 +149,51 @@ def test_two_gaussians_have_their_latents_or_are_turned(degrees):
         assert said == "All 2 factors have a latent of their own (s0 z0, s1 z1)."
         assert {each.state for each in found.latents} == {"pure"}
         assert found["infom"].axes_corrected > 0.9
+
+
+def rounded(z):
+    return np.round(10 * z).astype(int)
+
+
+def coarse(z):
+    return np.round(2 * z)
+
+
+def signs(z):
+    return z > 0
+
+
+@pytest.mark.parametrize(("code", "degrees"), [(rounded, 0), (rounded, 35), (coarse, 0), (coarse, 35), (signs, 35)])
+def test_rounded_latents_have_their_factors_or_are_turned(code, degrees):
+    s = np.random.default_rng(0).normal(size=(400, 2))
+    found = scored(code(s @ plane(degrees)), s, n_null=19)
+    assert all(column["discrete"] for column in found.columns["latents"])
+    if degrees:
+        assert set(states(found)) <= {"undecided", "mixed", "split", "mixed and split"}
+        assert all(each.axes_p > 0.2 for each in found.factors)
+        assert "None of 2 factors is shown to have a latent of its own" in str(found.verdict)
+    else:
+        assert str(found.verdict) == "All 2 factors have a latent of their own (s0 z0, s1 z1)."
+
+
+def test_rounded_latents_of_a_turned_plane_beside_aligned_ones_are_seen():
+    s = np.random.default_rng(1).normal(size=(400, 4))
+    turn = np.eye(4)
+    turn[2:, 2:] = plane(35)
+    found = scored(np.round(5 * s @ turn).astype(int), s)
+    assert states(found)[:2] == ["captured", "captured"]
+    assert not {"captured"} & set(states(found)[2:])
+
+
+def test_turned_codes_have_the_values_of_the_codes():
+    codes = as_columns({"a": np.arange(60) % 3, "b": np.arange(60) % 2, "name": ["x", "y"] * 30}, "latents")
+    basis = Basis(codes, np.ones(3, dtype=bool), codes=True)
+    assert basis.rank == 2
+    for seed in (None, (4,)):
+        turned = basis.columns(basis.turn(seed))
+        assert [np.bincount(each.codes).tolist() for each in turned] == [[20] * 3, [30] * 2, [30] * 2]
+        assert turned[2].text
+        assert np.array_equal(turned[0].values, codes[0].values) == (seed is None)
 
 
 def test_a_plane_turned_beside_aligned_latents_is_seen():

@@ -145,17 +145,20 @@ class Disentanglement(Disentangler, ResultRecord):
     @property
     def worst(self) -> Training:
         """The training whose components do worst beside principal components, or else keep least."""
-        return min(self.trainings, key=lambda each: (each.ahead, each.kept))
+        return min(self.trainings, key=lambda each: (each.ahead, each.kept > each.principal, each.kept))
 
     @property
     def learnt(self) -> bool | None:
         """Whether components of every training keep half of the held-out variance, and more than principal components.
 
-        None where the held-out images are all alike.
+        None where the held-out images are all alike, or too few or too different to tell.
         """
-        if np.isnan(self.worst.kept):
+        worst = self.worst
+        if np.isnan(worst.kept):
             return None
-        return self.worst.ahead and min(each.kept for each in self.trainings) >= HALF
+        if min(each.kept for each in self.trainings) < HALF:
+            return False
+        return None if worst.kept > worst.principal and not worst.ahead else worst.ahead
 
     @property
     def verdict(self) -> str:
@@ -167,6 +170,8 @@ class Disentanglement(Disentangler, ResultRecord):
         keep = f"{count} component{' keeps' if count == 1 else 's keep'} {_share(worst.kept)} of the held-out variance"
         as_many = f"{count} principal component{'' if count == 1 else 's'} of the pixels {_share(worst.principal)}"
         numbers = f"{keep}{' in the worst training' if several else ''}, {as_many}"
+        if not worst.ahead and worst.kept > worst.principal:
+            return f"Not shown to be learnt better than by principal components: {numbers}. {returned}."
         if not worst.ahead:
             return f"Learnt no better than by principal components: {numbers}. {returned}."
         if worst.kept < HALF:

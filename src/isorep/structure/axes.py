@@ -7,7 +7,8 @@ the standardised latents, these are :math:`UV'` and :math:`UQV'` (times :math:`\
 group. Discrete latents stay as they are. Of whitened latents that are a random rotation of others, every p-value is
 uniform.
 
-Whether one factor is alone in one latent is asked in the same way: :func:`axes_p_values`.
+Whether one factor is alone in one latent is asked in the same way: :func:`axes_p_values`. Here discrete latents of
+numbers are turned, too, because rounded latents may be turned ones; afterwards as many rows have each value as before.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ NOTABLE = 0.05
 class Axes:
     """The null of every aligned score under random axes, and for each factor by name the p-value of its own latent.
 
-    A factor has none where the latent that knows most about it is discrete, or the only one.
+    A factor has none where the latent that knows most about it holds text, or is the only one.
     """
 
     nulls: dict[str, Null]
@@ -47,11 +48,16 @@ class Axes:
 
 
 class Basis:
-    """Latents in whitened axes, to be turned: continuous ones that are active; active discrete ones stay beside."""
+    """Latents in whitened axes, to be turned: continuous ones that are active; active discrete ones stay beside.
 
-    def __init__(self, latents: Columns, active: Array) -> None:
+    With ``codes`` discrete ones of numbers are turned as well, and given their values again by rank.
+    """
+
+    def __init__(self, latents: Columns, active: Array, codes: bool = False) -> None:
         self._latents = latents.only(np.flatnonzero(active))
-        self._turned = [index for index, column in enumerate(self._latents) if not column.discrete]
+        self._turned = [
+            index for index, column in enumerate(self._latents) if not (column.text if codes else column.discrete)
+        ]
         self.rank = 0
         if self._turned:
             values = np.column_stack([drawn_in(self._latents[index].values) for index in self._turned])
@@ -64,7 +70,8 @@ class Basis:
         values = self._left @ (turn @ self._right)
         columns = list(self._latents)
         for index, each in zip(self._turned, values.T, strict=True):
-            columns[index] = Column(columns[index].name, each, False, "whitened")
+            old = columns[index]
+            columns[index] = Column(old.name, _ranked(each, old) if old.discrete else each, old.discrete, "whitened")
         return replace(self._latents, columns=tuple(columns))
 
     def turn(self, seed: Sequence[int] | None) -> Array:
@@ -104,11 +111,14 @@ def random_axes(
     nulls: dict[str, Null] = {}
     p_values: dict[str, float] = {}
     asked = [name for name in _asked(families) if name in rows]
+    notes = []
     if asked and Basis(task.pair.latents, active).rank < 2:
-        return Axes({}, {}, ["there are no random axes: fewer than two continuous latents are active"])
+        notes = ["scores have no random axes: fewer than two continuous latents are active"]
     for place, name in enumerate(asked):
         family = FAMILIES[name]
         part = task.pair.take(rows[name])
+        if name == "infomec" and levels is not None:
+            p_values |= _by_code(task, part, active, levels, family.shuffles(n), known_entropies(task, rows[name]))
         basis = Basis(part.latents, active)
         if basis.rank < 2:
             continue
@@ -124,12 +134,12 @@ def random_axes(
         if name == "infomec" and levels is not None:
             for each in found:
                 each.values["infom"] = levels.infom(each.record)
-            p_values = _by_factor(same, part, active, levels, seeds, [each.record.nmi for each in found])
+            p_values |= _by_factor(same, part, active, levels, seeds, [each.record.nmi for each in found])
         for score in family.outputs:
             if score in ALIGNED:
                 observed, *draws = [each.values[score] for each in found]
                 nulls[score] = null_of(draws, observed, higher_is_closer=True, method=METHOD)
-    return Axes(nulls, p_values, [])
+    return Axes(nulls, p_values, notes)
 
 
 def axes_p_values(*kinds: Array) -> Array:
@@ -209,6 +219,34 @@ def _by_factor(
     return {part.factors.names[i]: p for i, p in p_values.items() if continuous[best[i]]}
 
 
+def _by_code(task: Task, part: Pair, active: Array, levels: Levels, n: int, known: Array) -> dict[str, float]:
+    """The p-value of each factor that is known above chance and best by a discrete latent of numbers."""
+    informed = np.where(levels.significant & active, levels.nmi, 0.0)
+    numbers = np.array([not column.text for column in part.latents]) & active
+    codes = np.array([column.discrete for column in part.latents]) & numbers
+    wanted = (informed.max(axis=1) > 0) & codes[informed.argmax(axis=1)]
+    everything = (np.flatnonzero(informed.max(axis=1) > 0), np.arange(len(part.latents)))
+    p_values: dict[str, float] = {}
+    asked: set[tuple[int, ...]] = set()
+    for mine, theirs in [everything, *_linked(informed)]:
+        latents = theirs[numbers[theirs]]
+        if not wanted[mine].any() or tuple(latents) in asked:
+            continue
+        asked.add(tuple(latents))
+        basis, sources = Basis(part.latents.only(latents), active[latents], codes=True), part.factors.only(mine)
+        if basis.rank < 2:
+            continue
+        same = replace(task, groups=None, starts=None, explicit=False, known=known[mine])
+        seeds = [None, *((task.seed, 1 + len(FAMILIES), int(latents[0]), draw) for draw in range(n))]
+        tasks = [partial(_turned, same, sources, basis, seed) for seed in seeds]
+        some = [each.record.nmi for each in outcomes_of(FAMILIES["infomec"], task, tasks, lambda: None) if each]
+        for index, p in zip(mine, _compared(sources, basis, seeds, some, levels.least[mine]), strict=True):
+            if wanted[index]:
+                name = part.factors.names[index]
+                p_values[name] = max(p_values.get(name, 0.0), float(p))
+    return p_values
+
+
 def _compared(
     factors: Columns, basis: Basis, seeds: Sequence[Sequence[int] | None], tables: Sequence[Array], least: Array
 ) -> Array:
@@ -229,6 +267,14 @@ def _linked(informed: Array) -> list[tuple[Array, Array]]:
         (np.flatnonzero(labels[:height] == each), np.flatnonzero(labels[height:] == each)) for each in range(count)
     ]
     return [(mine, theirs) for mine, theirs in sides if len(mine) and len(theirs)]
+
+
+def _ranked(turned: Array, column: Column) -> Array:
+    """A column's values by the rank of turned ones: as many rows have each as before, ties in any order."""
+    values = np.empty(len(turned))
+    ties = np.random.default_rng(0).permutation(len(turned))
+    values[np.lexsort((ties, np.round(turned, 9)))] = np.sort(column.values)
+    return values
 
 
 def _turned(task: Task, factors: Columns, basis: Basis, seed: Sequence[int] | None) -> Task:
