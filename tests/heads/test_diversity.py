@@ -315,3 +315,12 @@ def test_public_calls_leave_the_threads_of_blas_as_they_were():
     with pytest.raises(isorep.InputError):
         diversity(head(8, 3)[0])
     assert blas_threads() == before
+
+
+def test_heads_that_are_always_related_are_those_without_repeated_rows():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(5, 4))  # five classes span four dimensions of differences, and no more
+    words = "any two such heads are related"
+    assert any(words in caveat for caveat in isorep.heads.diversity(rows).caveats)
+    assert not any(words in caveat for caveat in isorep.heads.diversity(np.vstack([rows, rows[:2]])).caveats)
+    assert not any(words in caveat for caveat in isorep.heads.diversity(rng.normal(size=(6, 4))).caveats)

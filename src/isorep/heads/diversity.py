@@ -307,7 +307,7 @@ class Diversity(HeadResult):
         if classes.distinct < classes.used:
             alike = "repeat the embedding of another" if words.centred else "are zero or repeat another"
             said.append(f"{classes.used - classes.distinct} of {classes.used} {words.rows} {alike}")
-        if classes.diverse and classes.distinct == classes.needed:
+        if classes.diverse and classes.used == classes.distinct == classes.needed:
             said.append(
                 f"{classes.distinct} {words.rows} are as few as {classes.width} dimensions allow: any two such heads "
                 "are related by an invertible map, so that heads alone can show no disagreement"
