@@ -54,8 +54,9 @@ NEARLY = (
     "outputs that they move. A split's own leakage is a share of the factor that it divides."
 )
 LEAKS: Forms = {
-    **dict.fromkeys(("type", "by", "exactly"), str),
-    **dict.fromkeys(("mean", "95 % of samples", "largest", "random bases", "best of them"), share),
+    "type": str,
+    **dict.fromkeys(("mean", "random bases", "95 % of samples", "largest", "best random basis"), share),
+    **dict.fromkeys(("exactly", "by"), str),
     "samples": count,
     "leakage is": str,
 }
@@ -117,7 +118,9 @@ def _tiles(result: Mechanisms) -> list[tuple[str, str, str]]:
     if dimensions:
         tiles.append(("Type D factors", count(len(dimensions)), f"of dimensions {_listed(dimensions)}"))
     if result.blocks:
-        tiles.append(("blocks", count(len(result.blocks)), "as given" if result.given else "the factors found"))
+        tiles.append(
+            ("blocks", count(len(result.blocks)), "as given" if result.given else f"the {result.blocks_from} found")
+        )
     tiles.append(("latents", count(result.dimension), f"{count(result.outputs)} outputs"))
     return [*tiles, ("samples", count(result.samples), result.source)]
 
@@ -139,13 +142,13 @@ def leakage_table(result: Mechanisms) -> Table:
 
     def row(leak: Leakage) -> tuple[object, ...]:
         mean = Cell(share(leak.mean), leak.mean, strong=leak.near)
-        beside = (leak.quantile, leak.largest, leak.random, leak.random_least)
+        beside = (leak.random, leak.quantile, leak.largest, leak.random_least)
         return (
             NAMES[leak.name],
-            leak.by,
-            result.states.get(leak.name, MISSING),
             mean,
             *beside,
+            result.states.get(leak.name, MISSING),
+            leak.by,
             leak.samples,
             leak.measure,
         )
