@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -35,6 +36,7 @@ from .ladder import (
     wants_worst_case,
     with_components,
 )
+from .examples import check_examples, shown_examples
 from .null import DRAWS, FEW_DRAWS, default_draws
 from .result import Comparison
 from .verdict import TOLERANCE
@@ -54,6 +56,7 @@ def compare(
     groups: Any = None,
     within: Any = None,
     join: bool = False,
+    examples: Sequence[str | Path] | None = None,
     n_null: int | None = None,
     n_boot: int = 1000,
     tolerance: float = TOLERANCE,
@@ -92,6 +95,8 @@ def compare(
         Classes of rows: pairings are shuffled inside classes only, so that what the classes alone explain is chance.
     join : bool
         Align by row id instead of refusing another order or other rows.
+    examples : sequence of str or Path, optional
+        One text, or one path of an image, per row of the source as given: the report shows those of the rows it draws.
     n_null : int, optional
         Number of shuffled pairings; 0 switches the null and the verdict off. By default 100, and 20 where columns are
         so many that 100 would take long: then p-values come from a tail fitted to them (Pearson III).
@@ -144,6 +149,7 @@ def compare(
     with watch("reading"):
         pair, match, labels = open_pair(source, target, ("source", "target"), groups, join)
         classes = common_codes(within, pair.given, match.source_rows, "within")
+        shown = check_examples(examples, pair.given)
         if pair.n < 3:
             raise InputError(f"{' and '.join(pair.names)} have {pair.n} rows in common: at least 3 are needed")
         require_memory(pair.x.shape[1], pair.y.shape[1], folds)
@@ -184,7 +190,16 @@ def compare(
             forward, reverse = directions(ladder, sizes, null, for_blocks if n_boot else None, tolerance, tail=tail)
         certificates = None if worst is None else worst.result()
     with watch("figures"):
-        figures = figures_of(ladder, forward, random_state)
+        used = match.source_rows
+        given = within if within is not None else groups
+        named = None if given is None else np.asarray(given)
+        figures = figures_of(
+            ladder,
+            forward,
+            random_state,
+            named if named is None or used is None else named[used],
+            lambda rows: shown_examples(shown, rows if used is None else used[rows]),
+        )
     result = Comparison(
         forward=forward,
         reverse=reverse,

@@ -8,18 +8,32 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
 from markupsafe import Markup
 
 from ..pairs import Side
-from ..report.charts import colour, legend_of, rung_name
+from ..report.charts import SHORT_PHRASES, colour, rung_name
 from ..report.document import Answer, Cell, Column, Figure, Forms, Heading, Page, Part, Prose, Row, Section, Table
-from ..report.figures import Cloud, Heatmap, Histogram, IntervalRow, Intervals, Key, Line, Lines, Scatter
-from ..report.page import page_of
+from ..report.figures import (
+    Alignment,
+    Heatmap,
+    Histogram,
+    IntervalRow,
+    Intervals,
+    Key,
+    Line,
+    Lines,
+    Movement,
+)
+from ..report.figures.alignment import PICTURES
+from ..report.page import page_of, size
 from ..report.read import MISSING, compact, count, fixed, p_value, percent
+from ..representation import Array
 from ..resampling import LEVEL
 from .figures import Plane, Reproducibility
 from .residuals import BEYOND
 from .result import Comparison, Direction, Verdict
+from .verdict import PARTLY
 from .worst_case import WorstCase
 
 if TYPE_CHECKING:
@@ -28,6 +42,7 @@ if TYPE_CHECKING:
 
 CLEAR = 0.9  # correlation from which on two dimensions are the same
 LOWEST_R2 = -0.5
+MOST_WORST = 10  # rows of largest error that are listed
 FEW = 10  # dimensions up to which each has its name under the axis
 MOST_DIMENSIONS = 10_000
 INTERVAL = f"{percent(LEVEL)} interval"
@@ -38,37 +53,49 @@ def page(result: Comparison) -> Page:
     """All of it, most important first."""
     source, target = result.source.name, result.target.name
     sides = {f"{side.name} ({role})": side for role, side in (("source", result.source), ("target", result.target))}
-    dimensions = result.figures.dimensions
-    single = (_matching(result), *(() if dimensions is None else (_dimensions(dimensions, target),)))
+    dimensions, chosen = result.figures.dimensions, result.figures.scatter.rung
+    followed = () if dimensions is None else (_dimensions(dimensions, target, chosen),)
     return page_of(
         result,
         f"{source} → {target}",
         f"Comparison of {source} (source) with {target} (target)",
-        verdict_answer(result.verdict, result.rungs),
+        _answer(result),
         _tiles(result),
         (
             _ladder(result),
-            _worst_case(result),
             _alignment(result),
-            Section("dimensions", "Single dimensions", single),
-            Section("residuals", "Residuals", (_residuals(result),)),
+            Section("dimensions", "Single dimensions", (*followed, _matching(result))),
+            _worst_case(result),
             Section(
                 "rank", "Rank and spectrum", (sides_table("sides", "The two sides", "side", sides), _spectrum(sides))
             ),
         ),
+        data=" → ".join(f"{side.name} {size(side.rows, side.columns)}" for side in (result.source, result.target)),
+        hero=_ladder_figure(result),
     )
 
 
-def verdict_answer(verdict: Verdict, rungs: Iterable[str]) -> Answer:
+def _answer(result: Comparison) -> Answer:
+    verdict = result.verdict
+    partly = verdict.rung is not None and result.rungs[verdict.rung].held_out.mean > PARTLY
+    return verdict_answer(verdict, "The two representations", partly)
+
+
+def verdict_answer(verdict: Verdict, who: str, partly: bool, rungs: Iterable[str] = ()) -> Answer:
     """The verdict among the rungs: open where something qualifies it, and where nothing could be judged."""
-    head, stop, rest = verdict.sentence.partition(". ")
-    if not stop:
-        head, _, rest = verdict.sentence.removesuffix(".").partition(": ")
-        rest = f"{rest[:1].upper()}{rest[1:]}." if rest else ""
-    weak = verdict.qualified is not None or " agree in part only, " in verdict.sentence
-    unsure = weak if verdict.rung else verdict.sentence.startswith("No verdict")
+    phrase = SHORT_PHRASES.get(verdict.rung or "", f"by {rung_name(verdict.rung or '')}")
+    unjudged = verdict.sentence.startswith("No verdict")
+    if unjudged:
+        headline = "No verdict."
+    elif verdict.rung is None:
+        headline = f"No rung explains {who[:1].lower()}{who[1:]}."
+    elif verdict.qualified is not None:
+        headline = f"They agree {phrase}, but few rows or dimensions decide."
+    else:
+        headline = f"They agree in part only, {phrase}." if partly else f"{who} agree {phrase}."
+    unsure = (partly or verdict.qualified is not None) if verdict.rung else unjudged
     steps = tuple((rung_name(name), name == verdict.rung) for name in rungs)
-    return Answer(f"{head}.", rest, None if unsure else verdict.rung is not None, steps)
+    return Answer(headline, verdict.sentence, None if unsure else verdict.rung is not None, steps)
 
 
 def _tiles(result: Comparison) -> list[tuple[str, str, str]]:
@@ -82,9 +109,9 @@ def _tiles(result: Comparison) -> list[tuple[str, str, str]]:
             said = f"the error of shuffled rows; {percent(rung.explained)} of the variance is explained, held out"
             tiles.append(("chance", fixed(rung.null.mean), said))
     if result.worst_case is not None:
-        bracket = result.worst_case["rigid"]
-        said = f"diameters, certified; no rigid map does better than {three(bracket.lower)}"
-        tiles.append(("worst row, best rigid map", f"≤ {three(bracket.upper)}", said))
+        bracket = result.worst_case["rigid_with_scale"]
+        said = f"diameters, certified; no rigid motion with one scale does better than {three(bracket.lower)}"
+        tiles.append(("worst row, best rigid motion", f"≤ {three(bracket.upper)}", said))
     if result.ica_efficiency is not None:
         tiles.append(("ICA efficiency", percent(result.ica_efficiency), _efficiency_remark(result.ica_efficiency)))
     return tiles
@@ -110,7 +137,6 @@ def _ladder(result: Comparison) -> Section:
         (
             Prose((f"{unit.format(forward.source, forward.target)}{lower} {_diameters(forward)}.",)),
             ladder_table(forward, "ladder"),
-            _ladder_figure(forward),
             _statistics(forward),
             Heading("The reverse direction"),
             Prose(
@@ -154,7 +180,9 @@ def _brackets(low: float, high: float, digits: int = 4) -> str:
     return f"[{fixed(low, digits)}, {fixed(high, digits)}]"
 
 
-def _ladder_figure(direction: Direction) -> Figure:
+def _ladder_figure(result: Comparison) -> Figure:
+    """The errors from 0 to chance: what lies left of chance and near the best rung suffices."""
+    direction, verdict = result.forward, result.verdict.rung
     rows = []
     for rung in direction.rungs.values():
         held, inside, span, null = rung.held_out.mean, rung.in_sample.mean, rung.interval, rung.null
@@ -166,26 +194,43 @@ def _ladder_figure(direction: Direction) -> Figure:
         rows.append(
             IntervalRow(
                 rung_name(rung.name),
-                colour(rung.name),
+                "accent" if rung.name == verdict else "s0",
                 held,
                 None if span is None else (span.low, span.high),
                 inside,
                 None if null is None else (null.low, null.mean, null.high),
-                strong=rung.name == direction.verdict.rung,
+                strong=rung.name == verdict,
                 labels=labels,
-                printed=fixed(held),
+                printed=three(held),
+                key=rung.name,
             )
         )
     told = "; ".join(f"{row.name}: {', '.join(label for label in row.labels if label)}" for row in rows)
-    marks = {"dot": "held out", "whisker": INTERVAL, "ring": "in-sample", "tick": "chance"}
+    errors = [rung.held_out.mean for rung in direction.rungs.values()]
+    nulls = [rung.null.high for rung in direction.rungs.values() if rung.null is not None]
+    tolerance, best = float(result.settings["tolerance"]), min(errors)
+    marks = {"dot": "held-out error", "whisker": INTERVAL, "ring": "in-sample", "tick": "chance, 5% to 95%"}
+    marks |= {"zone": "chance zone"} if nulls else {}
+    within = f"within {compact(tolerance)} of the best rung"
     return Figure(
         "ladder-figure",
-        "Mean error of each rung",
-        "A rung counts only if its interval lies left of chance, which is what shuffled rows give (mean, 5 to 95 %), "
-        "and left of 1, the error of predicting the mean.",
-        f"Mean errors in mean distances of {direction.target} to its mean. {told}.",
-        Intervals(tuple(rows), "mean error; 1 is no better than the mean"),
-        legend=tuple(Key(mark, "", words) for mark, words in marks.items()),
+        "The ladder: held-out error of each rung",
+        "The verdict is the first rung whose interval ends left of the chance zone and of 1, and whose error is, by "
+        f"its interval, {within}. Choose a rung, and the figures below show it.",
+        f"Held-out errors in mean distances of {direction.target} to its mean. {told}.",
+        Intervals(
+            tuple(rows),
+            f"held-out error, mean distances of {direction.target} to its mean",
+            end=max(1.12 * max(nulls), 1.04 * best) if nulls else None,
+            zone=bool(nulls),
+            tolerance=(best, best + tolerance),
+            chosen=result.figures.scatter.rung,
+        ),
+        legend=(
+            *((Key("dot", "accent", f"verdict: {rung_name(verdict)}"),) if verdict else ()),
+            *(Key(mark, "s0" if mark == "dot" else "", words) for mark, words in marks.items()),
+            Key("tolerance", "", within),
+        ),
     )
 
 
@@ -287,50 +332,69 @@ def _worst_rows(group: str, bracket: WorstCase) -> Table:
 
 
 def _alignment(result: Comparison) -> Section:
-    """Two panels on the target's principal plane, with common axes, and their coordinates."""
+    """The rows that move from before to after alignment, their errors, and the rows that fit worst."""
     data = result.figures.scatter
-    clouds = {"target": data.target, "before": data.before, "after": data.after}
     said = (
-        f"Both sides on the principal plane of {result.target.name}, in its diameters; a thin line joins the two "
-        "points of a row."
+        f"Rows on the principal plane of {result.target.name}, in its diameters; a thin line joins the two points of a "
+        "row. The slider moves the source from where it lies, centred and at the same size, to where the chosen rung, "
+        "fitted to all rows, takes it. Drag over points to select rows; Enter selects the 25 rows around the current "
+        "one."
     )
-    columns: Forms = {"row": str} | dict.fromkeys((f"{name}, axis {axis}" for name in clouds for axis in (1, 2)), three)
-    points = zip(*(cloud.tolist() for cloud in clouds.values()), strict=True)
+    places = {"target": data.target, "before": data.before, rung_name(data.rung): data.after}
+    columns: Forms = {"row": str} | dict.fromkeys((f"{name}, axis {axis}" for name in places for axis in (1, 2)), three)
+    points = zip(*(cloud.tolist() for cloud in places.values()), strict=True)
     rows = [(row, *(part for point in each for part in point)) for row, each in zip(data.rows, points, strict=True)]
-    panels = (
-        _panel("before", "centred, at the same size", result),
-        _panel("after", f"mapped by the {rung_name(data.rung)} rung", result),
-    )
-    parts = (Prose((said,)), Row(panels), Table.of("scatter", "Coordinates", columns, rows, folded=True))
+    table = Table.of("scatter", "Coordinates", columns, rows, folded=True)
+    parts = (Prose((said,)), Row((_moving(result), _residuals(result))), _worst_drawn(data), table)
     return Section("alignment", "Before and after alignment", parts)
 
 
-def _panel(name: str, how: str, result: Comparison) -> Figure:
+def _moving(result: Comparison) -> Figure:
     data, source, target = result.figures.scatter, result.source.name, result.target.name
-    mapped, there = ([(x, y) for x, y in cloud.tolist()] for cloud in (getattr(data, name), data.target))
-    gaps = [math.dist(one, other) for one, other in zip(mapped, there, strict=True)]
-    labels = tuple(f"row {row}: {three(gap)} from its partner here" for row, gap in zip(data.rows, gaps, strict=True))
-    chart = Scatter(
-        Cloud(target, "s2", tuple(there), labels, hollow=True),
-        Cloud(f"{source}, {name}", "s1", tuple(mapped), labels),
-        _bounds(data),
-        (f"axis 1 ({percent(data.explained[0])} of variance)", f"axis 2 ({percent(data.explained[1])} of variance)"),
+    names = tuple(dict.fromkeys(sorted(data.classes)))
+    movements = tuple(
+        Movement(name, rung_name(name), _points(places), tuple(data.errors[name].tolist()))
+        for name, places in data.by_rung.items()
     )
+    chart = Alignment(
+        (target, source),
+        data.rows,
+        _points(data.target),
+        _points(data.before),
+        movements,
+        data.rung,
+        (f"axis 1 ({percent(data.explained[0])} of variance)", f"axis 2 ({percent(data.explained[1])} of variance)"),
+        tuple(names.index(each) for each in data.classes),
+        names,
+        data.examples,
+    )
+    gaps = [math.dist(*pair) for pair in zip(chart.target, _points(data.after), strict=True)]
     return Figure(
-        f"{name}-figure",
-        f"{name.capitalize()}: {how}",
+        "alignment-figure",
+        f"{count(len(data.rows))} rows, before and after alignment",
         "",
-        f"{len(mapped)} rows of {source}, {how}, beside {target}. Here partners are "
-        f"{three(sum(gaps) / len(gaps))} diameters apart on average.",
+        f"{len(gaps)} rows of {source} and {target}. After alignment by the {rung_name(data.rung)} rung, partners are "
+        f"{three(sum(gaps) / len(gaps))} diameters apart on average on this plane.",
         chart,
         narrow=True,
-        legend=(Key("dot", "s2", target), Key("dot", "s1", source)),
     )
 
 
-def _bounds(data: Plane) -> tuple[float, float, float, float]:
-    x, y = zip(*data.target.tolist(), *data.before.tolist(), *data.after.tolist(), strict=True)
-    return min(x), max(x), min(y), max(y)
+def _points(places: Array) -> tuple[tuple[float, float], ...]:
+    return tuple((x, y) for x, y in places.tolist())
+
+
+def _worst_drawn(data: Plane) -> Table:
+    """The rows of largest error among those drawn; the page shows those of the chosen rung, or of what is selected."""
+    errors = data.errors[data.rung]
+    texts = data.examples if not any(each.startswith(PICTURES) for each in data.examples) else ()
+    more = {"class": data.classes, "example": texts}
+    shown = {name: values for name, values in more.items() if values}
+    columns: Forms = {"row": str, "held-out error": three, **dict.fromkeys(shown, str)}
+    worst = np.argsort(-errors, kind="stable")[:MOST_WORST].tolist()
+    rows = [(data.rows[row], float(errors[row]), *(each[row] for each in shown.values())) for row in worst]
+    title = f"The {len(rows)} rows that fit worst among those drawn, or selected, by the chosen rung"
+    return Table.of("worst-drawn", title, columns, rows)
 
 
 def _matching(result: Comparison) -> Figure:
@@ -354,7 +418,7 @@ def _matching(result: Comparison) -> Figure:
     )
 
 
-def _dimensions(data: Reproducibility, target: str) -> Figure:
+def _dimensions(data: Reproducibility, target: str, chosen: str) -> Figure:
     """Held-out R² of every target dimension, rung by rung."""
     order = data.order[:MOST_DIMENSIONS].tolist()
     r2 = {name: values[order].tolist() for name, values in data.r2.items()}
@@ -365,6 +429,7 @@ def _dimensions(data: Reproducibility, target: str) -> Figure:
             tuple((rank + 1.0, value) for rank, value in enumerate(values)),
             tuple(f"dimension {dimension}: {three(value)}" for dimension, value in zip(order, values, strict=True)),
             dotted=True,
+            key=name,
         )
         for name, values in r2.items()
     )
@@ -388,7 +453,7 @@ def _dimensions(data: Reproducibility, target: str) -> Figure:
         f"The share of the variance of each dimension of {target} that a map predicts on rows it has not seen. "
         f"One is perfect; zero is no better than the mean.{cut}{rest}",
         f"Held-out R squared of {len(order)} dimensions. {told}.",
-        Lines(lines, axes, y_range=(lowest, 1.0), ticks=ticks),
+        Lines(lines, axes, y_range=(lowest, 1.0), ticks=ticks, chosen=chosen),
         table=Table.of("dimensions", "Held-out R² of each dimension", columns, rows, folded=True),
     )
 
@@ -405,12 +470,14 @@ def _residuals(result: Comparison) -> Figure:
     bins = list(pairwise(data.edges.tolist()))
     spans = [f"{three(low)} to {three(high)}" for low, high in bins]
     counts = {name: each.tolist() for name, each in data.counts.items()}
+    total = max(sum(next(iter(counts.values()))), 1)
     lines = tuple(
         Line(
             rung_name(name),
             colour(name),
-            tuple(((low + high) / 2, float(value)) for (low, high), value in zip(bins, values, strict=True)),
+            tuple(((low + high) / 2, 100 * value / total) for (low, high), value in zip(bins, values, strict=True)),
             tuple(f"{compact(value)} rows at {span}" for value, span in zip(values, spans, strict=True)),
+            key=name,
         )
         for name, values in counts.items()
     )
@@ -419,19 +486,23 @@ def _residuals(result: Comparison) -> Figure:
     )
     columns: Forms = {"error from": fixed, "to": fixed} | dict.fromkeys(map(rung_name, counts), compact)
     rows = [(*ends, *values) for ends, *values in zip(bins, *counts.values(), strict=True)]
-    chance = tuple((colour(name), mean) for name, mean in data.null_mean.items())
-    axes = ("error of a row, mean distances to the mean", "rows")
+    chosen = result.figures.scatter.rung
+    legend = [Key("line", colour(name), rung_name(name), name, name == chosen) for name in counts]
     return Figure(
         "residuals-figure",
         "Distribution of held-out errors",
         "A long tail means that a few rows carry the error; a shift of the whole outline, that all do.",
         f"Histogram of held-out errors. {modes}.",
-        Histogram(tuple(data.edges.tolist()), lines, axes, chance),
-        legend=(
-            *legend_of(list(counts), "line"),
-            *((Key("chance", "", "mean under shuffled rows"),) if chance else ()),
+        Histogram(
+            tuple(data.edges.tolist()),
+            lines,
+            ("error of a row, mean distances to the mean", "% of rows"),
+            tuple(data.null_mean.items()),
+            chosen,
         ),
+        legend=(*legend, *((Key("chance", "", "chance, mean"),) if data.null_mean else ())),
         table=Table.of("residuals", "Rows in each bin", columns, rows, folded=True),
+        narrow=True,
     )
 
 

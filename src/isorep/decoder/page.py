@@ -42,7 +42,7 @@ CONSTANTS = (
     "the output leaves."
 )
 LATENTS = (
-    "The largest norm that a latent's column of the Jacobian reaches over the rows, of the largest of all latents. "
+    "Maximum Jacobian column norm per latent over the rows, relative to the most active latent. "
     "Below {limit} a latent counts as inactive: the decoder hardly moves with it."
 )
 DIRECTIONS = "Norms of random unit vectors at each row, as in the published experiments: an estimate from below."
@@ -57,7 +57,7 @@ def page(geometry: Geometry) -> Page:
     """All of it, most important first."""
     name, within = geometry.data["decoder"], geometry.constant <= THEOREM_LIMIT
     reached = None if within and not geometry.certain else within  # an estimate from below may be too low
-    answer = Answer(geometry.verdict[0], " ".join(geometry.verdict[1:]), reached)
+    answer = Answer(_headline(geometry), " ".join(geometry.verdict), reached)
     return page_of(
         geometry,
         f"{name} · decoder",
@@ -74,6 +74,14 @@ def page(geometry: Geometry) -> Page:
             Section("assumptions", "What bounds rest on", (_assumptions(geometry),)),
         ),
     )
+
+
+def _headline(geometry: Geometry) -> str:
+    if math.isinf(geometry.constant):
+        return "The decoder loses a direction at some of the sampled latents."
+    least = "" if geometry.certain else "at least "
+    side = "within" if geometry.constant <= THEOREM_LIMIT else "beyond"
+    return f"At the sampled latents it is {least}{short(geometry.constant)}-bi-Lipschitz, {side} √2."
 
 
 def number(value: float | None, digits: int = 4) -> str:

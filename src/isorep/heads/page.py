@@ -29,6 +29,7 @@ DIVERSITY = {
     "features. For Gaussian outputs these are combinations of the rows of weights, so that the rows as they are decide "
     "it; their condition number says by what margin.",
 }
+LONGEST_HEADLINE = 12  # words
 CLOSENESS = {
     "softmax": "A small divergence bounds no distance of representations: what happens in classes of tiny probability "
     "hardly counts in it. The log-odds of every class count alike in the log-odds distance, and that one carries over.",
@@ -56,12 +57,11 @@ def page(result: HeadResult) -> Page:
     heads, head_map, closeness = result.parts
     names = [each.name for each in heads] or next(list(each.names) for each in (head_map, closeness) if each)
     title, verdict = " and ".join(names), result.verdict
-    sentence, colon, rest = verdict.partition(": ")
     return page_of(
         result,
         f"{title} · heads",
         f"What the heads of models identify: {title}",
-        Answer(f"{sentence}." if colon else sentence, rest[:1].upper() + rest[1:], result.holds),
+        Answer(_headline(result), verdict, result.holds),
         _tiles(result),
         (
             None if head_map is None else _map(head_map, verdict),
@@ -69,6 +69,17 @@ def page(result: HeadResult) -> Page:
             *(_head(each, number, verdict) for number, each in enumerate(heads, 1)),
         ),
     )
+
+
+def _headline(result: HeadResult) -> str:
+    """What the verdict says before its numbers, where that is short."""
+    head, colon, _ = result.verdict.partition(": ")
+    if colon and len(head.split()) <= LONGEST_HEADLINE:
+        return f"{head}."
+    head_map = result.parts[1]
+    if head_map is not None and head_map.regression is not None:
+        return "No linear map explains half of the target."
+    return "What the weights of the heads alone say."
 
 
 def _tiles(result: HeadResult) -> list[tuple[str, str, str]]:

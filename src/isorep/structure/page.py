@@ -20,6 +20,7 @@ from .result import FactorScores, Information, Score
 
 REACHED = {"not recovered": False, "partly": None, "recovered": True}
 MOST_FACTORS, MOST_LATENTS = 40, 64
+OPEN_COLUMNS = 12  # columns up to which their table is open
 CHANCE = (
     "Chance (shuffled rows) is what the same latents score against the factors of other rows; a score near it shows "
     "no information, however high it is. A p-value is the share of pairings, the real one among them, that score as "
@@ -73,14 +74,20 @@ def page(result: FactorScores) -> Page:
             _ladder(result),
             _columns(result),
         ),
+        data=f"{count(result.rows)} rows, {len(result.columns['latents'])} latents, {len(result.columns['factors'])} factors",
     )
 
 
 def _answer(result: FactorScores) -> Answer:
-    head, _, rest = result.verdict.sentence.partition("; ")
-    answer = result.verdict.answer
+    answer, asked = result.verdict.answer, [each for each in result.factors if each.state != "constant"]
     steps = tuple((words, words == answer) for words in REACHED) if answer in REACHED else ()
-    return Answer(f"{head.removesuffix('.')}.", rest[:1].upper() + rest[1:], REACHED.get(answer), steps)
+    captured = sum(each.state == "captured" for each in asked)
+    headline = f"{captured} of {len(asked)} factors have a latent of their own."
+    if not asked:
+        headline = "No single factor was judged."
+    elif answer not in REACHED:
+        headline = "No verdict: there were too few shuffles to know chance."
+    return Answer(headline, result.verdict.sentence, REACHED.get(answer), steps)
 
 
 def _tiles(result: FactorScores) -> list[tuple[str, str, str]]:
@@ -97,7 +104,7 @@ def _tiles(result: FactorScores) -> list[tuple[str, str, str]]:
 
 def _scores(result: FactorScores) -> Section:
     columns: Forms = {"score": str, "value": fixed, "95 % interval": fixed}
-    null: Forms = dict.fromkeys(("95 % point", "corrected", "p"), THOUSANDTHS)
+    null: Forms = dict.fromkeys(("95th percentile", "corrected", "p"), THOUSANDTHS)
     columns = {**columns, "chance (shuffled rows)": THOUSANDTHS, **null}
     rows = [
         (
@@ -124,7 +131,7 @@ def _scores(result: FactorScores) -> Section:
 
 
 def _null_cells(null: Null | None, corrected: float | None) -> tuple[Any, ...]:
-    """Mean, 95 % point, corrected value and p-value."""
+    """Mean, 95th percentile, corrected value and p-value."""
     if null is None:
         return (None, None, None, Cell(MISSING))
     return (null.mean, null.high, corrected, Cell(p_value(null.p_value, null.smallest_p), null.p_value))
@@ -138,7 +145,7 @@ def _score_figure(result: FactorScores) -> Figure:
         "Every score with its interval; the band is where 90 % of shuffles lie, the tick their mean. The hollow dot is "
         "the mean of random axes.",
         "; ".join(f"{row.name} {row.printed}" for row in rows),
-        Intervals(rows, "score, higher is better"),
+        Intervals(rows, "score, higher is better", end=1.04),
         legend=(
             Key("dot", "s2", "score"),
             Key("whisker", "", "95 % interval"),
@@ -282,4 +289,4 @@ def _columns(result: FactorScores) -> Section:
         for each in result.columns[side][: 4 * MOST_LATENTS]
     ]
     forms = {**columns, "distinct values": count}
-    return Section("columns", "Columns", (Table.of("columns", "How columns were taken", forms, rows, folded=True),))
+    return Section("columns", "Columns", (Table.of("columns", "How columns were taken", forms, rows, folded=len(rows) > OPEN_COLUMNS),))

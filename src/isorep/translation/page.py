@@ -15,6 +15,12 @@ from .result import Translation, headline_k
 from .retrieval import Recall
 
 REACHED = {"translate": True, "with losses": None, "re-embed": False, "unrelated": False}
+HEADLINES = {
+    "translate": "Old vectors can be translated instead of embedding again.",
+    "with losses": "Old vectors can be translated with some loss.",
+    "re-embed": "Translating loses much: embed again where retrieval matters.",
+    "unrelated": "The rows, as paired, are not shown to be related.",
+}
 STEPS = {"translate": "translate", "with losses": "translate with losses", "re-embed": "embed again"}
 COLOUR = COLOURS | {"ridge": "s1", "low_rank": "s4"}
 RETRIEVAL = (
@@ -46,7 +52,7 @@ def page(result: Translation) -> Page:
         result,
         f"{old} → {new} · translation",
         f"Translation of {old} (old) to {new} (new)",
-        Answer.of(result.verdict.sentence, REACHED[answer], STEPS, answer),
+        Answer.of(HEADLINES[answer], result.verdict.sentence, REACHED[answer], STEPS, answer),
         _tiles(result),
         (
             _retrieval(result),
