@@ -65,8 +65,7 @@ def figures(d: int, n: int, rng: np.random.Generator) -> Figures:
     after = {rung: target + 0.1 * level * rng.normal(size=(n, 2)) for rung, level in zip(RUNGS, LEVELS, strict=True)}
     edges = np.linspace(0, 0.5, 41)
     counts = {
-        rung: np.histogram(rng.gamma(9, level / 9, 3000), edges)[0]
-        for rung, level in zip(RUNGS, LEVELS, strict=True)
+        rung: np.histogram(rng.gamma(9, level / 9, 3000), edges)[0] for rung, level in zip(RUNGS, LEVELS, strict=True)
     }
     return Figures(
         scatter=Plane(

@@ -67,6 +67,14 @@ def command(
             "many files the error of the worst pair. In mean distances to the mean: 1 is no better than the mean.",
         ),
     ] = None,
+    examples: Annotated[
+        str | None,
+        Option(
+            metavar="FILE",
+            help="Examples to show in the report (two files only): a text file with one text, or one path of an image, "
+            "per row of A; or a folder of images, by name.",
+        ),
+    ] = None,
     dask: Dask = None,
     json: Json = None,
     html: Html = None,
@@ -81,6 +89,7 @@ def command(
     from .. import Ensemble, LayerComparison, compare, compare_layers, compare_many
     from ..comparison import RUNGS
     from ..comparison.compare import as_deadline
+    from ..comparison.examples import read_examples
     from ..comparison.many import told_apart
     from ..storage import read
     from ..storage.layers import open_layers
@@ -93,10 +102,13 @@ def command(
         raise InputError(f"{files[0]} alone cannot be compared: name at least two files")
     common.require_outputs([json, html], *files)
     only_two = {"--boot": boot, "--diameter": diameter, "--worst-case": worst_case, "--reverse": reverse or None}
+    only_two |= {"--examples": examples}
     for option, value in (only_two | {"--time-limit": time_limit}).items():
         if value is not None and len(files) > 2:
             raise InputError(f"{option} is for two files, and {len(files)} were named")
     by_layer = _by_layer(files, layers, ids)
+    if by_layer and examples is not None:
+        raise InputError("--examples is for two files: folders of layers have a page without single rows")
     names = None if layers is None else common.parts(layers, "--layers")
     first = str(next(iter(open_layers(files[0], names).files.values()))) if by_layer else files[0]
     settings: dict[str, Any] = {
@@ -127,6 +139,7 @@ def command(
                     settings |= {"in_chunks": in_chunks, "time_limit": deadline, "preview": told}
                     result = compare_layers(*files, layers=names, **settings)
                 else:
+                    settings["examples"] = None if examples is None else read_examples(examples)
                     preview = None if told is None else partial(told, f"{runs[0].name} -> {runs[1].name}", kind="")
                     result = compare(*runs, time_limit=deadline, preview=preview, **settings)
         else:

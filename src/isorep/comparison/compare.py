@@ -21,6 +21,7 @@ from ..rows import Deadline, OutOfTimeError, Progress, equal_rows, no_progress, 
 from ..settings import check_choice, check_counts, check_seed, check_tolerance
 from .caveats import collect_caveats, too_few_rows
 from .diameter import SEARCHES, Diameter
+from .examples import check_examples, shown_examples
 from .fits import PARTS, RUNGS, checked_rungs
 from .ladder import (
     Design,
@@ -36,7 +37,6 @@ from .ladder import (
     wants_worst_case,
     with_components,
 )
-from .examples import check_examples, shown_examples
 from .null import DRAWS, FEW_DRAWS, default_draws
 from .result import Comparison
 from .verdict import TOLERANCE

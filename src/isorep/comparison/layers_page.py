@@ -8,8 +8,9 @@ from ..report.figures import Line, Lines
 from ..report.page import page_of
 from ..report.read import count, fixed
 from .layers import NONE, UNJUDGED, LayerComparison, chance_of, error_of, told_rung
-from .page import cell_output, ladder_table, three
+from .page import cell_output, ladder_table
 from .result import Rung, Verdict
+from .rows_page import three
 from .verdict import best_rung
 
 LONGEST = 16  # letters of a layer's name on an axis

@@ -16,8 +16,9 @@ from ..representation import Array
 from .many_errors import RungMatrix, apart
 from .many_result import Ensemble
 from .many_verdict import LEAST_RUNS
-from .page import CLEAR, cell_output, sides_table, three, verdict_answer, whole
+from .page import cell_output, sides_table, verdict_answer
 from .recurrence import Components, Dimensions
+from .rows_page import CLEAR, three, whole
 from .verdict import PARTLY
 
 MOST_RUNS = 32  # that figures and tables show; a page of more would say less
@@ -141,15 +142,15 @@ def _pairs(result: Ensemble) -> Section:
 def _ladder(result: Ensemble) -> Table:
     """The ladder over all ordered pairs: mean with its standard error, range, R², null and in-sample."""
     core, aside = _core(result), bool(result.outliers)
-    columns: Forms = {"rung": str, **({"mean, outliers aside": fixed} if aside else {}), "mean": fixed, "SE": fixed}
-    columns = {**columns, "over pairs": fixed, "R²": partial(fixed, digits=2)}
+    columns: Forms = {"rung": str, **({"outliers aside": fixed} if aside else {}), "held-out error": fixed}
+    columns = {**columns, "standard error": fixed, "range over pairs": fixed, "R²": partial(fixed, digits=2)}
     rows = [
         (
             rung_name(rung.name),
             *((float(_among(rung.error, core).mean()),) if aside else ()),
             rung.mean,
             rung.mean_se,
-            Cell(f"{three(rung.min)} to {three(rung.max)}", rung.max),
+            Cell(f"{fixed(rung.min)} to {fixed(rung.max)}", rung.max),
             rung.explained,
             *(None if matrix is None else _mean(matrix) for matrix in (rung.null, rung.in_sample)),
         )
@@ -157,7 +158,7 @@ def _ladder(result: Ensemble) -> Table:
     ]
     columns = {**columns, "chance": fixed, "in-sample": fixed}
     strong = rung_name(result.verdict.rung or "")
-    title = "Held-out errors over all ordered pairs" + (", outliers among them but for the first column" if aside else "")
+    title = "Means over all ordered pairs" + (", and in the first column without those of outliers" if aside else "")
     return Table.of("ladder", title, columns, rows, strong=strong)
 
 
@@ -192,11 +193,9 @@ def _heat_map(rung: RungMatrix, result: Ensemble, lead: bool) -> Figure:
 
 
 def _outliers(result: Ensemble) -> Section:
-    few = " With fewer than four runs, none can." if len(result.runs) < LEAST_RUNS else ""
+    few = " With fewer than four runs, none can be." if len(result.runs) < LEAST_RUNS else ""
     said = tuple(outlier.sentence for outlier in result.outliers)
-    return Section(
-        "outliers", "Runs that stand apart", (Notes(said) if said else Prose((f"No run stands apart.{few}",)),)
-    )
+    return Section("outliers", "Outlier runs", (Notes(said) if said else Prose((f"No run is an outlier.{few}",)),))
 
 
 # The consensus

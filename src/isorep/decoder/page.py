@@ -22,11 +22,11 @@ BINS = 30
 FEW = 10  # singular values that are all named on the axis
 FLOOR, SMALLEST = 1e-6, 1e-12  # what lies below this share of the largest is drawn at the edge; what is zero is not
 QUANTILES = {
-    "0.95": ("95 %", "s1"),
-    "0.75": ("75 %", "s3"),
+    "0.95": ("95%", "s1"),
+    "0.75": ("75%", "s3"),
     "0.5": ("median", "s0"),
-    "0.25": ("25 %", "s3"),
-    "0.05": ("5 %", "s1"),
+    "0.25": ("25%", "s3"),
+    "0.05": ("5%", "s1"),
 }
 CONSTANT_TITLES = {
     "constant": "constant 1 + L",
@@ -49,7 +49,7 @@ DIRECTIONS = "Norms of random unit vectors at each row, as in the published expe
 CONVEXITY = (
     "Distance is that of the median midpoint to the nearest sample, over that of the median sample to its nearest "
     "neighbour. Remote are midpoints that lie farther from samples, in units of the spacing of these samples, than "
-    "99.5 % of midpoints do in boxes with the same marginals. A notch takes a quarter of these samples."
+    "99.5% of midpoints do in boxes with the same marginals. A notch takes a quarter of these samples."
 )
 
 
@@ -260,7 +260,7 @@ def _directions(geometry: Geometry) -> Section | None:
     titles = ("1 + L from directions", "exact", "mean from directions", "exact mean")
     columns: Forms = {"directions": count, "rows": count, **dict.fromkeys(titles, number)}
     row = (known.count, known.rows, known.constant, known.exact, known.mean_constant, known.exact_mean)
-    table = Table.of("directions", "Random directions beside singular values", columns, [row])
+    table = Table.of("directions", "Random directions and singular values", columns, [row])
     return Section("directions", "Random directions", (Prose((DIRECTIONS,)), table))
 
 

@@ -1,4 +1,4 @@
-"""The page of a pair of decoders: what is measured beside what is allowed."""
+"""The page of a pair of decoders: what is measured and what is allowed."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def _auroc_figure(result: Deconfounding) -> Figure:
 def _tests(result: Deconfounding) -> Section | None:
     if not result.tests:
         return None
-    numbers = dict.fromkeys(("difference", "95 % interval", "p", "corrected p"), fixed)
+    numbers = dict.fromkeys(("difference", "95% interval", "p", "p, corrected"), fixed)
     columns: Forms = {"condition": str, "against": str, **numbers, "pairs": count}
     rows = []
     for test in result.tests:
@@ -207,7 +207,7 @@ def _filter(result: Deconfounding) -> Section | None:
         return None
     items = (
         ("AUROC without them", fixed(without.auroc.value), _error(without.auroc)),
-        ("difference", fixed(without.difference), f"95 % interval {Cell.between(without.interval, fixed).text}"),
+        ("difference", fixed(without.difference), f"95% interval {Cell.between(without.interval, fixed).text}"),
         ("p", compact(without.p_value, 3), f"from {count(without.pairs)} pairs"),
         ("components dropped per fold", fixed(without.dropped.value, 1), ""),
     )

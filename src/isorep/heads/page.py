@@ -38,8 +38,8 @@ CLOSENESS = {
     "distance, and that one carries over.",
     "bernoulli": "A small divergence bounds no distance of representations: labels that are nearly certain hardly "
     "count in it. The logits of every label count alike in the log-odds distance, and that one carries over.",
-    "gaussian": "A small divergence bounds no distance of representations: outputs that hardly vary beside their noise "
-    "hardly count in it. The standardised distance of means does not depend on the noise, and that one carries over.",
+    "gaussian": "A small divergence bounds no distance of representations: outputs that hardly vary, compared with "
+    "their noise, hardly count in it. The standardised distance of means does not depend on the noise, and that one carries over.",
 }
 JACKKNIFE = (
     "Intervals leave out a block of rows, or of whole groups, at a time and take everything again without it "
@@ -149,7 +149,7 @@ def _spectrum(head: Diversity, number: int) -> Figure | None:
     return Figure(
         f"spectrum-{number}-figure",
         "Spread along principal axes",
-        "Standard deviations, relative to the largest. What is left at the right end is the theorem's margin.",
+        "Standard deviations, relative to the largest. The right end is the theorem's margin.",
         f"Spread along principal axes. {told}.",
         Lines(tuple(lines), ("principal axis", "share of the largest"), log=True, y_range=(least, 1.0)),
     )
@@ -159,7 +159,7 @@ def _spectrum(head: Diversity, number: int) -> Figure | None:
 
 
 def _closeness(result: Closeness, verdict: str) -> Section:
-    columns: Forms = {"quantity": str, "value": compact, "95 % interval": compact, "largest": compact, "closer is": str}
+    columns: Forms = {"quantity": str, "value": compact, "95% interval": compact, "largest": compact, "closer is": str}
     rows = [
         (name, value, Cell.between(interval, compact), largest, closer)
         for name, value, interval, largest, closer in result.quantities
@@ -202,7 +202,7 @@ def _map(result: HeadMap, verdict: str) -> Section:
         parts.append(_errors(result.regression))
     if result.figure is not None:
         parts.append(_planes(result.figure))
-    forms: Forms = {"quantity": str, "value": str, "95 % interval": fixed}
+    forms: Forms = {"quantity": str, "value": str, "95% interval": fixed}
     rows = [(name, value, Cell.between(interval, fixed)) for name, value, interval in result.quantities]
     parts.append(Table.of("map-numbers", "All numbers of the map", forms, rows))
     degrees = [(number, math.degrees(angle)) for number, angle in enumerate(result.angles[:ANGLES_SHOWN], 1)]
@@ -224,7 +224,7 @@ def _errors(both: Regression) -> Figure:
     return Figure(
         "errors-figure",
         "Errors of the two maps",
-        "Mean distance of mapped rows from their targets, with 95 % intervals.",
+        "Mean distance of mapped rows from their targets, with 95% intervals.",
         "; ".join(f"{row.name}: {row.labels[0]} diameters" for row in rows) + ".",
         Intervals(tuple(rows), "diameters of the target"),
     )

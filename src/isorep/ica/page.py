@@ -84,7 +84,7 @@ def _size(result: Fit | Stability) -> str:
 
 
 def stability_page(result: Stability) -> Page:
-    """The page that says which components come back."""
+    """The page that says which components are reproducible."""
     ica, back, scores = result.ica, result.comes_back, np.sort(result.scores)
     headline = f"{count(int(back.sum()))} of {count(len(back))} components are reproducible."
     answer = Answer(headline, result.reading, bool(back.all()) or (None if back.any() else False))
@@ -163,7 +163,7 @@ def _score_figure(result: Stability) -> Figure:
 
 
 def _angle_figure(result: Stability) -> tuple[Figure, ...]:
-    """How far directions strayed, beside what sampling allows; a single component cannot stray."""
+    """How far directions strayed, compared with what sampling allows; a single component cannot stray."""
     given = {"observed in refits": ("s2", result.observed), "expected from sampling": ("s1", result.expected)}
     lines = [_dots(name, series, np.flatnonzero(each > LEAST), each, THREE) for name, (series, each) in given.items()]
     if not all(line.points for line in lines):
@@ -313,8 +313,8 @@ def _match_figure(result: Stability) -> Figure:
     return Figure(
         "match-figure",
         "Every component in every refit",
-        "Absolute correlation with the component matched to it. A faint column is a component that is not reproducible, "
-        f"a faint row a refit that found another solution.{part}{rest}",
+        "Absolute correlation with the component matched to it. A faint column is a component that is not "
+        f"reproducible, a faint row a refit that found another solution.{part}{rest}",
         f"Heat map of {len(shown)} refits by {count(k)} components; {count(int((shown > COMES_BACK).sum()))} of "
         f"{count(shown.size)} correlations exceed {COMES_BACK}.",
         Heatmap(

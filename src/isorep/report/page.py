@@ -41,8 +41,12 @@ FOLDER = Path(__file__).parent / "templates"
 
 
 def render(result: Any) -> str:
-    """The page for a plain result, as parsed from JSON: the one it carries, or one made of whatever it holds."""
-    return write_page(carried_page(result))
+    """The page for a plain result, as parsed from JSON: the one it carries, or one made of whatever it holds.
+
+    Of a list of results, one page with a summary and the contents of all.
+    """
+    results = result if isinstance(result, list) and result else [result]
+    return write_pages([carried_page(each) for each in results])
 
 
 def carried_page(result: Any) -> Page:
@@ -59,7 +63,7 @@ def carried_page(result: Any) -> Page:
 
 
 def write(result: Any, path: str | Path) -> None:
-    """Write the page for a plain result, completely or not at all."""
+    """Write the page for a plain result, or for a list of them, completely or not at all."""
     write_text(path, render(result))
 
 

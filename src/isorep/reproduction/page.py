@@ -1,4 +1,4 @@
-"""The page of a reproduced experiment: verdict, claims, tables beside the published ones, figures and units."""
+"""The page of a reproduced experiment: verdict, claims, figures, tables with the published ones and units."""
 
 from __future__ import annotations
 

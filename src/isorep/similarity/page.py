@@ -36,7 +36,9 @@ def page(result: Similarities) -> Page:
         answer,
         _tiles(result, judged),
         (Section("indices", "Indices", parts),),
-        data=" and ".join(f"{name} {size(result.rows, width)}" for name, width in zip(result.names, result.columns, strict=True)),
+        data=" and ".join(
+            f"{name} {size(result.rows, width)}" for name, width in zip(result.names, result.columns, strict=True)
+        ),
     )
 
 
@@ -99,10 +101,10 @@ def _figure(result: Similarities) -> tuple[Figure, ...]:
     figure = Figure(
         "indices-figure",
         "Null-corrected values",
-        "0 is chance, 1 a perfect match; the band is as far as 95 % of shuffled pairings reach.",
+        "0 is chance, 1 a perfect match; the band ends where 95% of shuffled pairings lie nearer to chance.",
         f"Corrected values: {told}.",
         Intervals(rows, "from chance (0) to a perfect match (1)", end=1.04),
-        legend=(Key("dot", "s2", "corrected value"), Key("tick", "", "chance, with a band up to its 95 % point")),
+        legend=(Key("dot", "s2", "corrected value"), Key("tick", "", "chance, 95th percentile")),
     )
     return (figure,) if rows else ()
 
@@ -122,13 +124,14 @@ def _interval_row(name: str, corrected: float, null: Null, best: float) -> Inter
 def _table(result: Similarities) -> Table:
     used: Forms = {"of rows used": fixed} if result.cut else {}
     columns: Forms = {"index": str, "value": fixed, **used, "closer is": str, "chance": fixed}
-    columns = {**columns, "5 to 95 % of chance": fixed, "corrected": fixed, "p": fixed}
+    columns = {**columns, "chance, 95% range": fixed, "corrected": fixed, "p": fixed}
     rows = []
     for name, each in result.indices.items():
         null = each.null
         numbers: tuple[Any, ...] = (Cell(MISSING),) * 4
         if null is not None:
-            span = Cell(f"{fixed(null.low)} to {fixed(null.high)}", null.low)
+            low, high = null.quantile(0.025), null.quantile(0.975)
+            span = Cell(f"{fixed(low)} to {fixed(high)}", low)
             numbers = (null.mean, span, each.corrected, _p_cell(null.p_value, null.smallest_p))
         own = (each.value if null is None else null.observed,) if result.cut else ()
         rows.append((SHOWN[name][0], each.value, *own, "higher" if each.higher_is_closer else "lower", *numbers))
@@ -212,5 +215,5 @@ def _closest(result: LayerMatrix) -> Section:
         (each.source, each.target, each.value, each.chance, each.corrected, _p_cell(each.p_value, result.smallest_p))
         for each in result.best[:MOST_LAYERS]
     ]
-    title = "The closest target layer of every source layer, beside the closest that chance picks"
+    title = "The closest target layer of every source layer, and the closest that chance picks"
     return Section("closest", "Closest layers", (Table.of("best", title, columns, rows),))

@@ -107,7 +107,7 @@ def _share_figure(kind: str, title: str, caption: str, sides: Mapping[str, Recal
 
 
 def _map_table(result: Translation) -> Table:
-    numbers: Forms = dict.fromkeys(("mean", "RMS", "R²", "cosine", "selection"), fixed)
+    numbers: Forms = dict.fromkeys(("held-out error", "RMS", "R²", "cosine", "selection"), fixed)
     columns: Forms = {"map": str, **numbers, "strength": compact, "rank": count}
     rows = [
         (
@@ -132,11 +132,11 @@ def _map_figure(result: Translation) -> Figure:
         )
     return Figure(
         "maps-figure",
-        "Mean error of each map",
+        "Held-out error of each map",
         "Held out, with a jackknife interval over test rows.",
         "",
-        Intervals(tuple(rows), "mean error; 1 is no better than the mean"),
-        legend=(Key("dot", "", "held out"), Key("whisker", "", "95 % interval")),
+        Intervals(tuple(rows), "held-out error; 1 is no better than the mean"),
+        legend=(Key("dot", "", "held-out error"), Key("whisker", "", "95% interval")),
     )
 
 
@@ -166,7 +166,7 @@ def _reference(result: Translation) -> Definitions:
         (
             ("RMS radius", compact(known.radius), f"of {count(known.rows)} training rows"),
             ("median distance", compact(known.distance), f"of {count(known.held)} rows that were not fitted to"),
-            ("limit of the whitened norm", compact(known.limit), "99.9 % of these stay below"),
+            ("limit of the whitened norm", compact(known.limit), "99.9% of these stay below"),
         )
     )
 

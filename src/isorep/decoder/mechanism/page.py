@@ -55,7 +55,7 @@ NEARLY = (
 )
 LEAKS: Forms = {
     "type": str,
-    **dict.fromkeys(("mean", "random bases", "95 % of samples", "largest", "best random basis"), share),
+    **dict.fromkeys(("mean", "random bases", "95% of samples", "largest", "best random basis"), share),
     **dict.fromkeys(("exactly", "by"), str),
     "samples": count,
     "leakage is": str,
@@ -117,7 +117,7 @@ def _headline(result: Mechanisms, reached: bool | None) -> str:
     if not result.criteria:
         count_of = len(result.factors.dimensions)
         if result.factors.state in ("rank deficient", "undecided") or not count_of:
-            return "No factors could be told apart."
+            return "No factors could be distinguished."
         return "One irreducible factor." if count_of == 1 else f"{count_of} factors at the reference sample only."
     if reached:
         return "An identifiability theorem applies locally on these samples."
@@ -155,7 +155,7 @@ def _is_near(result: Mechanisms) -> bool:
 
 
 def leakage_table(result: Mechanisms) -> Table:
-    """How far from independent, beside random bases."""
+    """How far from independent, compared with random bases."""
 
     def row(leak: Leakage) -> tuple[object, ...]:
         mean = Cell(share(leak.mean), leak.mean, strong=leak.near)
@@ -170,7 +170,7 @@ def leakage_table(result: Mechanisms) -> Table:
             leak.measure,
         )
 
-    return Table.of("leakage", "Leakage, beside random bases", LEAKS, [row(leak) for leak in result.leakage])
+    return Table.of("leakage", "Leakage, compared with random bases", LEAKS, [row(leak) for leak in result.leakage])
 
 
 def split_table(result: Mechanisms) -> Table:

@@ -82,8 +82,7 @@ class Alignment:
         """All points and errors, so that the page can move them: in thousandths of the axes' unit of length."""
         across, upward = self._scales(Frame(SIDE, SIDE, left=44, right=10, top=30, bottom=44))
         return {
-            "frame": [across.low, across.high, across.start, across.stop]
-            + [upward.low, upward.high, upward.start, upward.stop],
+            "frame": [end for each in (across, upward) for end in (each.low, each.high, each.start, each.stop)],
             "rows": self.rows,
             "target": _rounded(self.target),
             "before": _rounded(self.before),

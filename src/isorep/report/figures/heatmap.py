@@ -31,9 +31,9 @@ LARGEST_CELL = 38.0
 class Heatmap:
     """Cells from -1 to 1, row 0 at the top; cells of one shade are one element, those without a value are grey.
 
-    Where no cell can be negative (not ``signed``), the scale is sequential and begins at 0. ``left`` is the room for row names, at most
-    a quarter of the width; ``marked`` cells (row, column) have a dot; ``labels`` say what each cell is where its value
-    does not.
+    Where no cell can be negative (not ``signed``), the scale is sequential and begins at 0. ``left`` is the room for
+    row names, at most a quarter of the width; ``marked`` cells (row, column) have a dot; ``labels`` say what each cell
+    is where its value does not.
     """
 
     values: tuple[tuple[float | None, ...], ...]
