@@ -24,13 +24,14 @@ MATCHED = (
 DRAWN = ("image", "components", "difference", "PCA")
 RECONSTRUCTIONS = (
     "Images that the first training has not seen, from the best reconstructed to the worst: as they are, drawn from "
-    "the components, the difference of the two (grey is none), and drawn from as many principal components of the pixels."
+    "the components, the difference of the two (grey is none), and drawn from as many principal components of the "
+    "pixels."
 )
 TRAININGS = (
     "Loss is the mean cross-entropy per pixel, variance lost that of held-out reconstructions from all latents, "
     "variance kept that from the components alone, kept by PCA that from as many principal components of the pixels. "
-    "Directions are those of the latents that the decoder responds to; the constant (up to scale, 1 is an isometry) and the "
-    "median condition number are those of the decoder along them."
+    "Directions are those of the latents that the decoder responds to; the constant (up to scale, 1 is an isometry) "
+    "and the median condition number are those of the decoder along them."
 )
 
 

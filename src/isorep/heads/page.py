@@ -39,7 +39,8 @@ CLOSENESS = {
     "bernoulli": "A small divergence bounds no distance of representations: labels that are nearly certain hardly "
     "count in it. The logits of every label count alike in the log-odds distance, and that one carries over.",
     "gaussian": "A small divergence bounds no distance of representations: outputs that hardly vary, compared with "
-    "their noise, hardly count in it. The standardised distance of means does not depend on the noise, and that one carries over.",
+    "their noise, hardly count in it. The standardised distance of means does not depend on the noise, and that one "
+    "carries over.",
 }
 JACKKNIFE = (
     "Intervals leave out a block of rows, or of whole groups, at a time and take everything again without it "

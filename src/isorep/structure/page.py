@@ -10,7 +10,7 @@ import numpy as np
 from ..report.charts import rung_name
 from ..report.document import Answer, Cell, Column, Definitions, Figure, Forms, Notes, Page, Prose, Section, Table
 from ..report.figures import Heatmap, IntervalRow, Intervals, Key
-from ..report.page import page_of
+from ..report.page import page_of, size
 from ..report.read import MISSING, count, fixed, p_value
 from ..representation import Array
 from ..resampling import Null
@@ -74,7 +74,8 @@ def page(result: FactorScores) -> Page:
             _ladder(result),
             _columns(result),
         ),
-        data=f"{count(result.rows)} rows, {len(result.columns['latents'])} latents, {len(result.columns['factors'])} factors",
+        data=f"{latents} {size(result.rows, len(result.columns['latents']))} and "
+        f"{factors} {size(result.rows, len(result.columns['factors']))}",
     )
 
 
