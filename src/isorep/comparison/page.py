@@ -24,7 +24,7 @@ from ..resampling import LEVEL
 from .residuals import BEYOND
 from .result import Comparison, Direction, Verdict
 from .rows_page import alignment, single_dimensions, three
-from .verdict import PARTLY
+from .verdict import PARTLY, TOLERANCE
 from .worst_case import WorstCase
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def verdict_answer(verdict: Verdict, who: str, partly: bool, rungs: Iterable[str
     elif verdict.rung is None:
         headline = f"No rung explains {who[:1].lower()}{who[1:]}."
     elif verdict.qualified is not None:
-        headline = f"They agree {phrase}, but few rows or dimensions decide."
+        headline = f"Few rows or dimensions decide: agreement {phrase}."
     else:
         headline = f"They agree in part only, {phrase}." if partly else f"{who} agree {phrase}."
     unsure = (partly or verdict.qualified is not None) if verdict.rung else unjudged
@@ -193,7 +193,7 @@ def _ladder_figure(result: Comparison) -> Figure:
     told = "; ".join(f"{row.name}: {', '.join(label for label in row.labels if label)}" for row in rows)
     errors = [rung.held_out.mean for rung in direction.rungs.values()]
     nulls = [rung.null.high for rung in direction.rungs.values() if rung.null is not None]
-    tolerance, best = float(result.settings["tolerance"]), min(errors)
+    tolerance, best = float(result.settings.get("tolerance", TOLERANCE)), min(errors)
     marks = {"dot": "held-out error", "whisker": INTERVAL, "ring": "in-sample", "tick": "chance, 5% to 95%"}
     marks |= {"zone": "chance zone"} if nulls else {}
     within = f"within {compact(tolerance)} of the best rung"
