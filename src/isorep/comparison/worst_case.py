@@ -23,8 +23,9 @@ from ..errors import InputError
 from ..moments import Moments
 from ..pairs import row_ids
 from ..representation import Array, Matrix, as_representation, match_rows
-from ..rows import NEAR_CELLS, Deadline, block_rows, brought_here, in_chunks, map_rows, one_blas_thread, read_rows
+from ..rows import NEAR_CELLS, Deadline, block_rows, brought_here, in_chunks, map_rows, read_rows
 from ..settings import check_seed
+from ..threads import one_blas_thread
 from .diameter import diameter
 
 CONFIDENCE = 0.95
