@@ -28,7 +28,8 @@ def test_one_shared_dimension_over_independent_ones_is_said_to_decide():
     result = isorep.compare(led(rng, leader), led(rng, leader), **FAST)
     assert result.verdict.rung is not None
     assert result.verdict.qualified == (
-        "Few dimensions decide this verdict. With all columns at unit variance the verdict changes: no rung explains them."
+        "Few dimensions decide this verdict. With all columns at unit variance the verdict changes: no rung "
+        "explains them."
     )
     assert result.verdict.sentence.endswith(result.verdict.qualified)
     assert result.reverse.verdict.qualified == result.verdict.qualified
@@ -49,8 +50,8 @@ def test_that_is_said_whatever_basis_the_sides_come_in(turned):
     sides = [led(rng, leader) @ (rotation(D, 3) if turn else np.eye(D)) for turn in turned]
     result = isorep.compare(*sides, **FAST)
     assert result.verdict.qualified == (
-        "Few dimensions decide this verdict. With all principal directions at unit variance the verdict changes: no rung "
-        "explains them."
+        "Few dimensions decide this verdict. With all principal directions at unit variance the verdict changes: "
+        "no rung explains them."
     )
 
 

@@ -37,7 +37,9 @@ def test_strong_sources_come_back_and_gaussian_ones_do_not(mixed):
     np.testing.assert_array_equal(mixed.gaussian, [False] * 4 + [True] * 8)
     assert (mixed.quality[:4] > 0.9).all()
     assert (mixed.quality[4:] < 0.8).all()
-    assert mixed.reading == ("4 of 12 components are reproducible (found in all 8 refits); 8 span a near-Gaussian space and are not.")
+    assert mixed.reading == (
+        "4 of 12 components are reproducible (found in all 8 refits); 8 span a near-Gaussian space and are not."
+    )
 
 
 def test_the_planes_of_gaussian_components_are_named_and_turn_further_than_the_others(mixed):
