@@ -269,7 +269,7 @@ def test_the_answer_says_that_outputs_differ_where_no_constant_is_to_blame():
     found = layers(*rigid, rows(), ["0"], n_null=0)
     assert found.layers[0].constant == pytest.approx(1)
     assert found.layers[0].bound.vacuous
-    assert f"these differ by {found.mismatch:.2g} of their spread" in found.sentence
+    assert f"differ by {found.mismatch:.2g} of their spread" in found.sentence
     assert found.mismatch > 0.1
     assert any("outputs differ by" in caveat for caveat in found.caveats)
 

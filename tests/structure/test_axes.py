@@ -316,7 +316,7 @@ def read(nmi, significant=None, active=None, axes=None, explicit=1.0):
     [
         ({"nmi": [[0.9, 0.0]]}, "captured", "s0 is captured by z0 (share 1.00, purity 1.00)"),
         ({"nmi": [[0.9, 0.0]], "axes": {"s0": 0.05}}, "captured", "s0 is captured by z0"),
-        ({"nmi": [[0.9, 0.0]], "axes": {"s0": 0.06}}, "undecided", "not significantly more than in random axes (p 0.06)"),
+        ({"nmi": [[0.9, 0.0]], "axes": {"s0": 0.06}}, "undecided", "more than in random axes (p 0.06)"),
         ({"nmi": [[0.9, 0.0]], "axes": {}}, "captured", "s0 is captured by z0"),
         ({"nmi": [[0.6, 0.2]]}, "captured", "share 0.75"),
         ({"nmi": [[0.5, 0.4]]}, "split", "s0 is split across z0, z1"),
