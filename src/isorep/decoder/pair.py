@@ -396,8 +396,8 @@ def sentence_of(
     known = f"diameters (RMS). The stitching constant of the decoders is {constant}"
     if equal.vacuous:
         return (
-            f"{said}{known}: all bounds are vacuous here; in {tie.dimension} dimensions they need one below "
-            f"{tie.needed:.3g}."
+            f"{said}{known}, too large for a non-vacuous bound in {tie.dimension} dimensions "
+            f"(needed: below {tie.needed:.3g})."
         )
     if allowed.vacuous:
         return f"{said}{known}, which allows {equal.value:.4f} for equal outputs; these differ, so it is vacuous."
