@@ -30,7 +30,7 @@ def small_result() -> isorep.Comparison:
             n_boot=100,
         )
     caveats = (
-        "rows are paired by position: only one side has row ids, so the pairing is unconfirmed",
+        "rows are paired by position: only one side has row ids, so nothing confirms it",
         "outliers set the diameter of target.npy: it is 9 times the RMS radius, which makes errors in diameters look "
         "small",
     )

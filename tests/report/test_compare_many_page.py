@@ -60,7 +60,7 @@ def test_the_verdict_comes_first_and_the_sections_in_their_order():
     assert "<h1>4 of the 5 runs agree up to a rigid motion" in html
     assert html.index("<h1>") < html.index("<table>")
     assert sections(html) == [*EVERY, "caveats", "settings", "versions", "citation"]
-    assert "seed4.npy is an outlier" in html
+    assert "seed4.npy stands apart" in html
 
 
 def test_the_matrix_is_drawn_in_the_order_of_the_tree_with_its_numbers():
@@ -77,7 +77,7 @@ def test_the_matrix_is_drawn_in_the_order_of_the_tree_with_its_numbers():
 def test_numbers_of_the_result_are_in_the_tables():
     result, html = small(), written(small())
     rigid, linear = result.rungs["rigid"], result.rungs["linear"]
-    core = [(i, j) for i in range(4) for j in range(4) if i != j]  # the fifth is an outlier
+    core = [(i, j) for i in range(4) for j in range(4) if i != j]  # the fifth stands apart
     explained = np.mean([1 - rigid.rms[pair] ** 2 for pair in core])
     for words in (
         f">{linear.mean:.4f}</td>",

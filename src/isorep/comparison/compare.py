@@ -91,7 +91,7 @@ def compare(
     within : (n,) array, optional
         Class per row: rows are shuffled within classes only, so that chance includes what the classes explain.
     join : bool
-        Align by row id; default: raise an error if order or rows differ.
+        Align by row id instead of refusing another order or other rows.
     n_null : int, optional
         Number of shuffled pairings; 0 switches the null and the verdict off. Default: 100, or 20 where columns are so
         many that 100 would take long; p-values then come from a fitted tail (Pearson III).

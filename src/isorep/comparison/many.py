@@ -546,7 +546,7 @@ def _named(runs: list[Representation], given: list[Any], labels: list[str] | Non
 
 
 def told_apart(names: list[str], given: Sequence[Any]) -> list[str]:
-    """Unique names: files of one name get their folders, remaining duplicates a number."""
+    """Names that differ: files of one name are told apart by their folders, whatever is left by number."""
     if len(set(names)) < len(names):
         names = [
             f"{Path(source).resolve().parent.name}/{name}" if isinstance(source, str | Path) else name

@@ -74,8 +74,8 @@ def find_outliers(rungs: dict[str, RungMatrix], names: Sequence[str]) -> tuple[O
             names[run],
             float(medians[run]),
             typical,
-            f"{names[run]} is an outlier: its median {name} error to the other runs is {medians[run]:.3f} "
-            f"(typical: {typical:.3f}).",
+            f"{names[run]} stands apart: its median {name} error to the other runs is {medians[run]:.3f}, and "
+            f"{typical:.3f} is typical.",
         )
         for run in range(count)
         if medians[run] > max(limit, _ROUNDING)
@@ -130,13 +130,13 @@ def judge_ensemble(
             what = f"No rung explains any pair of {_among(len(core), len(apart))}."
         else:
             what = f"{who} do not all agree: {lost} of the {len(reached)} ordered pairs are not explained by any rung."
-        return Verdict(None, f"{what} Mean held-out error of linear maps: {left}.{aside}")
+        return Verdict(None, f"{what} Linear maps leave {left}.{aside}")
     rung = max(explained, key=ladder.index)
     matrix = rungs[rung]
     left = _left(matrix, ordered, names)
     partly = " in part only," if float(np.mean([matrix.error[pair] for pair in ordered])) > PARTLY else ""
     less = _need_less(explained, rung, ladder)
-    return Verdict(rung, f"{who} agree{partly} {PHRASES[rung]}.{less} Mean held-out error: {left}.{aside}")
+    return Verdict(rung, f"{who} agree{partly} {PHRASES[rung]}.{less} What is left is {left}.{aside}")
 
 
 def _need_less(explained: list[str], rung: str, ladder: list[str]) -> str:
@@ -162,8 +162,8 @@ def _left(rung: RungMatrix, ordered: list[tuple[int, int]], names: Sequence[str]
     errors = {pair: float(rung.error[pair]) for pair in ordered}
     i, j = max(errors, key=lambda pair: errors[pair])
     mean = float(np.mean(list(errors.values())))
-    chance = "" if rung.null is None else f"chance {float(np.mean([rung.null[pair] for pair in ordered])):.3f}; "
+    chance = "" if rung.null is None else f"; chance {float(np.mean([rung.null[pair] for pair in ordered])):.3f}"
     return (
-        f"{mean:.3f} mean distances to the mean ({chance}worst pair {errors[i, j]:.3f}, "
-        f"{names[i]} -> {names[j]})"
+        f"a mean held-out error of {mean:.3f} mean distances to the mean, {errors[i, j]:.3f} for the worst pair "
+        f"({names[i]} -> {names[j]}){chance}"
     )

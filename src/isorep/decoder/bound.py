@@ -19,7 +19,7 @@ _ROUNDING = 1e-9
 class Assumption:
     """An assumption of a bound. ``status``: ``measured``, ``as given``, ``not tested`` or ``violated``.
 
-    ``evidence`` is what was observed, where the assumption was checked.
+    ``evidence`` says what was seen, where something was looked at.
     """
 
     text: str

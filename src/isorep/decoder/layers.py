@@ -74,15 +74,15 @@ def layers(
         output is the log-odds of two classes. ``False`` if outputs are compared as they are. Only used if ``to`` names
         a layer.
     samples : int
-        Number of examples at which Jacobians are computed.
+        Jacobians are taken at so many of the examples.
     names : pair of str
-        Names of the two networks.
+        What to call the two networks.
     folds, n_null : int
         As for :func:`isorep.compare`.
     random_state : int
         Seed of samples, folds and null.
     progress : callable, optional
-        Called with the name of the stage, the number of steps done and the total.
+        Called with a stage's name, the steps done and the steps in all.
 
     Returns
     -------

@@ -90,13 +90,13 @@ def structural(
     standardise : bool
         Scale the factors to unit variance (default), as the theorem assumes white factors.
     samples : int
-        Number of rows at which Jacobians are computed.
+        Jacobians are taken at so many rows.
     folds, n_null : int
         As for :func:`isorep.compare`.
     random_state : int
         Seed of samples, folds and null.
     progress : callable, optional
-        Called with the name of the stage, the number of steps done and the total.
+        Called with a stage's name, the steps done and the steps in all.
 
     Returns
     -------
@@ -336,7 +336,7 @@ def _of_factors(x: Array, y: Array, left_out: tuple[str, ...], seed: int) -> Ite
         said = f"largest rank correlation of factors or of their spreads {found:.3g}; by chance at most {chance:.3g}"
         yield Assumption(INDEPENDENT, VIOLATED if found > chance else MEASURED, said)
     alike = sum(bool(normaltest(column).pvalue > 0.01) for column in y.T) if len(y) >= 20 else y.shape[1]
-    said = f"{alike} of {y.shape[1]} factors are indistinguishable from Gaussian"
+    said = f"{alike} of {y.shape[1]} factors cannot be told from a Gaussian"
     yield Assumption(NON_GAUSSIAN, MEASURED if alike < 2 else NOT_TESTED, said)
 
 

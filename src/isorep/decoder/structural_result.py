@@ -172,12 +172,12 @@ class Structural(ResultRecord):
 
     @property
     def answer(self) -> str:
-        """Whether a bound is violated, and if not, the error it allows."""
+        """Is a bound violated, and if not, what does it allow."""
         for finding in self.findings:
             if finding.answer == VIOLATED:
                 return (
                     f"A bound is violated: {TITLES[finding.source]}, {finding.error} error at most "
-                    f"{finding.bound:.4g} diameters, but {finding.measured:.4g} is measured. {finding.why}"
+                    f"{finding.bound:.4g} diameters, and {finding.measured:.4g} is measured. {finding.why}"
                 )
         error = f"The best rigid motion from latents to factors leaves {self.in_sample.rms:.4f} diameters (RMS)"
         best = self._smallest(("perfect", "with_mismatch", "stitched"))

@@ -84,7 +84,7 @@ def stability(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.laplace(size=(2000, 3)) @ rng.normal(size=(3, 3))
     >>> isorep.stability(X, n_restarts=5)
-    Stability('X': All 3 components are reproducible (found in all 5 refits).)
+    Stability('X': All 3 components come back in all 5 refits.)
     """
     check_counts(n_restarts=(n_restarts, 1))
     reference = clone(ICA() if ica is None else ica)
@@ -265,12 +265,12 @@ class Stability(ResultRecord):
         lost = int((self.gaussian & ~self.comes_back).sum())
         others = k - back - lost
         whole = f"all {often}" if often == refits > 1 else f"at least {often} of {refits}" if refits > 1 else "the only"
-        who = f"All {k} components" if back == k > 1 else f"{back or 'None'} of {k} components"
-        said = [f"{who} are reproducible (found in {whole} refit{'s' if refits > 1 else ''})"]
+        who = f"All {k} components come" if back == k > 1 else f"{back or 'None'} of {k} components come"
+        said = [f"{who} back in {whole} refit{'s' if refits > 1 else ''}"]
         if lost:
-            said.append(f"{lost} span a near-Gaussian space and are not")
+            said.append(f"{lost} span a near-Gaussian space and do not")
         if others:
-            said.append(f"{others} {'more ' if lost else ''}are not, although they differ from Gaussian")
+            said.append(f"{others} {'more ' if lost else ''}do not, although they differ from Gaussian ones")
         return "; ".join(said) + "."
 
     @property
@@ -291,16 +291,16 @@ class Stability(ResultRecord):
             (drew_less, f"each refit used {self.rows_used} of {self.rows} rows: with all rows directions vary less"),
             (not self.ica.converged_, "the fit to all rows stopped before the contrast had converged: raise max_iter"),
             (unfinished, f"{unfinished} of {refits} refits stopped before the contrast had converged"),
-            (short, f"{short} of {refits} refits found fewer than {k} components: missing ones count as not found"),
-            (max(seen), f"{span} components per refit are near-Gaussian ({gaussian} in the fit to all rows)"),
-            (chance, f"{chance} near-Gaussian components are reproducible: refits share rows and chance structure"),
-            (self.constants.saddle, "the contrast has negative curvature in some plane: the fit is at a saddle"),
-            (clustered < refits, f"the quality of clusters is computed from {clustered} of {refits} refits"),
+            (short, f"{short} of {refits} refits found fewer than {k} components: what they lack counts as not found"),
+            (max(seen), f"{span} components are near-Gaussian in refits, {gaussian} in the fit to all rows"),
+            (chance, f"{chance} near-Gaussian components come back, as refits share rows and what is there by chance"),
+            (self.constants.saddle, "the contrast bends the wrong way in some plane: the fit is at a saddle"),
+            (clustered < refits, f"the quality of clusters is from {clustered} of {refits} refits"),
         ]
         return (*self.notes, *(sentence for applies, sentence in said if applies))
 
     def table(self) -> str:
-        """One line per component."""
+        """One line a component."""
         rows = [("component", *self.columns, "")]
         for index, remark in enumerate(remarks(self.ica)):
             numbers = (f"{values[index]:.{digits}f}".replace("nan", "-") for values, digits in self.columns.values())

@@ -134,9 +134,9 @@ class Fit(ResultRecord):
         left_out = columns_left_out(ica, self.name)
         varying = d - int((getattr(ica, "left_out_spreads_", np.zeros(0)) > 0).sum())
         about = [
-            (gaussian, f"{gaussian} of {k} components are indistinguishable from Gaussian: only their span is known"),
-            (len(unsettled), f"{len(unsettled)} components had not converged: {named}"),
-            (loose, f"{loose} more planes of two components have no curvature beyond sampling error: they may rotate"),
+            (gaussian, f"{gaussian} of {k} components cannot be told from Gaussian ones: only their span is known"),
+            (len(unsettled), f"{len(unsettled)} components had not settled: {named}"),
+            (loose, f"{loose} more planes of two components have no curvature beyond sampling error: they may turn"),
             (left_out, left_out or ""),
             (ica.rank_ < varying, f"only {ica.rank_} of {d} directions vary"),
             (k < ica.rank_, f"components use the {k} directions of largest variance, of {ica.rank_} that vary"),

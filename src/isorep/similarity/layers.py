@@ -26,7 +26,7 @@ _TIE = 1e-6  # smaller differences between values of an index are rounding
 
 @dataclass(frozen=True, eq=False)
 class BestLayer:
-    """The closest target layer of one source layer, compared with the closest one of shuffled pairings."""
+    """The closest target layer of one source layer, judged against the closest one of shuffled pairings."""
 
     source: str
     target: str

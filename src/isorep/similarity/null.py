@@ -421,7 +421,7 @@ def corrected(value: float, chance: float, best: float, higher_is_closer: bool) 
 
 
 def shown(value: float | None) -> str:
-    """Four decimals, or a dash for a missing value."""
+    """Four decimals, and a dash for what is not there."""
     return "-" if value is None or not np.isfinite(value) else f"{value:.4f}"
 
 

@@ -72,9 +72,9 @@ class Similarities(ResultRecord):
         return self.indices[name]
 
     def table(self) -> str:
-        """One line per index: its value, the chance level, the corrected value and the p-value.
+        """One line per index: its value, what chance gives, the corrected value and the p-value.
 
-        Where only some rows are shuffled, "of rows used" is the value of these rows, which is compared with chance.
+        Where a part of the rows is shuffled, "of rows used" is the value of these rows, which is set against chance.
         """
         head = ("index", "value", *(["of rows used"] if self.cut else []), "chance", "95 % of chance", "corrected", "p")
         lines = [(*head, "closer is"), *(_cells(each, self.cut) for each in self.indices.values())]
@@ -168,7 +168,7 @@ def indices(
     wanted = [name for name in INDICES if name in given and name not in left_out]
     results, pairings = similarities(pair, [INDICES[name] for name in wanted], pairings, progress or no_progress)
     caveats = [*pair.caveats, *pairings.notes, *(caveat for each in results for caveat in each.caveats)]
-    caveats += [f"{name} was left out: costly for {pair.n} rows; name it to compute it" for name in left_out]
+    caveats += [f"{name} was left out: {pair.n} rows have many pairs; name it to compute it" for name in left_out]
     return Similarities(
         dict(zip(wanted, results, strict=True)),
         (pair.x.name, pair.y.name),

@@ -292,7 +292,7 @@ def _caveats(
             said.append(f"{len(idle)} of {len(record.latents)} latents are inactive: {', '.join(idle[:8])}")
     ordered = [factor.name for factor in pair.factors if factor.text and len(factor.labels or ()) > 2]
     if ordered and "mcc" in outcomes:
-        said.append(f"MCC of {', '.join(ordered[:8])} uses alphabetical codes of labels and is not meaningful")
+        said.append(f"MCC correlates the alphabetical order of {', '.join(ordered[:8])}, which means little")
     rare = [factor.name for factor in pair.factors if factor.discrete and int(np.bincount(factor.codes).min()) < 10]
     if rare:
         said.append(f"some labels of {', '.join(rare[:8])} have fewer than 10 rows")
