@@ -63,7 +63,7 @@ class Side:
     """One of the two representations.
 
     ``half_variance_share`` is the smallest share of the rows that carry half of the variance; None where rows were not
-    looked at. ``directions_for_most`` is how many principal directions carry 90 % of the variance; ``left_out_columns``
+    looked at. ``directions_for_most`` is how many principal directions carry 90% of the variance; ``left_out_columns``
     hardly vary and do not count as dimensions.
     """
 

@@ -287,12 +287,12 @@ class Null:
 
     @property
     def low(self) -> float:
-        """The 5 % point."""
+        """The 5th percentile."""
         return float(np.quantile(self.draws, 0.05, method="lower"))
 
     @property
     def high(self) -> float:
-        """The 95 % point."""
+        """The 95th percentile."""
         return float(np.quantile(self.draws, 0.95, method="higher"))
 
     def quantile(self, level: float) -> float:

@@ -201,7 +201,7 @@ def test_the_first_claim_needs_every_scene_the_replicates_and_comparable_explici
     }
     behind = summarise(TINY, both)
     assert behind.reached is False
-    assert "less that of AE in squares" in behind.claims[0].measure
+    assert "minus that of AE in squares" in behind.claims[0].measure
     # Three standard errors, but with three replicates an interval reaches 4.3 of them.
     assert summarise(TINY, constructed((0.8, 0.82, 0.87), raw=(0.75, 0.75, 0.75))).reached is None
     less = summarise(TINY, constructed(AHEAD, explicit=0.6))

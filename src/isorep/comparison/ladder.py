@@ -299,7 +299,7 @@ def wants_worst_case(design: Design, asked: bool | None) -> bool:
 
 
 def bracket(ladder: Ladder, sizes: tuple[Diameter, Diameter], seed: int, deadline: Deadline) -> dict[str, Any]:
-    """Certificates for rigid motions without and with a scale, and the bound for new examples from the largest error."""
+    """Certificates for rigid motions without and with a scale, and a bound for new examples from the largest error."""
     design = ladder.design
     certificates = certify(
         design.pair.x,

@@ -338,7 +338,7 @@ def _pulled(x: Array, y: Array, errors: tuple[Array, Array], norms: Array, kept:
 
 
 LEAST_GAP = 0.1  # share of the permutation's error that rigid must remove for the efficiency to be meaningful
-BEYOND = 1.005  # prints as more than 100 %
+BEYOND = 1.005  # prints as more than 100%
 
 
 def ica_efficiency(permutation: float, rigid: float, ica: float) -> float | None:

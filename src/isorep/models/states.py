@@ -177,7 +177,7 @@ def constants(jacobians: list[Array]) -> list[dict[str, float]]:
     r"""What the remaining network does to directions at each layer, in the order of the layers.
 
     ``local`` is the median over tokens of :math:`\sqrt{\sigma_{\max}/\sigma_{\min}}`, the bi-Lipschitz constant after
-    the best scale at a token, with its quantiles of 5 % and 95 %; ``similarity`` the same of the largest and the
+    the best scale at a token, with its quantiles of 5% and 95%; ``similarity`` the same of the largest and the
     smallest over all tokens, and ``constant`` without any scale. The final norm loses two directions at every layer
     before it; they are left out, as nothing can identify them.
     """

@@ -1,7 +1,7 @@
 """Contrastive predictive coding (section 5.2 of Roeder, Metz and Kingma 2021): alignment of two trainings.
 
-f sees a patch of the upper half of an image, g one of the lower half. Each unit trains one pair of models of one
-setting and compares them at the steps that are asked for: canonical correlations, held-out R² of groups of maps, and
+f encodes a patch of the upper half of an image, g one of the lower half. Each unit trains one pair of models of one
+setting and compares them at the chosen steps: canonical correlations, held-out R² of groups of maps, and
 effective dimensions, against training steps, images and width.
 """
 
@@ -187,7 +187,7 @@ class _Model:
         return np.asarray(np.load(self._file(step), allow_pickle=False))
 
     def _evaluate(self, module: Any, step: int, given: Material, preset: Preset) -> dict[str, float]:
-        """Keep the representations beside the training, so that a unit that is stopped has them when it goes on."""
+        """Store the representations with the training state, so that an interrupted unit has them when it resumes."""
         import torch
 
         from ..models import contrastive_loss
@@ -256,7 +256,7 @@ def _placing(given: Material, preset: Preset) -> Callable[[Any, Any], Any]:
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """Halves of images, and what everything is measured on.
+    """Halves of images, and the test patches for all measurements.
 
     Attributes
     ----------
@@ -269,7 +269,7 @@ class Material:
     components : two arrays
         The same patches in as many principal components of training patches as the models have outputs.
     note : str
-        What a reader should know about the images.
+        A note about the images.
     """
 
     halves: Sequence[Array]

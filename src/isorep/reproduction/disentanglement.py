@@ -1,8 +1,8 @@
-"""Disentanglement (section 4.3 of the paper): a plain autoencoder plus ICA against models made for the purpose.
+"""Disentanglement (section 4.3 of the paper): a plain autoencoder plus ICA against specialised models.
 
-Rendered rooms, sprites and squares at the scale of a laptop; the published data sets, where the files are, in full. A
-unit is one training of one model with one setting, or the controls of a replicate; scores of every way to unmix latents
-are measured, with the decoder's conditioning beside.
+Rendered rooms, sprites and squares at laptop scale; the published data sets in full, where the files are available. A
+unit is one training of one model with one setting, or the controls of a replicate. Scores of every way to unmix latents
+are measured, and the decoder's conditioning.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Preset:
     models : tuple of str
         Models of the benchmark, or ``all``.
     weight_decays : tuple of float
-        Of the autoencoder. What counts is learning rate x weight decay x steps, so that small scales take larger ones.
+        Weight decays of the autoencoder. The product with learning rate and steps matters: small scales need larger ones.
     betas : tuple of float
         Of the variational models; empty for the published ones.
     replicates : int
@@ -77,7 +77,7 @@ class Preset:
     jacobians : int
         Latents at which the decoder is differentiated.
     tolerance : float
-        A setting reconstructs well if it loses at most this many times as much as the model's best one.
+        A setting reconstructs well if its loss is at most this many times that of the model's best one.
     device : str
         Where networks are trained.
     """
@@ -223,7 +223,7 @@ def _trained(bench: Bench, wanted: Any, run: Run) -> Outcome:
 
 
 def _controls(bench: Bench) -> Outcome:
-    """What no learning gives: principal components of pixels, and an encoder that was never trained."""
+    """Controls without learning: principal components of pixels, and an untrained encoder."""
     images = bench.split
     outcome: Outcome = {"names": list(images.names)}
     for name, (seen, unseen) in {"pixels": _principal(bench), "untrained": _untrained(bench)}.items():
@@ -324,7 +324,7 @@ class Bench:
 
 
 def evaluator(bench: Bench, discrete: bool, has_axes: bool, draw: bool) -> Callable[[Any, int], Outcome]:
-    """What the trainer asks after some steps: ``evaluate(module, step)``."""
+    """The evaluation hook of the trainer: ``evaluate(module, step)``."""
     preset, unseen = bench.preset, bench.split.held_out
 
     def evaluate(module: Any, step: int) -> Outcome:
@@ -347,7 +347,7 @@ def evaluator(bench: Bench, discrete: bool, has_axes: bool, draw: bool) -> Calla
 
 
 def planes(conditioning: Array, nmi: Array) -> Outcome:
-    """Whether planes in which components may turn are those whose components tell of the same factors.
+    """Whether weak planes are those whose components inform about the same factors.
 
     The overlap of two components is the sum over factors of the smaller share of their information.
     """
@@ -425,7 +425,7 @@ def score(
 
 
 def _white(latents: Array) -> Array:
-    """The same space in white coordinates, in which the regressions settle many times sooner."""
+    """The same space in white coordinates, in which the regressions converge many times faster."""
     centred = latents - latents.mean(0)
     left, sizes, _ = np.linalg.svd(centred, full_matrices=False)
     return np.asarray(left[:, sizes > sizes[0] * _RANK] * np.sqrt(len(latents))) if sizes[0] > 0 else latents

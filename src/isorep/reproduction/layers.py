@@ -60,9 +60,9 @@ class Preset:
     vocabulary : int
         Tokens: bytes and learnt pairs.
     held_out : int
-        Documents that are not trained on; on them everything is measured.
+        Number of documents held out for all measurements.
     windows : int
-        Stretches of ``context`` tokens of each held-out document at most.
+        Largest number of windows of ``context`` tokens per held-out document.
     steps, batch, learning_rate, warmup
         AdamW with weight decay 0.1, gradients clipped to norm 1, the rate rising for ``warmup`` steps and then falling
         as a cosine.
@@ -81,7 +81,7 @@ class Preset:
     jacobian_context : int
         Tokens before each of them at most, for model folders.
     control : bool
-        Whether networks as they were before training are compared, too.
+        Whether untrained networks are compared, too.
     threads : int
         Of torch; 0 leaves them as they are.
     """
@@ -116,7 +116,7 @@ SCALES = by_scale(Preset)
 
 
 def plan(preset: Preset, data: Path | None) -> Plan:
-    """Every network, then all pairs of one size, then those of two sizes seed by seed; or all pairs of folders."""
+    """Every network, then all pairs of one size, then pairs of two sizes seed by seed; or all pairs of folders."""
     checked_rungs(preset.rungs)
     if preset.models:
         return _folders(preset)
@@ -217,7 +217,7 @@ def places_of(preset: Preset, counts: tuple[int, int]) -> list[int]:
 def compare_layers(
     first: States, second: States, groups: Array, preset: Preset, seed: int, *, control: bool
 ) -> list[dict[str, Any]]:
-    """One entry a layer; a control has the rungs that it is read for."""
+    """One entry per layer; a control has only the rungs that are reported."""
     counts = (first.layers, second.layers)
     rungs = tuple(rung for rung in preset.rungs if not control or rung in CONTROL_RUNGS)
     pairs = {place: (first.at[place], second.at[place]) for place in places_of(preset, counts)}

@@ -1,7 +1,7 @@
 """Pairs of trained models (Table 1 of Nelson et al. 2026): up to which group are two trainings the same?
 
 Pairs are trained here, or named by the user in a TOML file: model folders, code with weights, or ready representations.
-Of each pair the rungs of Table 1 are measured, in sample as published, and held out with intervals and chance.
+For each pair the rungs of Table 1 are measured, in-sample as published, and held out with intervals and chance.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PUBLISHED = {
     "CheXpert": ("mae", (0.218, 0.104, 0.048, 0.175, 0.38)),
     "ResNet-18": ("cnn", (0.382, 0.206, 0.175, 0.312, 0.40)),
 }
-"""Rows of Table 1: the kind of network, errors of the rungs in diameters and in sample, and the efficiency of ICA."""
+"""Rows of Table 1: the kind of network, in-sample errors of the rungs in diameters, and the efficiency of ICA."""
 
 KINDS = {"gpt": "GPT", "mae": "masked autoencoder", "cnn": "supervised CNN", "ae": "autoencoder"}
 """What is trained here."""
@@ -88,7 +88,7 @@ class Preset:
     n_null, n_boot : int
         Shuffled pairings, and draws for intervals.
     control : bool
-        Whether networks as they were before training are compared, too.
+        Whether untrained networks are compared, too.
     threads : int
         Of torch; 0 leaves them as they are.
     """
@@ -146,7 +146,7 @@ SCALES = by_scale(Preset)
 
 
 def plan(preset: Preset, data: Path | None) -> Plan:
-    """The user's pairs first, as their mistakes are told at once; then, kind by kind, trainings and pairs."""
+    """The user's pairs first, so that mistakes are reported at once; then, kind by kind, trainings and pairs."""
     units: list[Unit] = []
     if preset.pairs:
         for pair in named_pairs(preset.pairs, list(PUBLISHED)):
@@ -163,7 +163,7 @@ def plan(preset: Preset, data: Path | None) -> Plan:
         return Plan(tuple(units))
     if files := _image_files(preset, data):
         return Plan(tuple(units), tuple(files))
-    words = "CIFAR-10 is not there, so images are rendered rooms, with the object's hue as the class"
+    words = "CIFAR-10 is not available, so images are rendered rooms, with the object's hue as the class"
     return Plan(tuple(units), skipped=(f"{words}: {how_to_find(data)}",))
 
 
