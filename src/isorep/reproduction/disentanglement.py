@@ -56,7 +56,8 @@ class Preset:
     models : tuple of str
         Models of the benchmark, or ``all``.
     weight_decays : tuple of float
-        Weight decays of the autoencoder. The product with learning rate and steps matters: small scales need larger ones.
+        Weight decays of the autoencoder. The product with learning rate and steps matters, so small scales use larger
+        ones.
     betas : tuple of float
         Of the variational models; empty for the published ones.
     replicates : int

@@ -1,6 +1,6 @@
-"""HDF5 files, AnnData's ``.h5ad`` among them, sliced where they lie; links to other files are not followed.
+"""HDF5 files, including AnnData's ``.h5ad``, sliced lazily; links to other files are not followed.
 
-Arrays in compressed chunks, each looked at before it is unpacked: HDF5 and zarr unpack without a limit.
+Compressed chunks are checked before they are unpacked: HDF5 and zarr unpack without a limit.
 """
 
 from __future__ import annotations

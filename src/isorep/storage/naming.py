@@ -1,4 +1,4 @@
-"""Names in a file: which array, tensor or columns are the representation, when the user has not said so.
+"""Names in a file: which array, tensor or columns are the representation, if the user has not named them.
 
 Numbers in text cells: which cells are numbers, what the others look like, and what a column of them holds.
 
@@ -100,14 +100,14 @@ def choose_columns(kinds: Mapping[str, str], key: str | None, used: Collection[s
     """Choose the columns of a table that make up the representation: plain ones, or one list column.
 
     ``feature_*`` columns come first, then the one list column, then all numeric columns that are not ``Metadata_*``. A
-    key is the name of a list column, or a prefix of plain ones. Columns asked for by prefix are taken whatever they
-    hold: if it is no number, that is an error and not a column less. Row ids and columns that are ``used`` otherwise
+    key is the name of a list column, or a prefix of plain ones. Columns chosen by prefix must hold numbers:
+    anything else is an error, and never silently dropped. Row ids and columns that are ``used`` otherwise
     are never among them. The choice is the user's where there is a key, so nothing counts as left out then.
 
     Parameters
     ----------
     kinds : mapping
-        What each column holds: ``NUMBER``, ``FLAG``, ``LIST`` (of numbers), or what else, in a word or two.
+        Kind of each column: ``NUMBER``, ``FLAG``, ``LIST`` (of numbers), or another kind in a word or two.
     key : str, optional
         A list column, or a prefix of plain ones.
     used : collection of str
@@ -238,7 +238,7 @@ def where(place: Place) -> str:
 
 
 def not_a_number(name: str, place: Place, cell: str) -> str:
-    """What is wrong with a cell, and what it looks like."""
+    """The problem of a cell, and its likely spelling."""
     spelling = _spelling(cell)
     if spelling is None:
         unit = _WITH_UNIT.fullmatch(cell.strip())

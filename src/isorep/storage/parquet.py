@@ -41,7 +41,7 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
 
 @dataclass(frozen=True)
 class Table:
-    """What a file's metadata tell: which columns hold the representation and the ids, and the rows of each group."""
+    """Metadata of a file: the columns of the representation and of the ids, and the rows of each group."""
 
     columns: tuple[str, ...]
     list_column: str | None
@@ -116,7 +116,7 @@ def column(path: Path, name: str) -> Array:
 
 
 def save(path: Path, rows: RowStream, key: str | None) -> None:
-    """Write one column a dimension, ``feature_0`` and so on, after the column ``id`` and further labels."""
+    """Write one column per dimension, ``feature_0`` and so on, after the column ``id`` and further labels."""
     pyarrow = _pyarrow()
     names = [f"{naming.FEATURE_PREFIX if key is None else key}{index}" for index in range(rows.shape[1])]
     fields = [(name, pyarrow.from_numpy_dtype(rows.dtype)) for name in names]
@@ -151,7 +151,7 @@ def saved_index(schema: Any) -> list[str]:
 
 
 def _joined(labels: list[Array]) -> Array | None:
-    """One id a row: the label itself, or the labels of several index levels with a slash between."""
+    """One id per row: the label itself, or the labels of several index levels joined by slashes."""
     if len(labels) <= 1:
         return labels[0] if labels else None
     return np.array(["/".join(map(str, parts)) for parts in zip(*labels, strict=True)])

@@ -1,8 +1,8 @@
-"""AnnData: its layout, in HDF5 (``.h5ad``) and in zarr: X, obsm, and the columns of obs.
+"""AnnData layout in HDF5 (``.h5ad``) and in zarr: X, obsm, and the columns of obs.
 
 It is read directly: opening a file with the anndata package loads every column of obs and var.
 
-Files that hold a tree of named arrays, HDF5 and zarr: which array is meant, and which holds the ids.
+In HDF5 and zarr files with a tree of named arrays: which array is the representation, and which holds the ids.
 """
 
 from __future__ import annotations
