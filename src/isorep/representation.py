@@ -73,7 +73,7 @@ class Representation:
     left_out : mapping
         Columns or arrays of the file that are not among the values, with the reason; set by :func:`isorep.read`.
     converted : mapping
-        Columns of the file that were converted to numbers, and from what.
+        Columns of the file that were turned into numbers, and from what.
 
     Examples
     --------

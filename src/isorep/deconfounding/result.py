@@ -343,6 +343,6 @@ def judge(conditions: dict[str, Condition], tests: tuple[PairedTest, ...], class
 
 
 def _numbers(test: PairedTest) -> str:
-    """A difference with its interval, which together with the p-value decides whether it is shown."""
-    span = f"95% interval {test.interval.low:+.3f} to {test.interval.high:+.3f}, " if test.interval else ""
+    """A difference with its interval, which decides beside the p-value whether it is shown."""
+    span = f"95 % interval {test.interval.low:+.3f} to {test.interval.high:+.3f}, " if test.interval else ""
     return f"{test.difference:+.3f} ({span}corrected p {test.corrected:.2g})"

@@ -273,12 +273,12 @@ class HeadMap(HeadResult):
             return self._verdict_of_weights()
         both = self.regression
         numbers = (
-            f"on held-out rows, the heads' map explains {_part(both.head.r2)} of the target and least squares "
+            f"held out, the map that the heads predict explains {_part(both.head.r2)} of the target and least squares "
             f"{_part(both.regression.r2)} (mean errors {both.head.error.mean:.4f} and "
             f"{both.regression.error.mean:.4f} diameters)"
         )
         if both.regression.r2 < MEANINGFUL:
-            return f"No linear map explains half of the target, so the heads have little to predict: {numbers}."
+            return f"No linear map explains half of the target, so there is little for heads to predict: {numbers}."
         if self.agrees:
             return f"The heads predict the map between the features: {numbers}."
         return f"The heads predict {_part(both.share or 0.0)} of what a linear map can explain: {numbers}."

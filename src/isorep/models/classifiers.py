@@ -213,7 +213,7 @@ class ContrastivePair(nn.Module):
         self.g = dense((second, *hidden, outputs))
 
     def embed(self, first: Any, second: Any) -> tuple[Any, Any]:
-        """f of the first views and g of the second, as used by the loss: (n, outputs) each."""
+        """Outputs f of the first views and g of the second, as used by the loss: (n, outputs) each."""
         found = self.f(first), self.g(second)
         if not self.normalise:
             return found

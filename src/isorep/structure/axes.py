@@ -39,7 +39,7 @@ NOTABLE = 0.05
 class Axes:
     """The null of every aligned score under random axes, and for each factor by name the p-value of its own latent.
 
-    A factor has none where the latent most informative about it holds text, or is the only one.
+    A factor has none where the latent that knows most about it holds text, or is the only one.
     """
 
     nulls: dict[str, Null]
@@ -220,7 +220,7 @@ def _by_factor(
 
 
 def _by_code(task: Task, part: Pair, active: Array, levels: Levels, n: int, known: Array) -> dict[str, float]:
-    """The p-value of each factor with information above chance whose best latent is discrete and numeric."""
+    """The p-value of each factor that is known above chance and best by a discrete latent of numbers."""
     informed = np.where(levels.significant & active, levels.nmi, 0.0)
     numbers = np.array([not column.text for column in part.latents]) & active
     codes = np.array([column.discrete for column in part.latents]) & numbers
