@@ -166,7 +166,7 @@ def factor_covariance(sums: Array, n: int, mean: Array, rounding: float, *, any_
     """Factor the covariance given by centred co-moments ``sums`` of ``n`` rows.
 
     ``rounding`` is the relative rounding of the stored values; with a large mean it makes noise of that size. Columns
-    that hardly vary beside the others are left out unless columns of ``any_scale`` count.
+    that hardly vary compared with the others are left out unless columns of ``any_scale`` count.
     """
     spread, constant, noise = _columns(sums, n, mean, rounding)
     left_out = np.zeros_like(constant) if any_scale else hardly_vary(spread, constant)

@@ -257,7 +257,7 @@ def _checked_values(values: Any, label: str) -> Matrix:
 
 def _as_array(values: Any, label: str) -> Any:
     try:
-        if hasattr(values, "detach"):  # a torch tensor; numpy knows no bfloat16
+        if hasattr(values, "detach"):  # a torch tensor; numpy has no bfloat16
             values = values.detach().cpu()
             if str(values.dtype) == "torch.bfloat16":
                 return BFloat16Matrix(np.asarray(values.float()).view(np.uint32) >> 16)

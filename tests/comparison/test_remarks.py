@@ -110,7 +110,7 @@ def test_several_runs_with_the_same_trouble_share_a_sentence():
     assert found.startswith("r0, r1, r2, r3, r4, r5 and 24 other runs are rank-deficient")
     halves = [side("a", half=0.012), side("b", half=0.03), side("c", half=0.3)]
     (found,) = about_sides(halves, [False] * 3)
-    assert found.startswith("few rows dominate a and b: 12 to 30 of 1000 rows (1.2 to 3.0 %) hold half")
+    assert found.startswith("few rows dominate a and b: 12 to 30 of 1000 rows (1.2 to 3.0%) hold half")
     assert span([2, 2]) == "2"
 
 

@@ -249,7 +249,7 @@ def _worst_case(
 
 
 class Beside:
-    """Work in a thread beside this one; it is told to stop when this one fails."""
+    """Work in another thread, which is stopped when this one fails."""
 
     def __init__(self, deadline: Deadline) -> None:
         self._until = deadline.share(1.0)

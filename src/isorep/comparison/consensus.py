@@ -146,7 +146,7 @@ class _Frames:
     def settle(self) -> Array:
         """Turn all runs together to the principal axes of their mean; the covariances of every two, summed over axes.
 
-        An axis points to where the cubes of all loadings have a positive sum, whatever the order of the runs. Leaves
+        An axis points to where the cubes of all loadings have a positive sum, for any order of the runs. Leaves
         ``spectrum``, and along each axis ``common``, the mean covariance of two runs, and ``own``, the mean variance.
         """
         everyone = range(self.count)

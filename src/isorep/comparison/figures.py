@@ -143,7 +143,7 @@ def reproducibility(folds: Sequence[Moments], maps: Mapping[str, Sequence[Affine
 
 
 def principal_r2(folds: Sequence[Moments], maps: Sequence[AffineMap], yy: Array) -> Array:
-    """The held-out R² along every principal direction of the target, whatever basis its columns are in."""
+    """The held-out R² along every principal direction of the target, in any basis of its columns."""
     variances, axes = linalg.eigh(yy)
     kept = variances > 1e-10 * max(float(variances[-1]), 0.0)
     variances, axes = variances[kept], axes[:, kept]

@@ -1,6 +1,6 @@
 """``isorep.compare_many``: all pairs of several representations, a consensus, recurring components and outliers.
 
-What a reader of the numbers should know about these runs: sentences, most important first.
+Caveats are sentences, most important first.
 
 Many runs of the same examples: read, named, and reduced to their common rows.
 """

@@ -151,7 +151,7 @@ class Residuals:
 
     ``radii`` are the rows' distances from the mean, of source and target. ``spread_by_fit`` is, for rungs with several
     maps per part, the variance of a part's mean error over those maps, per direction. ``pulls`` holds what the
-    influence of single rows on fitted maps is computed from, for the rungs it was asked for.
+    influence of single rows on fitted maps is computed from, for the requested rungs.
     """
 
     rungs: dict[str, Array]

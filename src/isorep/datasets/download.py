@@ -71,7 +71,7 @@ def fetch(remote: Remote, folder: Path, *, progress: Progress | None = None) -> 
         kept = part.stat().st_size if part.is_file() else 0
         reason = getattr(error, "reason", None) or str(error) or type(error).__name__
         raise InputError(
-            f"{remote.url} was interrupted after {kept} bytes ({reason}): the same command goes on from there"
+            f"{remote.url} was interrupted after {kept} bytes ({reason}): run the same command to resume"
         ) from None
     try:
         downloaded = _checked(remote, part, path)

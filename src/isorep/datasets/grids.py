@@ -33,7 +33,7 @@ _MOST_BYTES = 2**20  # of one PNG file; 128 x 128 x 4 bytes are 64 KiB
 
 
 def read_png_folder(layout: Layout, labels: Path, *, size: int | None = SIZE) -> FactorImages:
-    """Open ``images/{row:06}.png`` (128 x 128) beside an npy file of labels, one row an image.
+    """Open ``images/{row:06}.png`` (128 x 128) next to an npy file of labels, one row per image.
 
     Images are shrunk to ``size`` by bicubic resizing with antialiasing, as published; None leaves them at 128.
     """
@@ -66,7 +66,7 @@ def _labels(path: Path, layout: Layout) -> Array:
         header = read_header(file)
     if len(header.shape) != 2 or header.shape[1] != len(layout.sizes) or header.dtype.kind not in "fiu":
         raise InputError(
-            f"{path.name} holds {header.shape} {header.dtype} where one row of {len(layout.sizes)} numbers an image "
+            f"{path.name} holds {header.shape} {header.dtype} where one row of {len(layout.sizes)} numbers per image "
             "is needed"
         )
     layout.require_rows(header.shape[0], path)
@@ -199,7 +199,7 @@ def _open_shapes3d(path: Path) -> FactorImages:
         return SHAPES3D.images(classes, lambda rows: images[rows], values=values.astype(np.float64), sizes=sizes)
     band_bytes = chunks[0] * math.prod(SHAPES3D.image_shape)
     if band_bytes > _BAND_BYTES:
-        raise InputError(f"{path.name} is cut into chunks of {chunks}: save it with fewer rows a chunk")
+        raise InputError(f"{path.name} is cut into chunks of {chunks}: save it with fewer rows per chunk")
     stored = path.stat().st_size
     unpacked = once(
         lambda: guarded(

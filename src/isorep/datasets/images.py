@@ -159,7 +159,7 @@ def grid_sizes(sizes: Any, published: tuple[int, ...]) -> tuple[int, ...]:
     given = list(sizes) if isinstance(sizes, Iterable) else []
     whole = all(isinstance(size, int | np.integer) and not isinstance(size, bool) and size > 0 for size in given)
     if not whole or len(given) != len(published):
-        raise InputError(f"sizes must be {len(published)} positive integers, one a factor")
+        raise InputError(f"sizes must be {len(published)} positive integers, one per factor")
     return tuple(map(int, given))
 
 

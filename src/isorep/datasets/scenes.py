@@ -233,7 +233,7 @@ class Scene(ABC):
         rows = np.atleast_2d(_numbers(values, "values"))
         if rows.ndim != 2 or rows.shape[1] != len(self.factors) or not np.isfinite(rows).all():
             raise InputError(
-                f"values must be finite, one row an image and one column for each of {', '.join(self.factor_names)}"
+                f"values must be finite, one row per image and one column for each of {', '.join(self.factor_names)}"
             )
         for index, factor in enumerate(self.factors):
             column = rows[:, index]

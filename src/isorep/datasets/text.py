@@ -163,7 +163,7 @@ def _read_raw(path: Path) -> str:
 
 
 def _limited(documents: Iterable[Document], limit: int | None) -> list[Document]:
-    """Documents that hold text, up to so many characters; no file is read after the last that is needed."""
+    """Documents with text, up to a number of characters; no file is read after the last that is needed."""
     if limit is not None:
         check_counts(limit=(limit, 1))
     kept: list[Document] = []

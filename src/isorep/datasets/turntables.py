@@ -74,7 +74,7 @@ def _names(listing: Path) -> list[str]:
     names = listing.read_text(encoding="ascii").split()
     wrong = [name for name in names if not _CAR_NAME.fullmatch(name)]
     if wrong or not 1 <= len(names) <= CARS3D.sizes[-1] or len(set(names)) != len(names):
-        raise InputError(f"{listing.name} must name 1 to {CARS3D.sizes[-1]} different files, one a line")
+        raise InputError(f"{listing.name} must name 1 to {CARS3D.sizes[-1]} different files, one per line")
     return names
 
 

@@ -160,7 +160,7 @@ def passes_by(split: Split, values: torch.Tensor, inputs: torch.Tensor) -> bool:
 
 
 def kinks_of(split: Split, values: torch.Tensor, inputs: torch.Tensor) -> tuple[str, ...]:
-    """The steps of the rest that have no derivative somewhere: those between the layer and the end, and beside it."""
+    """The steps of the rest that have no derivative somewhere, also those on paths past the layer."""
     import torch
 
     with torch.enable_grad():

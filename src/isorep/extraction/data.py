@@ -184,7 +184,7 @@ class ArrayRows(Rows):
     ) -> None:
         shape, letter = tuple(values.shape), values.dtype.kind
         if len(shape) < 2 or 0 in shape:
-            raise InputError(f"{name} has shape {shape}: one row an example is needed, and something in each")
+            raise InputError(f"{name} has shape {shape}: one row per example is needed, and something in each")
         if letter not in "fiu":
             raise InputError(f"{name} holds {values.dtype} where numbers are needed")
         if kind == "auto":

@@ -247,7 +247,7 @@ def _checked_config(path: Path) -> dict[str, Any]:
 
 
 def _require_inside(file: Path, folder: Path) -> None:
-    """Refuse links out of the folder; those of the library's cache lead to ``blobs`` beside its ``snapshots``."""
+    """Refuse links out of the folder; those of the library's cache lead to ``blobs`` next to its ``snapshots``."""
     if not file.is_symlink():
         return
     home, target = folder.resolve(), file.resolve()

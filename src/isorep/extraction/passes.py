@@ -179,7 +179,7 @@ class Passes:
         torch, module = import_torch("extraction"), self.source.module
         inputs = torch.from_numpy(np.ascontiguousarray(batch.inputs))
         if batch.kind in _WIDE_KINDS:
-            inputs = inputs.to(self._dtype)  # before it is moved: not every device knows float64
+            inputs = inputs.to(self._dtype)  # before it is moved: not every device has float64
         inputs = inputs.to(self._device)
         try:
             if self.source.kind != TRANSFORMER:

@@ -218,7 +218,7 @@ def layer_rows(
     if shape and len(output) != n:
         raise InputError(not_examples(layer, output, n))
     if len(shape) < 2:
-        raise InputError(f"layer {label} gives {shape}: one row an example is needed")
+        raise InputError(f"layer {label} gives {shape}: one row per example is needed")
     if output.layout != torch.strided:
         raise InputError(f"layer {label} gives a sparse tensor: name another layer")
     if not output.is_floating_point():
@@ -404,7 +404,7 @@ def _far(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether two outputs differ by more than rounding; what is not finite is refused later, with its row."""
     if not a.is_floating_point() or not a.numel():
         return False
-    one, other = a.cpu().double(), b.cpu().double()  # not every device knows float64
+    one, other = a.cpu().double(), b.cpu().double()  # not every device has float64
     allowed = (_SINGLE if a.dtype.itemsize >= 4 else _HALF) * one.abs().max()
     return bool((one - other).abs().max() > allowed)
 

@@ -128,7 +128,7 @@ def checked_vector(data: Any, n: int, name: str) -> Array | None:
         vector = vector.ravel()
     if vector.dtype.kind not in "fiu" or vector.ndim != 1 or len(vector) != n:
         held = f"{name} has shape {vector.shape} and holds {vector.dtype}"
-        raise InputError(f"{held} where one number a class is needed: ({n},)")
+        raise InputError(f"{held} where one number per class is needed: ({n},)")
     vector = vector.astype(np.float64)
     if not np.isfinite(vector).all():
         raise InputError(f"{name} is not finite at class {int(np.argmin(np.isfinite(vector)))}")

@@ -173,7 +173,7 @@ def conditioning(planes: Array) -> dict[str, Array]:
 
 
 def block_edges(k: int, most: int) -> Array:
-    """Where at most so many blocks of ``k`` components begin, and where the last ends."""
+    """The starts of at most ``most`` blocks of ``k`` components, and the end of the last."""
     return np.linspace(0, k, min(k, most) + 1).astype(int)
 
 
@@ -201,7 +201,7 @@ def remarks(ica: ICA) -> list[str]:
 
 
 def thinned(path: Array) -> Array:
-    """At most so many steps, the first and the last among them."""
+    """A limited number of steps, including the first and the last."""
     if len(path) <= _STEPS:
         return path
     return np.asarray(path[np.linspace(0, len(path) - 1, _STEPS).astype(int)])

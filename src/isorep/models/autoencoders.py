@@ -1,6 +1,6 @@
 """Autoencoders of images: published convolutions with a style decoder, small spatial and dense ones, and their loss.
 
-BioAE: latents that are asked to be nonnegative and of low energy.
+BioAE: latents that are penalised to be nonnegative and of low energy.
 """
 
 from __future__ import annotations

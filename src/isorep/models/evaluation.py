@@ -1,6 +1,6 @@
 """Torch helpers: the missing extra, devices, evaluation mode, temporary hooks.
 
-Modules that define networks take ``torch`` and ``nn`` from here, so that whoever lacks torch reads which extra has it.
+Modules that define networks take ``torch`` and ``nn`` from here, so that the error without torch names the extra.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def layers_of(
 def _fewer_rows(
     source: Representation, target: Representation, groups: Array | None, most: int, seed: int
 ) -> tuple[Representation, Representation, Array | None]:
-    """At most so many rows of both, drawn at random, in their order."""
+    """A limited number of rows of both, drawn at random, in their order."""
     count = len(source)
     if count <= most or len(target) != count:  # unequal lengths are for the comparison to refuse
         return source, target, groups

@@ -267,7 +267,7 @@ class _Walk:
         return layer
 
     def only(self, layer: Layer, count: int = 1, verb: str = "takes") -> str:
-        """The first input of a layer that has so many, by default one."""
+        """The first input of a layer that has ``count`` inputs, one by default."""
         if len(layer.inputs) != count:
             raise InputError(f"layer {layer.name!r} {verb} {len(layer.inputs)} inputs where SpliceAI's {verb} {count}")
         return layer.inputs[0]
@@ -469,7 +469,7 @@ def _graph(file: Any) -> dict[str, Any]:
 
 
 def _text(file: Any, name: bytes) -> str | None:
-    """An attribute that is one text; its type is looked at first, because reading damaged ones can crash HDF5."""
+    """An attribute that is one text; its type is checked first, because reading damaged ones can crash HDF5."""
     attributes = h5py().h5a
     if not attributes.exists(file.id, name):
         return None

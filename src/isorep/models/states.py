@@ -1,6 +1,6 @@
 """States of language models by layer, as arrays, and Jacobians of the remaining network.
 
-Small GPTs and folders of the transformers library alike; nothing here loads torch before it is asked for states.
+Small GPTs and folders of the transformers library alike; torch is loaded with the first request for states.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
-from . import evaluation  # torch, when it is asked for
+from . import evaluation  # torch, on demand
 from .corpus import document_windows, documents_of, split
 
 _AT_ONCE = 256

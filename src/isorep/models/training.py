@@ -137,7 +137,7 @@ def train_many(
 
     Each model has its own weights, order of rows, clipping and early stopping, and ends where it would alone, up to
     the rounding of sums in another order. A model that stops leaves the program; one whose loss is no longer finite
-    leaves it as ``diverged``, and the others go on.
+    leaves it as ``diverged``, and the others continue.
 
     Parameters
     ----------

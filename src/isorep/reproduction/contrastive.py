@@ -45,7 +45,7 @@ class Preset:
     pairs : int
         Pairs of models of every setting; no model is in two of them.
     steps : int
-        Of every training, whatever the width and the number of images.
+        Steps of every training, for any width and number of images.
     checkpoints : tuple of int
         Steps at which the models of the base setting are compared, besides 0 and the last.
     width, widths : int, tuple of int
@@ -148,7 +148,7 @@ def run_unit(unit: Unit, run: Run) -> Outcome:
 
 
 class _Model:
-    """One training: what f and g give on the test patches at every step that is asked for, and the losses there."""
+    """One training: outputs of f and g on the test patches at every chosen step, and the losses there."""
 
     def __init__(
         self, seed: int, width: int, given: Material, rows: Array, steps: list[int], run: Run, place: int
@@ -183,7 +183,7 @@ class _Model:
         self.losses = {step: float(values["loss"]) for step, values in trained.history.evaluations}
 
     def embedded(self, step: int) -> Array:
-        """What f and g give on the test patches after so many steps, (2, patches, outputs)."""
+        """Outputs of f and g on the test patches after ``step`` steps, (2, patches, outputs)."""
         return np.asarray(np.load(self._file(step), allow_pickle=False))
 
     def _evaluate(self, module: Any, step: int, given: Material, preset: Preset) -> dict[str, float]:
@@ -281,7 +281,7 @@ class Material:
 
 
 def source_of(preset: Preset, data: Path | None) -> str:
-    """The images that are taken: rendered ones where CIFAR-10 is asked for and not there."""
+    """The source of images: rendered ones if CIFAR-10 is requested and not available."""
     check_choice("source", preset.source, tuple(SOURCES))
     return preset.source if find_cifar10(data) is not None else "rooms"
 

@@ -32,7 +32,7 @@ from ..structure.mutual_information import information
 from .experiment import NELSON, Experiment, Outcome, Plan, Run, Unit, by_scale, how_to_find, scaled
 
 DATA = {"shapes3d": "Shapes3D", "mpi3d_real_complex": "MPI3D", "falcor3d": "Falcor3D", "isaac3d": "Isaac3D"}
-"""The data sets of the table, by the names that loaders know them by."""
+"""The data sets of the table, by the names of their loaders."""
 
 MODELS = ("ae", "beta_vae", "beta_tcvae", "bioae", "vqvae", "vqvae_decay", "qlae")
 PUBLISHED_STEPS = 200_000
@@ -105,7 +105,7 @@ class Preset:
         check_names("scenes", self.scenes, (*RENDERED, *DATA))
         check_names("models", self.models, (*MODELS, "all"))
         if "ae" not in self.all_models:
-            raise InputError("models must have ae among them: it is what the others are set beside")
+            raise InputError("models must include ae: the others are compared with it")
         counts = ("replicates", "steps", "batch", "held_out", "scored", "jacobians")
         check_counts(**{name: (getattr(self, name), 1) for name in counts})
         if not self.weight_decays or min((*self.weight_decays, *self.betas)) < 0:
@@ -273,7 +273,7 @@ class Bench:
 
     @property
     def images(self) -> Array:
-        """The training images whose latents are looked at: those that ICA is fitted to, and those that are scored."""
+        """The training images whose latents are used: those that ICA is fitted to, and those that are scored."""
         return self.split.images[: max(_ROWS_FITTED, self.preset.scored)]
 
     def conditions(

@@ -1,4 +1,4 @@
-"""InfoMEC of every model and control beside Table 2, the sweep of weight decay, pictures, and the published claims."""
+"""InfoMEC of every model and control with Table 2, the sweep of weight decay, pictures, and the published claims."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def compared(
 
 
 def folds_of(rows: int, count: int, seed: int) -> Array:
-    """Rows in so many folds of the same size, at random."""
+    """Rows in folds of the same size, at random."""
     return np.random.default_rng([seed, 41]).permutation(np.arange(rows) % min(count, rows))
 
 
@@ -427,7 +427,7 @@ def mark(name: str, value: Value, series: int = 0, bound: float | None = None) -
 
 
 def seeds_from(*entropy: int, count: int) -> list[int]:
-    """Seeds of so many trainings, the same for the same numbers."""
+    """Seeds of several trainings, the same for the same arguments."""
     return [int(seed) for seed in np.random.SeedSequence(entropy).generate_state(count)]
 
 

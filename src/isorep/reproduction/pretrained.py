@@ -344,7 +344,7 @@ class Task:
         ``rows(module)``: what is compared, by subject.
     together : bool or str
         Whether all seeds are one program. A row of text or an image in patches is many rows of a step, so that the
-        trainer's own rule does not know.
+        trainer's own rule does not apply.
     groups : array or None
         Rows that belong together.
     digest : str

@@ -267,7 +267,7 @@ def _sweep(every: list[Outcome], slots: int) -> Chart:
 
 
 def _by_law(every: list[Outcome]) -> list[tuple[Outcome, dict[str, Outcome | None]]]:
-    """Reconstruction alone under each law, and the largest λ of each penalty beside it, where laws were compared."""
+    """Reconstruction alone under each law, and the largest λ of each penalty, where laws were compared."""
     places = {_place(each) for each in every if each["law"] != "normal"}
     plains = sorted(matching(every, condition="plain"), key=lambda each: (_place(each), list(LAWS).index(each["law"])))
     by_law = []

@@ -257,7 +257,7 @@ def _meeting(n: int, a: int, b: int) -> tuple[str, ...]:
     if forced <= 0 or max(a, b) >= n - 1:
         return ()
     return (
-        f"{n} rows leave {n - 1} dimensions for ranks {a} and {b}: {forced} canonical correlations are 1 whatever the "
+        f"{n} rows leave {n - 1} dimensions for ranks {a} and {b}: {forced} canonical correlations are 1 for any "
         "pairing",
     )
 

@@ -162,7 +162,7 @@ def decompose_few_rows(
     """Fewer rows than columns: a decomposition of the rows, without a (d, d) matrix.
 
     The mean, left singular vectors, standard deviations along axes, the axes, and which columns do not vary. Weights
-    sum to one. With ``any_scale`` all varying columns count, otherwise only those that vary enough beside the largest.
+    sum to one. With ``any_scale`` all varying columns count, otherwise only those that vary enough.
     """
     rows = np.asarray(read_rows(values, slice(None)), dtype=np.float64)
     if not np.isfinite(rows).all():

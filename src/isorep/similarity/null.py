@@ -84,7 +84,7 @@ def cross_draws(left: Array, right: Array) -> Draws:
 def finished(
     pair: Pair, prepare: Prepare, permutations: int, groups: Any, within: Any, random_state: int
 ) -> Similarity:
-    """One index as a result, with its null where permutations are asked for."""
+    """One index as a result, with its null if permutations are requested."""
     pairings = plan(pair.n, permutations, groups, within, random_state)
     (similarity,), pairings = similarities(pair, [prepare], pairings)
     return replace(similarity, caveats=tuple(dict.fromkeys([*pair.caveats, *pairings.notes, *similarity.caveats])))
@@ -125,7 +125,7 @@ def nuclear_norm(cross: Array) -> float:
 
 
 def plan(n: int, permutations: int, groups: Any, within: Any, random_state: int) -> Pairings:
-    """The pairings that were asked for, after their settings were checked."""
+    """The requested pairings, after a check of their settings."""
     check_counts(permutations=(permutations, 0))
     check_seed(random_state)
     labels, classes = group_codes(groups, n), group_codes(within, n, "within")

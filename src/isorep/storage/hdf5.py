@@ -212,7 +212,7 @@ def inflates_beyond(packed: bytes, most: int) -> bool:
         packed = unpacker.unused_data
         if total > most or not packed:
             return total > most
-    return True  # nobody packs a chunk into so many streams
+    return True  # no real chunk has so many streams
 
 
 class CheckedDataset(CheckedChunks):

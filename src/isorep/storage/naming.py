@@ -78,7 +78,7 @@ def require_vector(shapes: Mapping[str, tuple[int, ...]], name: str, noun: str) 
     if name not in shapes:
         raise InputError(f"there is no {noun} {name!r}; there are {', '.join(shapes) or 'none'}")
     if len(shapes[name]) != 1:
-        raise InputError(f"{noun} {name!r} has shape {shapes[name]} where one entry a row is needed")
+        raise InputError(f"{noun} {name!r} has shape {shapes[name]} where one entry per row is needed")
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ class Tally:
         typed : bool
             The file says that the column is text: whole numbers alone are then labels, and other numbers an error.
         labels : bool
-            The column may hold labels: whole numbers beside words are labels too.
+            The column may hold labels: whole numbers mixed with words are labels too.
         """
         counts, first = self._counts, self.first
         filled = sum(counts.values()) - counts[_ABSENT]

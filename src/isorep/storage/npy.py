@@ -44,7 +44,7 @@ def vector(path: Path) -> Array:
     with path.open("rb") as file:
         header = read_header(file)
     if len(header.shape) != 1:
-        raise InputError(f"the array has shape {header.shape} where one entry a row is needed")
+        raise InputError(f"the array has shape {header.shape} where one entry per row is needed")
     if is_remote(path):
         _require_whole(header, path.stat().st_size)
         return RemoteArray(path, header.shape, header.dtype, header.offset)[:]

@@ -158,7 +158,7 @@ def _joined(labels: list[Array]) -> Array | None:
 
 
 def column_kinds(schema: Any) -> dict[str, str]:
-    """What each column holds: numbers, flags, lists of numbers, text, or its type in a word or two."""
+    """The kind of each column: numbers, flags, lists of numbers, text, or its type in a word or two."""
     return {field.name: _kind(field.type) for field in schema}
 
 
@@ -196,7 +196,7 @@ def _conversion(kind: Any) -> str | None:
 
 
 def _refuse(path: Path, name: str, kind: str, stored: Any) -> NoReturn:
-    """Refuse a column that was asked for and holds no numbers, with the first entry that is none."""
+    """Refuse a requested column without numbers, with the first entry that is not a number."""
     if kind == TEXT:
         tally = _tally(path, name)
         tally.kind(typed=True)
@@ -222,7 +222,7 @@ def _tally(path: Path, name: str) -> Tally:
 
 
 def _common_dtype(types: list[Any]) -> np.dtype[Any]:
-    """One dtype for all columns; integers become float64 beside floating-point columns and stay integers alone."""
+    """One dtype for all columns; integers become float64 if some columns are floating point."""
     from pyarrow import types as arrow
 
     dtypes = [

@@ -68,7 +68,7 @@ class RowStream:
     values: Matrix
     ids: Array | None  # parquet and zarr write them in slices, so anything like Labels will do there
     dtype: np.dtype[Any]  # little-endian floating point
-    labels: Mapping[str, Labels] = field(default_factory=dict)  # parquet and zarr keep them beside the ids
+    labels: Mapping[str, Labels] = field(default_factory=dict)  # parquet and zarr store them with the ids
 
     @property
     def shape(self) -> tuple[int, int]:

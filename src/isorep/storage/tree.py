@@ -151,7 +151,7 @@ class Tree(ABC):
 
     @abstractmethod
     def _checked(self, array: Any) -> Any:
-        """An array whose chunks are looked at before they are unpacked."""
+        """An array whose chunks are checked before they are unpacked."""
 
     def names(self, group: str) -> list[str]:
         """What a group holds; nothing where there is no such group."""
@@ -182,7 +182,7 @@ class Tree(ABC):
 
 
 def load_tree(tree: Tree, key: str | None, ids: str | None) -> Contents:
-    """Open one array of a tree, and read the vector of row ids that lies beside it or was named."""
+    """Open one array of a tree, and read the vector of row ids next to it, or the named one."""
     if is_annotated(tree):
         return load(tree, key, ids)
     key = None if key is None else key.strip("/")

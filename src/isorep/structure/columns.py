@@ -196,7 +196,7 @@ def _unique(titles: Sequence[str], columns: Iterable[Array], role: str) -> dict[
 def _column(title: str, given: Array, where: str, role: str) -> Column:
     called, values = f"column {title!r} of {where}", np.asarray(given)
     if values.ndim != 1:
-        raise InputError(f"{called} has shape {values.shape} where one entry a row is needed")
+        raise InputError(f"{called} has shape {values.shape} where one entry per row is needed")
     if values.dtype.kind in "cmMV":
         raise InputError(f"{called} holds {values.dtype}, neither numbers nor labels")
     if values.dtype.kind == "O":

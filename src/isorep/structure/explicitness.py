@@ -94,7 +94,7 @@ def _auroc(scores: Array, labels: Array, classes: Array) -> float:
 
 
 _ITERATIONS = 1000
-_NOTHING_LEFT = 1e-6  # nats: classes that can be told apart without error have no finite optimum
+_NOTHING_LEFT = 1e-6  # nats: classes that can be separated without error have no finite optimum
 
 
 def design(latents: Columns) -> Any:

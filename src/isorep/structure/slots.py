@@ -154,7 +154,7 @@ def checked_sizes(sizes: Any, width: int, what: str) -> list[int]:
         return [int(sizes)] * (width // int(sizes))
     listed = list(sizes) if isinstance(sizes, Sequence | np.ndarray) and not isinstance(sizes, str) else []
     if not listed or not all(isinstance(each, whole) and not isinstance(each, bool) and each > 0 for each in listed):
-        raise InputError(f"the slots of the {what} are a number of columns, or one a slot, not {sizes!r}")
+        raise InputError(f"the slots of the {what} are a number of columns, or one per slot, not {sizes!r}")
     if sum(listed) != width:
         raise InputError(f"the slots of the {what} have {sum(listed)} columns, and there are {width}")
     return [int(each) for each in listed]

@@ -67,7 +67,7 @@ def parted(pair: Pair, held: Array) -> tuple[Pair, Pair]:
 def looked_at(
     pair: Pair, groups: Array | None, rows: int | None, rng: np.random.Generator
 ) -> tuple[Pair, Array | None]:
-    """At most so many random rows, with their groups."""
+    """A limited number of random rows, with their groups."""
     if rows is None or pair.n <= rows:
         return pair, groups
     kept = some(np.arange(pair.n), rows, rng)
@@ -134,7 +134,7 @@ def _judged(codes: Array, held: Array | None) -> Array:
 
 
 def some(rows: Array, most: int, rng: np.random.Generator) -> Array:
-    """At most so many of these rows, in order."""
+    """At most ``most`` of these rows, in order."""
     return rows if len(rows) <= most else np.sort(rng.choice(rows, most, replace=False))
 
 

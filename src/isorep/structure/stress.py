@@ -68,7 +68,7 @@ class Stress(Record):
         return rows, columns, np.array(moved)
 
     def table(self) -> str:
-        """One line a score: its value, then how far each perturbation moves it; a dot where it does not notice."""
+        """One line per score: its value, then its change under each perturbation; a dot where it is not detected."""
         rows, columns, moved = self.changes()
         head = ["score", "value", *(f"{name}*" if self.harmless[name] else name for name in rows)]
         lines = [head]

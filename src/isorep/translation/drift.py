@@ -15,7 +15,7 @@ from ..representation import Array, Matrix
 from ..results import Record
 from ..rows import HeldRows, in_chunks, map_blocks, read_rows, refuse_non_finite
 
-SAMPLE = 10_000  # rows of an input that are looked at
+SAMPLE = 10_000  # rows of an input that are used
 QUANTILE = 0.999
 _DAMPING = 1e-3  # share of the mean variance: a lower bound on the variance of each direction
 _MOST_SHIFT = 0.35
@@ -131,7 +131,7 @@ def damped_whitener(values: Array, vectors: Array, n: int) -> Array:
 
 
 def _spread(n: int) -> Array:
-    """At most so many rows from all over the data, in short runs that a disk reads at once."""
+    """A limited number of evenly spread rows, in short runs that a disk reads at once."""
     if n <= SAMPLE:
         return np.arange(n)
     runs = SAMPLE // _RUN

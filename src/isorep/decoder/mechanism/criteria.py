@@ -302,7 +302,7 @@ def _separability(block: int, sines: Array, tolerances: Sequence[float]) -> Irre
 
 
 def _flat(sizes: Array, jacobians: Array, rows: Array, order: int) -> bool:
-    """Whether derivatives vanish beside the first ones, over the spread of the latents."""
+    """Whether derivatives vanish relative to the first ones, over the spread of the latents."""
     spread = float(np.sqrt((rows - rows.mean(0)).var())) if len(rows) > 1 else 1.0
     first = float(np.linalg.norm(jacobians, axis=(1, 2)).max(initial=0.0))
     return bool(sizes.max(initial=0.0) * max(spread, 1e-12) ** (order - 1) <= _FLAT * first)
