@@ -366,8 +366,8 @@ def efficiency_sentence(efficiency: float) -> str:
     """An efficiency in words; ICA is not a rigid motion, so that it can do better than rigid."""
     if efficiency > BEYOND:
         said = (
-            "ICA has a smaller error than rigid, because it scales every component to unit variance, which can undo "
-            "stretches that a rigid motion cannot"
+            "ICA has a smaller error than rigid, so this is not a share; it scales every component to unit variance, "
+            "which can undo stretches that a rigid motion cannot"
         )
     elif efficiency < 0:
         said = "ICA has a larger error than signed permutation and closes none of the gap to rigid"

@@ -315,7 +315,7 @@ def _constant(geometry: Geometry) -> str:
     n, lost = len(geometry.local), int(np.isinf(geometry.local).sum())
     at = "one latent" if n == 1 else f"{n:,} latents"
     if lost:
-        return f"The decoder is not bi-Lipschitz: at {lost:,} of {at} it loses directions."
+        return f"The decoder is not bi-Lipschitz: at {at if n == 1 else f'{lost:,} of {at}'} it loses directions."
     least = "" if geometry.certain else "at least "
     return (
         f"The decoder is locally {least}{shown(geometry.constant)}-bi-Lipschitz at {at}: it stretches directions by "
