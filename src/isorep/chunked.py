@@ -13,7 +13,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from operator import getitem
 from threading import Lock
 from typing import Any
@@ -21,9 +20,9 @@ from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from .errors import InputError, import_extra
+from .threads import one_blas_thread
 
 Array = NDArray[Any]
 
@@ -327,7 +326,7 @@ def computed(tasks: Sequence[Any], *, warn: bool = False, keep: bool = False) ->
     """
     dask = _dask()
     try:
-        with single_threaded_blas(), _settings(warn):
+        with one_blas_thread, _settings(warn):
             return list(dask.persist(*tasks) if keep else dask.compute(*tasks))
     except Exception as error:
         if type(error).__name__ != "KilledWorker":
@@ -348,43 +347,6 @@ def cluster_memory() -> int:
         return 0
     workers = client.scheduler_info(n_workers=-1)["workers"]
     return int(sum(each.get("memory_limit") or 0 for each in workers.values()))
-
-
-class _SingleThreaded:
-    """BLAS with one thread while any task of this process runs: a worker has one task per thread.
-
-    Limits belong to the process, so the first task to begin sets them and the last to end takes them back.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._count, self._limits = Lock(), 0, None  # type: Any, int, Any
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._count == 0:
-                self._limits = _controller().limit(limits=1)
-            self._count += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._count -= 1
-            if self._count == 0:
-                self._limits.restore_original_limits()
-
-
-_single_threaded = _SingleThreaded()
-
-
-def single_threaded_blas() -> _SingleThreaded:
-    """Dask runs one task per thread, so products inside need no threads of their own."""
-    return _single_threaded
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
-
-    return ThreadpoolController()
 
 
 _quiet = Lock()
@@ -419,12 +381,12 @@ def _in_a_worker(function: Callable[..., Any], start: int, end: int, chunks: lis
                 f"a Dask array has {len(each)} rows where its chunks declare {end - start}, from row {start} on: make "
                 "it again with the sizes that its chunks have"
             )
-    with single_threaded_blas():
+    with one_blas_thread:
         return function(start, *map(np.asarray, chunks), *parts)
 
 
 def _applied(function: Callable[..., Array], chunk: Array, *place: int) -> Array:
-    with single_threaded_blas():
+    with one_blas_thread:
         return function(np.asarray(chunk), *place)
 
 

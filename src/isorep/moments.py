@@ -26,8 +26,9 @@ import numpy as np
 from .chunked import pass_over
 from .errors import InputError
 from .representation import Array, Matrix
-from .rows import Crew, block_rows, blocks, in_chunks, read_rows, refuse_non_finite
+from .rows import block_rows, blocks, in_chunks, read_rows, refuse_non_finite
 from .storage.scratch import memory_size
+from .threads import Crew
 
 
 @dataclass(eq=False)

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 from scipy import special
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from .covariance import Factor
 from .errors import InputError
@@ -238,6 +236,7 @@ def _leverages(rows: Array) -> Array | None:
 
 LEAST_UNITS = 20  # fewest sets of equal rows for folds, shuffles and intervals
 _LARGEST = 0.5  # share of rows that the largest set may hold
+_TYPICAL = 100_000  # distances that the typical one is the median of
 _PROBED, _AMONG = 500, 5000  # rows whose neighbours are searched, and among which
 _COPY, _CLOSER = 0.1, 0.25  # of the median distance, and of the distance to the tenth neighbour
 _COMMON = 0.05  # share of rows with a near-copy that causes a caveat
@@ -354,6 +353,9 @@ def _counts(codes: Sequence[Array]) -> tuple[int, ...]:
 
 def _joined(codes: Sequence[Array]) -> Array:
     """Rows that are connected by being equal on any side."""
+    from scipy.sparse import coo_array  # slow to load, and most pairs repeat no rows
+    from scipy.sparse.csgraph import connected_components
+
     n = len(codes[0])
     starts = np.cumsum([n, *(int(each.max()) + 1 for each in codes)])
     rows = np.tile(np.arange(n), len(codes))
@@ -387,7 +389,8 @@ def near_copies(
         return None
     floor = 1e-12 * float(squares.max())
     nearest = np.sqrt(np.maximum(np.partition(apart, (0, 9), axis=1)[:, [0, 9]], floor))
-    typical = float(np.sqrt(np.median(apart[np.isfinite(apart)])))
+    finite = apart[np.isfinite(apart)]
+    typical = float(np.sqrt(np.median(finite[:: 1 + len(finite) // _TYPICAL])))
     copies = (nearest[:, 0] < _COPY * typical) & (nearest[:, 0] < _CLOSER * nearest[:, 1])
     expected = 1 - (1 - _CLOSER ** max(directions, 1.0)) ** 9
     share = float(copies.mean())

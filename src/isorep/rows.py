@@ -6,26 +6,18 @@ the chunks of Dask arrays runs the same functions in the workers.
 
 from __future__ import annotations
 
-import math
-import os
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ContextDecorator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from functools import cache
-from pathlib import Path
-from threading import Lock, local
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from .chunked import ChunkedRows, keep_all, pass_over
 from .errors import InputError
 from .representation import Array, Matrix, Representation, rounding_of
 from .storage.lazy import release
+from .threads import Crew
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -101,77 +93,6 @@ class Deadline:
         """Leave the stage if it is time to."""
         if self.passed:
             raise OutOfTimeError
-
-
-class _OneThread(ContextDecorator):
-    """BLAS with one thread, while any user in this process needs it: a context, or a decorator.
-
-    Limits belong to the process: the first user sets them and the last one restores them, in any thread. It decorates
-    public functions whose matrices are small, or whose work is shared by a crew of threads.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._count = 0
-        self._limits: Any = None
-        self.threads = 1  # that there were before, as far as this process may use them
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._count == 0:
-                self.threads = min(blas_threads(), allowed_processors())
-                self._limits = threadpool_limits(1)
-            self._count += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._count -= 1
-            if self._count == 0:
-                self._limits.restore_original_limits()
-
-
-one_blas_thread = _OneThread()
-_THREAD = local()  # whether it belongs to a crew
-
-
-class Crew:
-    """One thread per core, with single-threaded BLAS inside; every pass uses it.
-
-    Results are in the order of the items, so that nothing depends on the number of threads. A crew inside a thread of
-    another crew uses that thread alone.
-    """
-
-    def __enter__(self) -> Self:
-        one_blas_thread.__enter__()
-        self.size = 1 if getattr(_THREAD, "of_a_crew", False) else one_blas_thread.threads
-        self._pool = ThreadPoolExecutor(self.size, initializer=_join_crew) if self.size > 1 else None
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-        one_blas_thread.__exit__()
-
-    def stream(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Results one by one, in order; at most as many are computed ahead as there are threads."""
-        if self._pool is None:
-            yield from map(function, items)
-            return
-        pending: deque[Future[Result]] = deque()
-        try:
-            for item in items:
-                pending.append(self._pool.submit(function, item))
-                if len(pending) > self.size:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
-        finally:
-            for future in pending:
-                future.cancel()
-
-
-def _join_crew() -> None:
-    _THREAD.of_a_crew = True
 
 
 def map_blocks(
@@ -294,43 +215,6 @@ def brought_here(values: Matrix, most: float = np.inf) -> Matrix:
     cells = int(values.shape[0]) * int(values.shape[1])
     away = isinstance(values, ChunkedRows) or (isinstance(values, ProjectedRows) and values.chunked is not None)
     return values[:] if away and cells <= most else values
-
-
-def blas_threads() -> int:
-    """The number of threads that BLAS may use, and of blocks processed at once."""
-    return max((int(pool["num_threads"]) for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
-
-
-@cache
-def allowed_processors(root: Path = Path("/sys/fs/cgroup"), told: Path = Path("/proc/self/cgroup")) -> int:
-    """The number of processors that a container allows this process; the machine's without a limit.
-
-    BLAS counts the machine's, and threads beyond the quota of a control group (Linux) are only stopped in turn.
-    """
-    most = os.cpu_count() or 1
-    try:
-        groups = [line.split(":", 2) for line in told.read_text().splitlines()]
-    except OSError:
-        return most
-    for _, controllers, place in groups:
-        if controllers == "" or "cpu" in controllers.split(","):
-            home = root if controllers == "" else root / controllers
-            for folder in (home / place.lstrip("/"), home):
-                most = min(most, _quota(folder) or most)
-    return most
-
-
-def _quota(folder: Path) -> int | None:
-    """The quota over the period of a control group, rounded up, in either version's files; None without one."""
-    try:
-        both = folder / "cpu.max"
-        if both.exists():
-            quota, period = both.read_text().split()
-        else:
-            quota, period = ((folder / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
-        return max(math.ceil(int(quota) / int(period)), 1) if int(quota) > 0 else None
-    except (OSError, ValueError, ZeroDivisionError):  # no such files, "max", or something else
-        return None
 
 
 class SelectedRows:

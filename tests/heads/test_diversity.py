@@ -299,7 +299,7 @@ def test_differences_of_rows_that_repeat_span_the_head(kind, rank, dtype):
 
 
 def test_public_calls_leave_the_threads_of_blas_as_they_were():
-    from isorep.rows import blas_threads, one_blas_thread
+    from isorep.threads import blas_threads, one_blas_thread
 
     before = blas_threads()
     seen = []

@@ -16,8 +16,9 @@ from ..errors import InputError
 from ..moments import require_memory
 from ..pairs import hold_out, open_pair
 from ..resampling import common_codes
-from ..rows import Deadline, OutOfTimeError, Progress, equal_rows, no_progress, one_blas_thread
+from ..rows import Deadline, OutOfTimeError, Progress, equal_rows, no_progress
 from ..settings import check_choice, check_counts, check_seed, check_tolerance
+from ..threads import one_blas_thread
 from .caveats import collect_caveats, too_few_rows
 from .diameter import SEARCHES, Diameter
 from .fits import PARTS, RUNGS, checked_rungs

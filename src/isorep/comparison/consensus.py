@@ -16,7 +16,7 @@ import numpy as np
 from ..errors import InputError
 from ..moments import JointMoments
 from ..representation import Array, as_representation
-from ..rows import one_blas_thread
+from ..threads import one_blas_thread
 
 MOST_SWEEPS = 50
 _SETTLED = 1e-5  # gain of a sweep, relative to the objective

@@ -25,7 +25,8 @@ from ..ica.unmixing import FLOATS, as_source, whiten
 from ..ica.unmixing import unmix as unmix_rows
 from ..moments import Moments, merged_without
 from ..representation import Array, Matrix, rounding_of
-from ..rows import Crew, Deadline, Progress, map_blocks, read_rows
+from ..rows import Deadline, Progress, map_blocks, read_rows
+from ..threads import Crew
 from .residuals import FittedRung, Maps
 
 MATCHED_ROWS = 20_000  # pairs that components are matched on

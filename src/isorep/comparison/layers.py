@@ -13,9 +13,10 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array, Representation, match_rows
 from ..results import ResultRecord, aligned
-from ..rows import Deadline, Progress, no_progress, one_blas_thread
+from ..rows import Deadline, Progress, no_progress
 from ..storage import labels
 from ..storage.layers import open_layers
+from ..threads import one_blas_thread
 from .compare import as_deadline, compare
 from .fits import RUNGS
 from .result import Comparison, Direction, Rung, Verdict

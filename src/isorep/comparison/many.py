@@ -23,18 +23,10 @@ from ..moments import JointMoments, joint_moments, merged, require_joint_memory
 from ..pairs import Repeats, broken_pairing, describe_side, hold_out, rms_radius, working_dtype
 from ..representation import Array, Matrix, Representation, match_rows, reading_notes, rounding_of
 from ..resampling import Null, Shuffles, assign_folds, common_codes
-from ..rows import (
-    Deadline,
-    Progress,
-    equal_rows,
-    kept_by_workers,
-    no_progress,
-    one_blas_thread,
-    read_rows,
-    select,
-)
+from ..rows import Deadline, Progress, equal_rows, kept_by_workers, no_progress, read_rows, select
 from ..settings import check_counts, check_seed, check_tolerance
 from ..storage import loaded
+from ..threads import one_blas_thread
 from .caveats import (
     about_classes,
     about_components,

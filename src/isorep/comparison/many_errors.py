@@ -20,7 +20,8 @@ from ..moments import JointMoments, Moments, joint_moments, merged, merged_witho
 from ..pairs import half_variance_share
 from ..representation import Array, Matrix, rounding_of
 from ..resampling import LEVEL, Null, jackknife_se
-from ..rows import Crew, ProjectedRows, block_rows, blocks, map_blocks, map_rows
+from ..rows import ProjectedRows, block_rows, blocks, map_blocks, map_rows
+from ..threads import Crew
 from .fits import TrainingSet, UnmixedSide, fit, ica_rung
 from .residuals import FittedRung, Maps
 

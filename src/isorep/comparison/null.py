@@ -11,7 +11,8 @@ from ..covariance import solve_well_conditioned
 from ..moments import Moments
 from ..representation import Array, Matrix
 from ..resampling import Null, Shuffles, null_of
-from ..rows import Crew, Deadline, blocks, read_rows
+from ..rows import Deadline, blocks, read_rows
+from ..threads import Crew
 from .fits import TrainingSet, fit
 from .residuals import Centre, Maps, PreparedMaps, identity_norms, norms_of
 

@@ -17,18 +17,19 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg
-from scipy.optimize import minimize_scalar
 
 from ..alignment.base import AffineMap, nearest_rotation, orthogonal_map, padded, quick_polar
 from ..errors import InputError
 from ..moments import Moments
 from ..pairs import row_ids
 from ..representation import Array, Matrix, as_representation, match_rows
-from ..rows import NEAR_CELLS, Deadline, block_rows, brought_here, in_chunks, map_rows, one_blas_thread, read_rows
+from ..rows import NEAR_CELLS, Deadline, block_rows, brought_here, in_chunks, map_rows, read_rows
 from ..settings import check_seed
+from ..threads import one_blas_thread
 from .diameter import diameter
 
 CONFIDENCE = 0.95
+_HALVINGS = 40  # of the interval in which the best scale lies
 CLOSE = 1e-3  # relative gap at which the bracket counts as closed
 _ROUNDS = 12
 _EXCHANGED = 256  # fewest rows that the weighted fits begin with
@@ -376,14 +377,14 @@ def _smallest_distortion(pairs: _Pairs, scale: bool) -> float:
     if not scale:
         return float(np.abs(pairs.target - pairs.source).max())
 
-    def largest(s: float) -> float:
-        return float(np.abs(pairs.target - s * pairs.source).max())
-
     known = pairs.source > 0
     if not known.any():
         return float(pairs.target.max())
-    top = 2 * float((pairs.target[known] / pairs.source[known]).max()) or 1.0
-    at = float(minimize_scalar(largest, bounds=(0.0, top), method="bounded", options={"xatol": 1e-12 * top}).x)
+    low, high = 0.0, 2 * float((pairs.target[known] / pairs.source[known]).max()) or 1.0
+    for _ in range(_HALVINGS):  # the largest shortfall falls with the scale, the largest overshoot rises
+        at = (low + high) / 2
+        over = at * pairs.source - pairs.target
+        low, high = (at, high) if -over.min() > over.max() else (low, at)
     # Two pairs, one too long and one too short, bound every scale from below, wherever the search stopped.
     long, short = int(np.argmax(pairs.target - at * pairs.source)), int(np.argmax(at * pairs.source - pairs.target))
     a_long, b_long, a_short, b_short = (

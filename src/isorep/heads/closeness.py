@@ -23,10 +23,11 @@ from ..pairs import Pair
 from ..representation import Array
 from ..resampling import BLOCKS, MOST_GROUP_BLOCKS, Interval, assign_blocks, jackknife_se, ratio_jackknife, t_interval
 from ..results import aligned
-from ..rows import Crew, Progress, block_rows, blocks, no_progress, one_blas_thread
+from ..rows import Progress, block_rows, blocks, no_progress
 from ..settings import check_seed
 from ..similarity.cca import prepare_cca, prepare_linear_r2
 from ..similarity.frames import paired
+from ..threads import Crew, one_blas_thread
 from .families import FAMILIES, Family, family_named
 from .inputs import Head, open_heads, open_rows
 from .outcomes import ROW_QUANTITIES, Outcomes, Readout, noise_roots

@@ -26,8 +26,9 @@ from ..errors import InputError
 from ..moments import require_memory
 from ..representation import Array, Matrix
 from ..results import aligned
-from ..rows import block_rows, equal_rows, map_blocks, one_blas_thread, read_rows
+from ..rows import block_rows, equal_rows, map_blocks, read_rows
 from ..storage import loaded
+from ..threads import one_blas_thread
 from .families import FAMILIES, Family, Support, family_named, support_of
 from .inputs import Head, open_head
 from .result import HeadResult, Parts, condition_text

@@ -10,9 +10,10 @@ from typing import Any
 
 from ..errors import InputError
 from ..representation import Representation, reading_notes
-from ..rows import Progress, one_blas_thread
+from ..rows import Progress
 from ..settings import check_counts, check_seed, check_tolerance
 from ..storage import loaded
+from ..threads import one_blas_thread
 from .closeness import Closeness, closeness
 from .diversity import Diversity, diversity
 from .head_map import HeadMap, head_map

@@ -23,8 +23,9 @@ from ..moments import require_memory
 from ..representation import Array, as_representation
 from ..resampling import Interval
 from ..results import aligned
-from ..rows import Crew, Progress, block_rows, blocks, no_progress, one_blas_thread, read_rows
+from ..rows import Progress, block_rows, blocks, no_progress, read_rows
 from ..settings import check_counts, check_seed, check_tolerance
+from ..threads import Crew, one_blas_thread
 from .families import FAMILIES, Family, family_named, support_of
 from .inputs import Head, open_heads, open_rows
 from .regression import HeadPrediction, Plane, Regression, compare_with_regression

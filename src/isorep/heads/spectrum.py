@@ -14,8 +14,9 @@ import numpy as np
 from ..covariance import rank_tolerance, resolve_alone
 from ..moments import Moments, moments_alone
 from ..representation import Array, Matrix, rounding_of
-from ..rows import Crew, ProjectedRows, block_rows, blocks, map_blocks, read_rows
+from ..rows import ProjectedRows, block_rows, blocks, map_blocks, read_rows
 from ..similarity.frames import decompose_few_rows
+from ..threads import Crew
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,8 @@ import numpy as np
 from scipy import linalg
 
 from ..representation import Array, Matrix
-from ..rows import Crew, block_rows, blocks, read_rows
+from ..rows import block_rows, blocks, read_rows
+from ..threads import Crew
 from .contrasts import Contrast, contrast_named
 from .estimator import ICA
 from .white import Sums, add

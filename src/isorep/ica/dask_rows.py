@@ -20,14 +20,14 @@ from ..chunked import (
     joined,
     reduced,
     shared,
-    single_threaded_blas,
     starts,
     whole_rows,
 )
 from ..errors import InputError
 from ..moments import Moments, merged
 from ..representation import Array, rounding_of
-from ..rows import Crew, ProjectedRows, block_rows, blocks
+from ..rows import ProjectedRows, block_rows, blocks
+from ..threads import Crew, one_blas_thread
 from . import whitening
 from .unmixing import FINGERPRINT_ROWS
 from .white import ArrayRows, Sums, WhiteRows, add, farthest, row_squares, sums_of
@@ -152,7 +152,7 @@ def _chunk_moments(values: Array, space: tuple[Array, Array] | None) -> tuple[li
     """The number of rows of a chunk, and their moments."""
     rows = values if space is None else ProjectedRows(values, *space)
     moments = Moments.empty(rows.shape[1], 0)
-    with single_threaded_blas(), np.errstate(over="ignore", invalid="ignore"):  # overflow is reported in the end
+    with one_blas_thread, np.errstate(over="ignore", invalid="ignore"):  # overflow is reported in the end
         for part in blocks(len(values), block_rows(*values.shape[1:], rows.shape[1])):
             block = rows[part]
             moments.absorb_rows(block, np.empty((len(block), 0)))
@@ -171,17 +171,17 @@ def _not_finite(values: Array) -> tuple[int, int, int]:
 
 
 def _affine(values: Array, matrix: Array, before: Array, after: Array | None = None) -> Array:
-    with single_threaded_blas():
+    with one_blas_thread:
         return np.asarray(whitening.apply_affine(values, matrix, before=before, after=after))
 
 
 def _projected(values: Array, matrix: Array) -> Array:
-    with single_threaded_blas():
+    with one_blas_thread:
         return np.asarray(values @ matrix)
 
 
 def _chunk_sums(values: Array, block_sums: Callable[[Array], Sums]) -> Sums:
-    with single_threaded_blas():
+    with one_blas_thread:
         return sums_of(values, block_sums)
 
 

@@ -8,6 +8,7 @@ themselves and into the span of the others, at a cost proportional to their numb
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -44,10 +45,15 @@ class Outlook:
     gaussian: Array
     contrast: float
 
-    @property
+    @cached_property
+    def planes(self) -> Array:
+        """The predicted gain of a Newton step in every plane, half of it for each of its two components."""
+        return np.asarray(self.gradient**2 / self.curvature / 4)
+
+    @cached_property
     def gains(self) -> Array:
         """For each component half of the predicted gain of its planes; they add up to the whole."""
-        return np.asarray((self.gradient**2 / self.curvature).sum(axis=1) / 4)
+        return np.asarray(self.planes.sum(axis=1))
 
     @property
     def newton_step(self) -> Array:
@@ -106,10 +112,9 @@ def converged(outlook: Outlook, tol: float) -> bool:
 
 def distance(outlook: Outlook, tol: float) -> float:
     """The predicted gain, in units of what the rule allows."""
-    planes = outlook.gradient**2 / outlook.curvature / 4
-    free = np.logical_and.outer(outlook.gaussian, outlook.gaussian)
-    whole, count = float(planes.sum()), len(free)
-    real = whole - float(planes[:, :count][free].sum())
+    gaussian = np.flatnonzero(outlook.gaussian)
+    whole = float(outlook.gains.sum())
+    real = whole - float(outlook.planes[np.ix_(gaussian, gaussian)].sum())
     stiffness = float(outlook.curvature.sum() - np.trace(outlook.curvature)) / 4
     contrast = max(abs(outlook.contrast), 1e-12)
     strict = real / max(min(tol**2 * stiffness, 0.1 * tol * contrast), 1e-14)
@@ -269,7 +274,7 @@ def concentrated(outlook: Outlook) -> Array | None:
         return None
     chosen = np.sort(order[:few])
     inside = np.ix_(chosen, chosen)
-    among = float((outlook.gradient[inside] ** 2 / outlook.curvature[inside]).sum() / 4)
+    among = float(outlook.planes[inside].sum())
     return chosen if among > _AMONG * share[-1] else None
 
 
@@ -307,18 +312,19 @@ class Memory:
 
     def learn(self, step: Array, change: Array) -> None:
         """Remember how the gradient changed over a step, if that shows curvature."""
-        if float((step * change).sum()) > 1e-12 * float(np.linalg.norm(step) * np.linalg.norm(change)):
+        if float(np.vdot(step, change)) > 1e-12 * float(np.linalg.norm(step) * np.linalg.norm(change)):
             self.pairs = [*self.pairs[1 - _MEMORY :], (step, change)]
 
     def step(self, gradient: Array, curvature: Array) -> Array:
         """The quasi-Newton step from a gradient and the diagonal curvature."""
         direction = gradient.copy()
+        shown = [float(np.vdot(step, change)) for step, change in self.pairs]
         weights = []
-        for step, change in reversed(self.pairs):
-            weight = float((step * direction).sum() / (step * change).sum())
+        for (step, change), curved in zip(reversed(self.pairs), reversed(shown), strict=True):
+            weight = float(np.vdot(step, direction)) / curved
             direction -= weight * change
             weights.append(weight)
         direction /= curvature
-        for (step, change), weight in zip(self.pairs, reversed(weights), strict=True):
-            direction += step * (weight - float((change * direction).sum() / (step * change).sum()))
+        for (step, change), curved, weight in zip(self.pairs, shown, reversed(weights), strict=True):
+            direction += step * (weight - float(np.vdot(change, direction)) / curved)
         return -direction

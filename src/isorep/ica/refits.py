@@ -19,8 +19,9 @@ from ..errors import InputError
 from ..representation import Array, Matrix, Representation, reading_notes
 from ..resampling import group_codes
 from ..results import ResultRecord, aligned, plain
-from ..rows import Crew, Progress, SelectedRows, no_progress
+from ..rows import Progress, SelectedRows, no_progress
 from ..settings import check_counts
+from ..threads import Crew
 from .contrasts import contrast_named
 from .curvature import Constants, Plane, constants, curvature, weak_planes
 from .estimator import ICA

@@ -16,7 +16,8 @@ from ..covariance import principal, resolve_alone
 from ..errors import InputError
 from ..moments import Moments, moments_alone
 from ..representation import Array, Matrix, rounding_of
-from ..rows import Crew, ProjectedRows, block_rows, blocks, read_rows
+from ..rows import ProjectedRows, block_rows, blocks, read_rows
+from ..threads import Crew
 from .checkpoint import Checkpoint, Keeper, Report
 from .contrasts import Contrast
 from .newton import indistinct

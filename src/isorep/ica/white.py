@@ -18,8 +18,9 @@ import numpy as np
 
 from ..errors import InputError, missing_extra
 from ..representation import Array, Matrix
-from ..rows import Crew, blocks, read_rows
+from ..rows import blocks, read_rows
 from ..storage.scratch import empty
+from ..threads import Crew
 from .contrasts import Contrast, column_squares, column_sums
 
 _BLOCK_CELLS = 3 * 2**18  # cells of a block: its rows and their projections stay in the cache of a core

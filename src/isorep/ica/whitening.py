@@ -17,8 +17,9 @@ from ..chunked import ChunkedRows, is_dask
 from ..covariance import sentence_on_columns
 from ..errors import InputError
 from ..representation import Array, Matrix, Representation
-from ..rows import Crew, block_rows, blocks, map_blocks, read_rows, refuse_non_finite
+from ..rows import block_rows, blocks, map_blocks, read_rows, refuse_non_finite
 from ..storage.lazy import LazyMatrix
+from ..threads import Crew
 from .unmixing import FLOATS, WhiteningMap, as_source, whiten
 
 

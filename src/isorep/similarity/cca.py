@@ -9,8 +9,8 @@ import numpy as np
 
 from ..errors import InputError
 from ..representation import Array
-from ..rows import one_blas_thread
 from ..settings import check_choice, check_counts
+from ..threads import one_blas_thread
 from .frames import Pair, paired
 from .null import Draws, PreparedIndex, Similarity, Source, cross_draws, finished, nuclear_norm
 

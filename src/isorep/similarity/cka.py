@@ -19,8 +19,9 @@ from scipy.spatial.distance import cdist
 
 from ..errors import InputError
 from ..representation import Array
-from ..rows import blocks, map_blocks, one_blas_thread, read_rows
+from ..rows import blocks, map_blocks, read_rows
 from ..settings import check_choice
+from ..threads import one_blas_thread
 from .cca import cross_source
 from .frames import Pair, Side, paired
 from .null import Draws, PreparedIndex, Similarity, finished

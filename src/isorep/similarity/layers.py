@@ -13,8 +13,9 @@ from ..errors import InputError
 from ..representation import Array, Representation, as_representation, match_rows
 from ..resampling import Null, null_of, p_text
 from ..results import ResultRecord, aligned
-from ..rows import Progress, kept_by_workers, no_progress, one_blas_thread
+from ..rows import Progress, kept_by_workers, no_progress
 from ..settings import check_choice
+from ..threads import one_blas_thread
 from .cka import prepare_cka
 from .frames import Pair, Side
 from .null import Pairings, PreparedIndex, corrected, plan, shown

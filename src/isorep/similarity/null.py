@@ -25,8 +25,9 @@ from ..errors import InputError
 from ..representation import Array
 from ..resampling import FEW_GROUPS, Null, Shuffles, group_codes, null_of
 from ..results import plain
-from ..rows import Crew, Progress, blocks, no_progress
+from ..rows import Progress, blocks, no_progress
 from ..settings import check_counts, check_seed
+from ..threads import Crew
 from .frames import Pair, Side
 
 _LEAST_ROWS = 4  # enough for every index

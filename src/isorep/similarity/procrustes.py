@@ -11,8 +11,8 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
 from ..representation import Array
-from ..rows import one_blas_thread
 from ..settings import check_choice
+from ..threads import one_blas_thread
 from .cca import cross_source
 from .frames import Pair, Side, paired
 from .null import PreparedIndex, Similarity, finished, nuclear_norm

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..results import ResultRecord, aligned
-from ..rows import Progress, no_progress, one_blas_thread
+from ..rows import Progress, no_progress
 from ..settings import check_names
 from ..storage import loaded
+from ..threads import one_blas_thread
 from .cca import prepare_cca, prepare_linear_r2, prepare_pwcca, prepare_svcca
 from .cka import prepare_cka
 from .frames import paired

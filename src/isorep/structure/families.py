@@ -23,7 +23,8 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from ..resampling import Interval, Null, Shuffles, assign_blocks, jackknife_se, null_of, t_interval
-from ..rows import Crew, blocks
+from ..rows import blocks
+from ..threads import Crew
 from .columns import Columns, Pair
 from .dci import measure_dci
 from .explicitness import measure_explicitness

@@ -20,12 +20,13 @@ from ..errors import InputError
 from ..files import replacing
 from ..ica.whitening import AffineRows
 from ..representation import Array, Representation
-from ..rows import Crew, Progress, no_progress, refuse_non_finite
+from ..rows import Progress, no_progress, refuse_non_finite
 from ..storage import loaded, read, shards, write
 from ..storage.model_files import ModelFile, Shapes, require_model_path, save_arrays
 from ..storage.registry import reader, split_key, suffixes
 from ..storage.remote import address
 from ..storage.write import require_target
+from ..threads import Crew
 from .drift import Drift, DriftWarning, Reference
 from .maps import MAPS
 
