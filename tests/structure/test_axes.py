@@ -205,7 +205,7 @@ def test_a_plane_turned_beside_aligned_latents_is_seen():
     assert not {"captured"} & set(states(found)[2:])
     assert found.verdict.answer == "partly"
     assert str(found.verdict).startswith("2 of 4 factors have a latent of their own (s0 z0, s1 z1)")
-    assert "arbitrary" not in str(found.verdict)
+    assert "indistinguishable from random axes" not in str(found.verdict)
 
 
 def test_weak_but_significant_information_counts_in_shares():
