@@ -33,7 +33,7 @@ from .inputs import Head, open_heads, open_rows
 from .outcomes import ROW_QUANTITIES, Outcomes, Readout, noise_roots
 from .result import HeadResult, Parts, few_units, interval_text
 
-CLOSE_KL = 0.01  # nats: below it two distributions count as close
+CLOSE_KL = 0.01  # nats: below it two distributions pass for the same
 CLOSE_ODDS = 0.1  # standardised log-odds distance, a correlation of 0.995 in every class
 REPRESENTATION_DISTANCES = (
     ("linear R², target from source", "linear_r2", "higher"),

@@ -34,7 +34,7 @@ from .inputs import Head, open_head
 from .result import HeadResult, Parts, condition_text
 from .spectrum import Spectrum, spectrum
 
-NEARLY = 1e4  # condition number above which a head nearly fails
+NEARLY = 1e4  # a condition number from which a head that passes is said to fail nearly
 _SHOWN = 512  # singular values and pairs that a result keeps
 _SHORTLIST = 4  # classes per dimension that pairs are made of
 _ENDS = 8  # classes at each end of a direction that are tried with each other

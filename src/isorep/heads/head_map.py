@@ -32,7 +32,7 @@ from .regression import HeadPrediction, Plane, Regression, compare_with_regressi
 from .result import HeadResult, Parts, condition_text, few_units, interval_text
 from .spectrum import Spectrum
 
-MEANINGFUL = 0.5  # share of variance that the regression must explain for a meaningful comparison of maps
+MEANINGFUL = 0.5  # share of variance that the regression must explain for a comparison of maps to mean anything
 ANGLES_SHOWN = 512
 
 
@@ -348,7 +348,7 @@ class HeadMap(HeadResult):
         return told
 
     def table(self) -> str:
-        """One line per quantity."""
+        """One line a quantity."""
         return aligned([(name, value, interval_text(interval)) for name, value, interval in self.quantities])
 
     def part(self) -> dict[str, Any]:
