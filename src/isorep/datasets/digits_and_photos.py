@@ -162,7 +162,7 @@ def load_mnist(folder: str | Path | None = None) -> Digits:
     Parameters
     ----------
     folder : str or Path, optional
-        The folder of data sets; by default that of the environment variable ISOREP_DATA.
+        The folder of data sets; default: the environment variable ISOREP_DATA.
     """
     data = data_folder(folder)
     if data is None:

@@ -182,7 +182,7 @@ def slot_generator(
     slots : int
         Number of slots.
     dimensions : int or sequence of int
-        Of every slot.
+        Latents per slot.
     window : int
         Outputs of a slot.
     overlap : int
@@ -195,7 +195,7 @@ def slot_generator(
     activation : {"leaky_relu", "smooth"}
         Smooth is 0.01 x + 0.99 log(1 + e^x), which has second derivatives.
     strength : float
-        Of the product.
+        Strength of the product.
     same_network : bool
         Whether all slots (of one dimension) have the same weights.
     random_state : int

@@ -234,7 +234,7 @@ def render_squares(
     softness : float
         :math:`\varsigma`, the standard deviation of the blur.
     pixels : int
-        Of a side. The picture runs from ``-reach`` to ``reach``.
+        Pixels per side. The picture runs from ``-reach`` to ``reach``.
     reach : float
         Half the picture's side.
     by_area : bool

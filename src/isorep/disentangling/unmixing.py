@@ -80,7 +80,7 @@ def unmix(latents: Any, kind: str = "pruned", *, response: Array | None = None, 
         One row per image.
     kind : {"pruned", "scaled", "published", "whitened"}
         ``published`` neither centres nor whitens: the fixed point of ICA on latents as they are, all dimensions kept.
-        What it finds depends on their scale. ``scaled`` does the same to centred latents with a root mean square of 3.
+        Its result depends on their scale. ``scaled`` does the same to centred latents with a root mean square of 3.
         ``whitened`` whitens all directions that vary at all, which gives inactive ones the weight of active ones.
         ``pruned`` keeps the directions that the decoder responds to, and whitens these.
     response : (d, d) array, optional

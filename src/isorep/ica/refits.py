@@ -192,7 +192,7 @@ class Stability(ResultRecord):
         Worst-case constants of the perturbation lemma: very loose, for diagnosis only.
     refits : tuple of RefitFacts
     notes : tuple of str
-        What was left out or converted when the data were read.
+        Notes on columns left out or converted when the data were read.
     """
 
     schema: ClassVar[str] = "isorep.stability/1"

@@ -180,7 +180,7 @@ class ContrastivePair(nn.Module):
     outputs : int
         Numbers that f and g give.
     normalise : bool
-        Whether outputs are brought to length 1.
+        Scale outputs to length 1.
     temperature : float
         :math:`\tau`.
 

@@ -26,7 +26,7 @@ class GPT(nn.Module):
     vocabulary : int
         Number of tokens.
     width, n_layers, n_heads : int
-        Of the states, the blocks and their attention.
+        Width of the states, number of blocks and of attention heads.
     context : int
         Positions at most.
     tied : bool
@@ -188,13 +188,13 @@ class MaskedAutoencoder(nn.Module):
     patch : int
         Side of a patch.
     width, depth, heads : int
-        Of the encoder.
+        Width, depth and heads of the encoder.
     decoder_width, decoder_depth : int
-        Of the decoder, with as many heads.
+        Width and depth of the decoder, with as many heads.
     masked : float
         The share of patches that is hidden.
     normalise : bool
-        Whether each patch is predicted with its own mean and deviation taken away.
+        Whether each patch is predicted after standardising it by its own mean and deviation.
     """
 
     def __init__(

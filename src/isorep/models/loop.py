@@ -303,13 +303,13 @@ class History:
     validation : tuple of float
         Validation loss; empty without validation rows.
     learning_rate : tuple of float
-        Of the first group, at the last step before the record.
+        Learning rate of the first group, at the last step before the record.
     seconds : tuple of float
         Since the start, over all runs of an interrupted training. Models that are trained together share it.
     parts : dict of str to tuple of float
         Mean of the other entries of a loss that returns a dict.
     evaluations : tuple of (int, dict)
-        What the evaluation hook returned, with the step.
+        Results of the evaluation hook, with the step.
     """
 
     steps: tuple[int, ...] = ()

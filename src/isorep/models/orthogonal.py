@@ -165,7 +165,7 @@ class OrthogonalAutoencoder(nn.Module):
     leak : float
         The slope :math:`\alpha` of LeakyReLU below zero, above 0 and at most 1; 1 makes the network linear.
     seed : int
-        Of the weights, which are uniform among orthogonal matrices.
+        Seed of the weights, which are uniform among orthogonal matrices.
 
     Examples
     --------

@@ -138,7 +138,7 @@ class Recipe:
     schedule : Schedule
     stop : EarlyStopping, optional
     record_every : int, optional
-        Steps between records (loss, validation, early stopping); by default an epoch.
+        Steps between records (loss, validation, early stopping); default: one epoch.
     """
 
     epochs: int | None = None

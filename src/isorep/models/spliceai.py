@@ -45,17 +45,17 @@ class SpliceAI(nn.Module):
     Parameters
     ----------
     channels : int
-        Of the stem, the blocks and the representation.
+        Channels of the stem, the blocks and the representation.
     widths, dilations : sequence of int
-        Of the convolutions of each stage; widths are odd.
+        Widths and dilations of the convolutions of each stage; widths are odd.
     blocks : int
-        In each stage.
+        Blocks per stage.
     classes : int
         Neither, acceptor, donor.
     crop : int, optional
         Positions that are cut off at either end; default: those whose receptive field extends beyond it.
     epsilon : float
-        Of the batch norms.
+        Epsilon of the batch norms.
     """
 
     def __init__(

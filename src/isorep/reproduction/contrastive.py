@@ -61,11 +61,11 @@ class Preset:
     test_images : int
         Images that no model was trained on, for all that is measured.
     batch, learning_rate, schedule, normalise, temperature
-        Of Adam and of the loss. With a constant rate a checkpoint is what a shorter training would end with.
+        Settings of Adam and of the loss. With a constant rate a checkpoint equals the end of a shorter training.
     null, draws : int
         Shuffled pairings, and draws of the bootstrap over images.
     device : str
-        Where tensors lie.
+        Device of the tensors.
     """
 
     source: str = scaled("rooms", "cifar10", "cifar10")

@@ -67,7 +67,7 @@ class Preset:
     batches, rows : int
         Batches of a screen, and rows of a batch.
     wells : tuple of (batch, features, dimensions, task)
-        What is run on BBBC021: batches are ``week`` or ``plate``; features ``raw`` or ``standardised``; dimensions
+        Runs on BBBC021: batches are ``week`` or ``plate``; features ``raw`` or ``standardised``; dimensions
         ``tenth`` (of the training wells) or ``all``; the task ``all`` treated wells together or ``each`` mechanism.
     genes : tuple of str
         Genes of RxRx3-core.

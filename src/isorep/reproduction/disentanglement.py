@@ -59,7 +59,7 @@ class Preset:
         Weight decays of the autoencoder. The product with learning rate and steps matters, so small scales use larger
         ones.
     betas : tuple of float
-        Of the variational models; empty for the published ones.
+        Betas of the variational models; empty for the published ones.
     replicates : int
         New images (where they are rendered) and new weights.
     images, held_out, scored : int
@@ -70,7 +70,7 @@ class Preset:
     network : str
         ``dense``, ``light`` or ``published``.
     steps, batch : int
-        Of the training.
+        Steps and batch size of the training.
     falls_after : float or None
         The share of the steps after which the learning rate falls; None as published.
     scored_at : tuple of int
@@ -80,7 +80,7 @@ class Preset:
     tolerance : float
         A setting reconstructs well if its loss is at most this many times that of the model's best one.
     device : str
-        Where networks are trained.
+        Device for training.
     """
 
     scenes: tuple[str, ...] = scaled(("rooms",), RENDERED, (*DATA, "rooms"))

@@ -52,11 +52,11 @@ class Preset:
     seeds : int
         Trainings of every size; all pairs of a size are compared, and seed by seed those of two sizes.
     heads, context : int
-        Of attention; tokens that are seen at once.
+        Attention heads, and tokens of context.
     text : str
-        A text file or a folder of them; by default the prose of Python's standard library.
+        A text file or a folder of them; default: the prose of Python's standard library.
     characters : int or None
-        Of the text at most.
+        Largest number of characters of the text.
     vocabulary : int
         Tokens: bytes and learnt pairs.
     held_out : int
@@ -69,11 +69,11 @@ class Preset:
     rows : int
         Tokens that layers are compared on, at most.
     components : tuple of int
-        Of SVCCA.
+        Numbers of principal components for SVCCA.
     places : tuple of int
         Layers to compare, as places before the last: 0 is the last. All of them if empty.
     rungs : tuple of str
-        Of the ladder.
+        Rungs of the ladder.
     n_null, n_boot : int
         Shuffled pairings, and draws for the interval of an error.
     jacobians : int
@@ -83,7 +83,7 @@ class Preset:
     control : bool
         Whether untrained networks are compared, too.
     threads : int
-        Of torch; 0 leaves them as they are.
+        Number of torch threads; 0 leaves the setting unchanged.
     """
 
     models: tuple[str, ...] = ()

@@ -60,7 +60,7 @@ class Preset:
     both : bool
         Train here nevertheless.
     kinds : tuple of str
-        What is trained: ``gpt``, ``mae``, ``cnn``, ``ae``.
+        Networks to train: ``gpt``, ``mae``, ``cnn``, ``ae``.
     seeds : int
         Trainings of each; all pairs are compared.
     images : {"cifar10", "rooms"}
@@ -72,25 +72,25 @@ class Preset:
     rows : int
         Rows that are compared, at most: tokens or images.
     unseen : bool
-        Whether they are of texts and images that were not trained on; the published ones were trained on.
+        Whether these rows are held out from training; the published ones were trained on.
     text, characters, vocabulary, context, documents, windows
         A text file or folder (by default the prose of Python's library), how much of it, tokens, tokens seen at once,
         documents that are held out, and as many that are measured, with so many windows of each.
     gpt, heads, mae_width, mae_depth, mae_patch, cnn_width, latents
-        Of the networks; ``gpt`` is ``WIDTHxLAYERS``.
+        Sizes of the networks; ``gpt`` is ``WIDTHxLAYERS``.
     gpt_steps, mae_steps, cnn_steps, ae_steps : int
     gpt_batch, batch : int
         Windows, and images.
     gpt_rate, mae_rate, cnn_rate, ae_rate : float
         Learning rates of AdamW, with a warm-up and then a cosine.
     weight_decay : float
-        Of all; it is multiplied by the learning rate, so a short training decays little.
+        Weight decay of all; it is multiplied by the learning rate, so a short training decays little.
     n_null, n_boot : int
         Shuffled pairings, and draws for intervals.
     control : bool
         Whether untrained networks are compared, too.
     threads : int
-        Of torch; 0 leaves them as they are.
+        Number of torch threads; 0 leaves the setting unchanged.
     """
 
     pairs: str = ""
@@ -339,7 +339,7 @@ class Task:
     build, data, loss, recipe, prepare
         As the trainer takes them.
     held_out : like data
-        What losses are taken on.
+        Data for held-out losses.
     rows : callable
         ``rows(module)``: what is compared, by subject.
     together : bool or str
@@ -348,7 +348,7 @@ class Task:
     groups : array or None
         Rows that belong together.
     digest : str
-        What was trained on.
+        Digest of the training data.
     """
 
     build: Callable[[int], Any]

@@ -36,7 +36,7 @@ class Condition:
     loss : str
         Loss added to the reconstruction; empty for none.
     additive, smooth : bool
-        Of the network.
+        Whether the decoder is additive, and the activation smooth.
     stages : tuple of (float, float)
         Shares of all steps, and the factor of λ in them.
     regroup : bool
@@ -270,18 +270,18 @@ class Preset:
         λ of the contrast at unit spread of the latents, which cannot shrink by larger latents; alone, and with slots
         that exchange directions between stages of the training.
     laws : tuple of str
-        How latents are distributed: ``normal`` (published), ``dependent`` (normal with a Wishart covariance),
+        Distributions of latents: ``normal`` (published), ``dependent`` (normal with a Wishart covariance),
         ``uniform`` (independent and not Gaussian: where ICA has something to find).
     law_slots, law_overlaps : tuple of int
-        Where laws other than normal are run.
+        Slots and overlaps at which laws other than normal are run.
     law_strengths : tuple of float
         λ of the contrast there; at unit spread it is as above.
     additive_overlaps : tuple of int
-        Where additive decoders are run, for every number of slots.
+        Overlaps at which additive decoders are run, for every number of slots.
     beyond : tuple of str
         Methods that may keep SIS high where the contrast fails, as ``name@strength``.
     beyond_slots, beyond_overlaps : tuple of int
-        Where that is run.
+        Slots and overlaps at which these are run.
     seeds : int
         Trainings of every setting, in one program.
     restarts : int

@@ -139,7 +139,7 @@ class Training:
     batch : int or None
         Images of a step; all at once if None.
     learning_rate, clip_norm
-        Of Adam within the orthogonal matrices; the gradient of each model is clipped to this norm.
+        Learning rate of Adam on orthogonal matrices, and the norm to which each model's gradient is clipped.
     schedule : {"cosine", "constant"}
         A constant rate keeps the last steps noisy: errors at leak 1 then reach that noise level, not zero.
     patience, min_delta
@@ -177,7 +177,7 @@ class Preset:
     digits_class, mnist_class : Training or None
         The same with a model for each class.
     classes : tuple of int
-        Which ones.
+        Classes of these models.
     samples, directions : int
         Encoded images at which constants are measured, and random directions of the published estimator.
     reference_leak, percentile
@@ -186,7 +186,7 @@ class Preset:
     form : {"2L+L2", "L+L2"}
         The curve err = a sqrt(form); the theorem has the first.
     statistic : {"mean of roots", "root of mean"}
-        What a pair's x is: the mean over samples of sqrt(form), or sqrt(form) of the mean L.
+        Definition of a pair's x: the mean over samples of sqrt(form), or sqrt(form) of the mean L.
     intercept : bool
         Fit err = a sqrt(form) + b instead.
     test_images : int

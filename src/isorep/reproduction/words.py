@@ -42,9 +42,9 @@ class Preset:
     Attributes
     ----------
     text : str
-        A text file or a folder of them; by default the prose of Python's standard library.
+        A text file or a folder of them; default: the prose of Python's standard library.
     characters : int or None
-        At most so much of it.
+        Largest number of characters of the text.
     vocabulary : int
         The most frequent words, which are predicted; others are one word of contexts.
     context : int
@@ -59,7 +59,7 @@ class Preset:
     seeds : int
         Trainings of every setting; all pairs are compared.
     steps, batch, learning_rate, schedule
-        Of Adam.
+        Settings of Adam.
     contexts : int
         Held-out contexts to measure on, at most.
     bands : tuple of int
