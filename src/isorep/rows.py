@@ -1,4 +1,4 @@
-"""Row blocks: how every pass over the data is made, whatever the rows lie in.
+"""Row blocks: passes over rows in memory, in files or on workers.
 
 A pass slices blocks of consecutive rows, so a memory map is read once in order and never held as a whole. A pass over
 the chunks of Dask arrays runs the same functions in the workers.
@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Progress = Callable[[str, int, int], None]
 
-BLOCK_CELLS = 6 * 2**20  # 48 MiB in float64: large enough for BLAS, small beside any input that needs blocks
+BLOCK_CELLS = 6 * 2**20  # 48 MiB in float64: large enough for BLAS, small compared with any input that needs blocks
 
 
 def no_progress(stage: str, done: int, total: int) -> None:
@@ -31,7 +31,7 @@ def no_progress(stage: str, done: int, total: int) -> None:
 
 
 def block_rows(*widths: int, cells: int = BLOCK_CELLS) -> int:
-    """How many rows make a block, for matrices of these widths."""
+    """The number of rows per block, for matrices of these widths."""
     return int(np.clip(cells // max(widths), 64, 65536))
 
 
@@ -42,7 +42,7 @@ def blocks(n: int, size: int) -> Iterator[slice]:
 
 
 def read_rows(values: Matrix, rows: slice | Array) -> Array:
-    """Some rows as an array in memory; the pages of a memory map are given back to the system."""
+    """Some rows as an array in memory; the pages of a memory map are released to the system."""
     if not isinstance(values, np.memmap):
         return np.asarray(values[rows])
     block = np.array(values[rows])
@@ -51,14 +51,14 @@ def read_rows(values: Matrix, rows: slice | Array) -> Array:
 
 
 class OutOfTimeError(Exception):
-    """A stage was left before it had anything to show."""
+    """A stage was stopped before it had a result."""
 
 
 class Deadline:
-    """Until when stages may go on: for some seconds, or until somebody stops them; without either, to the end.
+    """A time limit for stages: some seconds, or until stopped from outside; without either, no limit.
 
-    Stages look at it between steps, and leave what they have. Default budgets count work, so that numbers do not
-    depend on the load of a machine: only this uses the clock.
+    Stages check it between steps, and return what they have. Default budgets count work, so that results do not depend
+    on the load of a machine: only this class uses the clock.
     """
 
     def __init__(self, seconds: float | None = None) -> None:
@@ -69,7 +69,7 @@ class Deadline:
 
     @property
     def stopped(self) -> bool:
-        """Whether somebody has stopped it, or what it is a share of."""
+        """Whether it, or the deadline it is a share of, was stopped."""
         return self._stopped or (self._parent is not None and self._parent.stopped)
 
     @stopped.setter
@@ -84,7 +84,7 @@ class Deadline:
         return self._end is not None and time.monotonic() >= self._end
 
     def share(self, part: float) -> Deadline:
-        """A deadline after a part of the time that is left."""
+        """A deadline after a part of the remaining time."""
         mine = Deadline(None if self._end is None else part * max(self._end - time.monotonic(), 0.0))
         mine._parent = self
         return mine
@@ -102,7 +102,7 @@ def map_blocks(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Result]:
-    """Apply a function to every row slice, one thread a core with single-threaded BLAS inside; results in order."""
+    """Apply a function to every row slice, one thread per core with single-threaded BLAS inside; results in order."""
     slices = list(blocks(n, size))
     if len(slices) < 2:
         return [function(rows) for rows in slices]
@@ -125,10 +125,10 @@ def map_rows(
     beside: Sequence[Array] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Result]:
-    """Apply a function to blocks of the same rows of several matrices, wherever they are; results in order.
+    """Apply a function to blocks of the same rows of several matrices, local or on workers; results in order.
 
     It is called with the first row's place, a block of each matrix, and the block's rows of each array ``beside``.
-    Rows of Dask arrays are worked on in the workers, so that it may change nothing but its result.
+    Rows of Dask arrays are processed in the workers, so the function must not have side effects.
     """
     return list(stream_rows(function, matrices, size, beside=beside, progress=progress))
 
@@ -144,7 +144,7 @@ def stream_rows(
 ) -> Iterator[Result]:
     """The results of :func:`map_rows` one by one: for those that together would fill the memory.
 
-    ``per_row`` numbers per row come back.
+    ``per_row`` is the number of results per row.
     """
     away = in_chunks(*matrices)
     if away is not None:
@@ -193,7 +193,7 @@ def in_chunks(*matrices: Matrix) -> list[ChunkedRows] | None:
 
 
 def kept_by_workers(*sides: Representation) -> tuple[Representation, ...]:
-    """Sides that several passes are made over: rows of Dask arrays are kept by the workers if all fit there together.
+    """Sides for several passes: rows of Dask arrays are kept by the workers if all fit there together.
 
     Ids are not checked again.
     """
@@ -207,11 +207,11 @@ def kept_by_workers(*sides: Representation) -> tuple[Representation, ...]:
     return tuple(kept)
 
 
-NEAR_CELLS = 2**24  # of a Dask array that is brought here, where many short passes are made over it
+NEAR_CELLS = 2**24  # of a Dask array that is fetched where many short passes are made over it
 
 
 def brought_here(values: Matrix, most: float = np.inf) -> Matrix:
-    """Rows on this machine: those of a Dask array are brought here, if they have at most so many cells."""
+    """Rows on this machine: those of a Dask array are fetched, if they have at most ``most`` cells."""
     cells = int(values.shape[0]) * int(values.shape[1])
     away = isinstance(values, ChunkedRows) or (isinstance(values, ProjectedRows) and values.chunked is not None)
     return values[:] if away and cells <= most else values
@@ -237,7 +237,7 @@ class SelectedRows:
 
 
 class HeldRows:
-    """Some rows of a Dask array, brought here at once and asked for by the numbers they have there."""
+    """Some rows of a Dask array, fetched at once and indexed by their numbers in that array."""
 
     def __init__(self, values: Matrix, rows: Array) -> None:
         self._rows = np.unique(rows)
@@ -282,7 +282,7 @@ def select(values: Matrix, rows: Array | None) -> Matrix:
 
 
 def equal_rows(values: Matrix) -> Array:
-    """For each row a number that equal rows share, from 0.
+    """For each row a number from 0, the same for equal rows.
 
     Rows are compared by a 64-bit hash of their float64 values, so -0.0 equals 0.0 and one pass is enough.
     """

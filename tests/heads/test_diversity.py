@@ -211,7 +211,7 @@ def test_more_blocks_give_the_same_spectrum(monkeypatch):
         (lambda g: diversity(g, weights=-np.ones(8)), "the weight of class 0 is negative"),
         (lambda g: diversity(g, weights=np.zeros(8)), "the weights sum to 0"),
         (lambda g: diversity(g, weights=[np.nan] * 8), "weights is not finite at class 0"),
-        (lambda g: diversity(g, weights=np.array(["a"] * 8)), "where one number a class is needed"),
+        (lambda g: diversity(g, weights=np.array(["a"] * 8)), "where one number per class is needed"),
         (lambda g: diversity(np.where(np.eye(8, 3), np.nan, g)), "holds 3 NaN values"),
         (lambda g: diversity(g.astype(int)), "holds integers"),
         (lambda g: diversity(g.astype(object)), "holds Python objects"),

@@ -145,7 +145,7 @@ def test_large_data_are_sampled_and_the_result_says_so(monkeypatch):
     monkeypatch.setattr(import_module("isorep.ica.refits"), "MOST_CELLS", 4 * 500)
     found = isorep.stability(sources(3000, 4) @ mixing(4, 0), n_restarts=2)
     assert found.rows_used == 500
-    assert any("a refit drew 500 of 3000 rows" in caveat for caveat in found.caveats)
+    assert any("each refit used 500 of 3000 rows" in caveat for caveat in found.caveats)
     np.testing.assert_allclose(found.expected**2, found.uncertainty**2 * 6)
 
 
@@ -408,7 +408,7 @@ def test_a_fit_is_summarised_with_its_versions_planes_and_caveats():
     result = summarise(ica, name="rows", rows=3000, seconds=1.5, peak_memory=2**30)
     assert json.loads(json.dumps(result, allow_nan=False)) == result
     assert result["schema"] == "isorep.ica/1"
-    assert result["reading"] == "3 of 7 components differ from Gaussian ones; 4 span a near-Gaussian space."
+    assert result["reading"] == "3 of 7 components differ from Gaussian; 4 span a near-Gaussian space."
     assert (result["rows"], result["columns"], result["rank"]) == (3000, 7, 7)
     assert result["versions"]["numpy"] == np.__version__
     np.testing.assert_allclose(result["conditioning"]["least"], ica.conditioning_, rtol=1e-5)

@@ -1,4 +1,4 @@
-"""Figures as data: what a report draws, small enough to travel in the result's JSON."""
+"""Figures as data: the input of a report's charts, small enough for the result's JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Plane:
     """Sampled rows on the target's principal plane: the target, and the source before and after alignment by a rung.
 
     Coordinates are (rows, 2) arrays in units of the target's diameter. Before alignment the source is centred and
-    brought to the target's RMS radius, and its first dimensions stand for the target's. ``explained`` are the shares
+    scaled to the target's RMS radius, and its first dimensions are drawn as the target's. ``explained`` are the shares
     of the target's variance along the two axes, ``rows`` the ids or numbers of the rows.
     """
 
@@ -38,9 +38,9 @@ class Plane:
 
 @dataclass(frozen=True, eq=False)
 class Matching:
-    """Correlations of the target's dimensions (rows) with the source's, each beside its match, best matched first.
+    """Correlations of the target's dimensions (rows) with the source's, matches on the diagonal, best matched first.
 
-    Only the target's dimensions of largest variance are shown, so many of all.
+    Only the target's dimensions of largest variance are shown.
     """
 
     source_dims: Array
@@ -52,7 +52,7 @@ class Matching:
 
 @dataclass(frozen=True, eq=False)
 class Reproducibility:
-    """The held-out R² of every dimension of the target under each rung, and the dimensions from the best on.
+    """The held-out R² of every dimension of the target under each rung, and the dimensions ordered from the best.
 
     ``order`` is by the linear rung, or by the first without that one.
     """
@@ -80,7 +80,7 @@ class ResidualCounts:
 
 @dataclass(frozen=True, eq=False)
 class Figures:
-    """What the figures of the source mapped onto the target are drawn from."""
+    """The data behind the figures of the source mapped onto the target."""
 
     scatter: Plane
     matching: Matching
@@ -134,7 +134,7 @@ def reproducibility(folds: Sequence[Moments], maps: Mapping[str, Sequence[Affine
     r2 = {}
     for name, without in maps.items():
         errors = sum((fitted.squared_errors(fold) for fold, fitted in zip(folds, without, strict=True)), np.zeros(d_y))
-        # Far below 0 a dimension is as lost as it can be, and a figure could not show it.
+        # Values far below 0 mean "not reproduced" alike, and would stretch the axis.
         r2[name] = np.maximum(1 - np.divide(errors, spread, out=np.ones_like(errors), where=spread > 0), LEAST_R2)
     if not r2:
         return None
@@ -143,7 +143,7 @@ def reproducibility(folds: Sequence[Moments], maps: Mapping[str, Sequence[Affine
 
 
 def principal_r2(folds: Sequence[Moments], maps: Sequence[AffineMap], yy: Array) -> Array:
-    """The held-out R² along every principal direction of the target, whatever basis its columns are in."""
+    """The held-out R² along every principal direction of the target, in any basis of its columns."""
     variances, axes = linalg.eigh(yy)
     kept = variances > 1e-10 * max(float(variances[-1]), 0.0)
     variances, axes = variances[kept], axes[:, kept]

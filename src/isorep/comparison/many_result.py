@@ -1,4 +1,4 @@
-"""Result of a comparison of many runs: it prints, tabulates and serialises itself."""
+"""Result of a comparison of many runs: printing, tables and JSON."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Ensemble(ResultRecord):
     rungs : dict of str to RungMatrix
         ``identity``, ``signed_permutation``, ``rigid``, ``linear``, ``ica``: runs by runs, row mapped onto column.
     verdict : Verdict
-        The smallest rung that explains every pair of runs, outliers aside.
+        The smallest rung that explains every pair of runs, excluding outliers.
     verdicts : tuple of tuples of str or None
         The smallest rung of every ordered pair; None where no rung explains it, and on the diagonal.
     outliers : tuple of Outlier
@@ -42,17 +42,17 @@ class Ensemble(ResultRecord):
     consensus : Consensus
         One space for all runs.
     dimensions : tuple of Dimensions
-        For each run, how well its dimensions come back in the others.
+        Per run, how reproducible its dimensions are in the others.
     components : Components or None
         Which independent components recur; None without the ICA rung.
     diameters : tuple of Diameter, or None
-        Of every run: the unit of mean, largest error and quantiles, only with ``residuals=True``.
+        Diameter of every run: the unit of mean, largest error and quantiles; only with ``residuals=True``.
     runs : tuple of Side
         Size, rank, condition and spectrum of every run.
     identity_offset : (R, R) array or None
         The share of identity's mean squared error that the distance of the two means makes up; its diagonal is NaN.
     caveats : tuple of str
-        What to keep in mind about these numbers.
+        Limits of these numbers, most important first.
     """
 
     schema: ClassVar[str] = "isorep.compare_many/2"
@@ -73,12 +73,12 @@ class Ensemble(ResultRecord):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the runs are called."""
+        """Names of the runs."""
         return tuple(side.name for side in self.runs)
 
     @property
     def ica_efficiency(self) -> float | None:
-        """From the mean errors of all pairs; None without the rungs it takes, and where widths differ."""
+        """ICA efficiency from the mean errors of all pairs; None if a rung is missing or widths differ."""
         if not {"signed_permutation", "rigid", "ica"} <= set(self.rungs) or len({s.columns for s in self.runs}) > 1:
             return None
         return told_efficiency(*(self.rungs[name].mean for name in ("signed_permutation", "rigid", "ica")))

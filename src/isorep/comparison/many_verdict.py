@@ -1,4 +1,4 @@
-"""Verdict on many runs: the rung of each pair, the runs that stand apart, which runs are near."""
+"""Verdict on many runs: the rung of each pair, outlier runs, and clusters of runs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def cluster(rungs: dict[str, RungMatrix]) -> Clustering:
 
 
 def find_outliers(rungs: dict[str, RungMatrix], names: Sequence[str]) -> tuple[Outlier, ...]:
-    """Runs whose median error to the others exceeds the ensemble's median by 3.5 robust deviations and by 20 %."""
+    """Runs whose median error to the others exceeds the ensemble's median by 3.5 robust deviations and by 20%."""
     name = reference_rung(rungs)
     errors = rungs[name].symmetric
     count = len(names)
@@ -108,7 +108,7 @@ def judge_ensemble(
     outliers: Sequence[Outlier],
     scored: int | None = None,
 ) -> Verdict:
-    """The smallest rung that explains every pair of runs, outliers aside, and a sentence."""
+    """The smallest rung that explains every pair of runs, excluding outliers, and a sentence."""
     if "linear" not in rungs:
         return Verdict(None, WITHOUT_LINEAR)
     if rungs["linear"].null is None:

@@ -1,4 +1,4 @@
-"""Result of a comparison, as small frozen records that print, tabulate and serialise themselves."""
+"""Result of a comparison: frozen records with printing, tables and JSON."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Rung:
     held_out, in_sample : Error
         In mean distances of the target's rows to their mean: 1 is no better than predicting the mean.
     interval : Interval or None
-        For the held-out mean, as a ratio to that distance.
+        The 95% interval of the held-out mean, in the same unit.
     excess, over_linear : Interval or None
-        For how much the held-out mean exceeds that of the best rung, and of the linear one, rows paired.
+        Intervals of the excess over the best rung's held-out mean, and over the linear one's, rows paired.
     null : Null or None
         The held-out mean under shuffled pairings, in the same unit.
     median : float
-        The median held-out error in median distances to the mean: what few rows cannot set.
+        The median held-out error in median distances to the mean, which is robust to few outlying rows.
     unit, diameter : float
         The mean distance to the mean and the diameter of the target, in its own units.
     explained : float or None
-        The held-out R²: the share of the target's variance that the rung explains, negative where it does worse than
+        The held-out R²: the share of the target's variance that the rung explains; negative where it is worse than
         the mean.
     """
 
@@ -60,7 +60,7 @@ class Rung:
 
     @property
     def below_null(self) -> bool | None:
-        """Whether the held-out interval lies below what shuffled pairings give; None without a null."""
+        """Whether the held-out interval lies below chance (the 5th percentile of the null); None without a null."""
         return None if self.null is None else bool(self.upper < self.null.low)
 
     @property
@@ -99,9 +99,9 @@ class Rung:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer: the smallest rung that explains the pair, or None, and a sentence that says why.
+    """Verdict: the smallest rung that explains the pair, or None, and a sentence with the reason.
 
-    ``qualified`` says why the rung is not the whole answer: what decides the numbers, and what is left without it.
+    ``qualified`` is a caution, where few rows or dimensions decide the numbers and the verdict without them differs.
     """
 
     rung: str | None
@@ -114,7 +114,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class View:
-    """The same ladder on rows that were changed to see what decides: outlying rows left out, or columns standardised.
+    """Sensitivity check: the same ladder without outlying rows, or with standardised columns or directions.
 
     ``errors`` are held-out means of every rung, ``explained`` their R², of the source mapped onto the target.
     """
@@ -162,20 +162,20 @@ class Comparison(ResultRecord):
     reverse : Direction
         The same with the target mapped onto the source.
     diameter : Diameter
-        Of the target: the unit of published tables.
+        Diameter of the target, the unit of published tables.
     views : tuple of View
-        The ladder without what decides the numbers, where few rows or few dimensions do.
+        Sensitivity checks: the ladder without the few rows, or few dimensions, that decide the numbers.
     ica_efficiency : float or None
     verdict : Verdict
     caveats : tuple of str
-        What to keep in mind about these numbers.
+        Limits of these numbers, most important first.
     worst_case : dict or None
-        ``rigid`` and ``rigid_with_scale``: the largest error bracketed from both sides, in diameters of the target;
-        ``sample``: what the largest held-out error can claim about new examples. None where it was not asked for.
+        ``rigid`` and ``rigid_with_scale``: lower and upper bounds on the largest error, in diameters of the target;
+        ``sample``: a bound for new examples from the largest held-out error. None if not computed.
     left_out : tuple of str
-        What there was no time for, where a time limit was set or the run was stopped.
+        Parts that were skipped because of a time limit or because the run was stopped.
     seconds : dict of str to float
-        How long every stage took.
+        Run time of every stage.
     figures : Figures
         The data behind the figures of a report.
     """
@@ -206,7 +206,7 @@ class Comparison(ResultRecord):
 
     @property
     def ica_efficiency(self) -> float | None:
-        """From held-out errors; see :func:`isorep.comparison.ica_efficiency`."""
+        """ICA efficiency from held-out errors; see :func:`isorep.comparison.ica_efficiency`."""
         return self.forward.ica_efficiency
 
     @property

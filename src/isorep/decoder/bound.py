@@ -1,4 +1,4 @@
-"""Bound as a record: its value, what it says, whether it says anything, and what it rests on."""
+"""Bound as a record: its value, formula and explanation, whether it is vacuous, and its assumptions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Assumption:
-    """What a bound rests on. ``status``: ``measured``, ``as given``, ``not tested`` or ``violated``.
+    """An assumption of a bound. ``status``: ``measured``, ``as given``, ``not tested`` or ``violated``.
 
     ``evidence`` says what was seen, where something was looked at.
     """
@@ -34,9 +34,9 @@ class Assumption:
 class Bound(Record):
     """One bound on the error of the best rigid motion.
 
-    ``error`` says of which error, ``sup`` or ``rms``. ``chance`` is what holds for any two clouds of these sizes, so
-    that a bound of at least as much is ``vacuous``. ``origin`` is ``paper`` for a published result and ``ours`` for
-    one whose derivation is in this package. JSON has no infinity, so ``infinite`` says where it is meant.
+    ``error`` is the kind of error, ``sup`` or ``rms``. ``chance`` is a bound for any two clouds of these sizes; a bound
+    of at least as much is ``vacuous``. ``origin`` is ``paper`` for a published result and ``ours`` for one derived in
+    this package. JSON has no infinity, so ``infinite`` marks it.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("vacuous", "infinite")
@@ -51,7 +51,7 @@ class Bound(Record):
 
     @property
     def vacuous(self) -> bool:
-        """Whether the bound says no more than the sizes of the clouds do."""
+        """Whether the bound is no smaller than the bound for any two clouds of these sizes."""
         return not self.value < self.chance
 
     @property
@@ -61,12 +61,12 @@ class Bound(Record):
 
     @property
     def untested(self) -> tuple[Assumption, ...]:
-        """The assumptions that nothing has looked at."""
+        """The assumptions that were not tested."""
         return tuple(assumption for assumption in self.assumptions if assumption.status == NOT_TESTED)
 
     @property
     def cell(self) -> str:
-        """The value in a table of text, marked where it says nothing."""
+        """The value in a table of text, marked if vacuous."""
         return f"{shown(self.value)}{' (vacuous)' if self.vacuous else ''}"
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class Bound(Record):
 
 @dataclass(frozen=True)
 class Finding:
-    """A bound held against what was measured. ``answer``: ``kept``, ``violated`` or ``vacuous``."""
+    """A bound compared with a measured error. ``answer``: ``kept``, ``violated`` or ``vacuous``."""
 
     source: str
     name: str
@@ -89,10 +89,10 @@ class Finding:
 def held_against(
     source: str, bound: Bound, measured: float, assumptions: Iterable[Assumption], rounding: float = 0.0
 ) -> Finding:
-    """A bound beside a measured error; where the error is larger, the assumptions that fail are the reason.
+    """A bound compared with a measured error; where the error is larger, the failed assumptions are the reason.
 
-    ``assumptions`` are those of the bound with what was seen of each, and ``rounding`` is the error that the precision
-    of the rows alone can leave.
+    ``assumptions`` are those of the bound with their evidence, and ``rounding`` is the error that the precision of the
+    rows alone can cause.
     """
     answer, why = "vacuous" if bound.vacuous else "kept", ""
     if measured > bound.value * (1 + _ROUNDING) + _ROUNDING + rounding:
@@ -105,9 +105,9 @@ def _why(bound: Bound, assumptions: Iterable[Assumption]) -> str:
     rests = [assumption for assumption in assumptions if assumption.text in texts]
     wrong = [str(assumption) for assumption in rests if assumption.status == VIOLATED]
     if wrong:
-        return f"It rests on what does not hold: {'; '.join(wrong)}."
+        return f"Its assumptions do not all hold: {'; '.join(wrong)}."
     doubtful = [assumption.text for assumption in rests if assumption.status == NOT_TESTED]
-    return "Something it rests on does not hold" + (f"; not tested: {'; '.join(doubtful)}." if doubtful else ".")
+    return "One of its assumptions does not hold" + (f"; not tested: {'; '.join(doubtful)}." if doubtful else ".")
 
 
 @dataclass(frozen=True)
@@ -120,15 +120,15 @@ class Bounds(Record):
     dimension : int
         The larger width.
     diameter : float
-        Of the source.
+        Diameter of the source.
     defect : float
-        By how much a distance may change, in diameters of the source.
+        Largest change of a distance, in diameters of the source.
     constant : float or None
-        Of the stitching map; None where a defect was measured.
+        Constant of the stitching map; None where a defect was measured.
     constants : pair of float or None
-        Of the two decoders.
+        Constants of the two decoders.
     mismatch, mismatch_rms : float
-        By how much the outputs differ.
+        Largest and RMS difference of the outputs.
     needed : float
         The stitching constant below which a bound on the root mean square would not be vacuous for equal outputs.
     """

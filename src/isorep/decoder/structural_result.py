@@ -1,4 +1,4 @@
-"""Structural errors and their bounds as records that print, tabulate and serialise."""
+"""Structural errors and their bounds: records with printing, tables and JSON."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ TITLES = {
     "scaled": "one scale free",
     "stitched_scaled": "stitching map, one scale free",
 }
-"""The bounds by what they come from."""
+"""The bounds by their source."""
 
 
 @dataclass(frozen=True)
 class MapSide(Record):
     """The process or the decoder: how its singular values were found, over how many rows, and their extremes.
 
-    ``estimated`` says that they come from neighbours; chords are ratios of distances, where outputs are known.
+    ``estimated`` is true if they come from neighbours; chords are ratios of distances, where outputs are known.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("constant", "similarity_constant", "infinite")
@@ -61,13 +61,13 @@ class MapSide(Record):
 
     @property
     def infinite(self) -> bool:
-        """Whether the constant is infinite; JSON has no infinity, so it says where one is meant."""
+        """Whether the constant is infinite; JSON has no infinity."""
         return math.isinf(self.constant)
 
 
 @dataclass(frozen=True)
 class Statistical(Record):
-    """A.5: how far two models are apart that are both near the factors, up to a rigid motion without a scale.
+    """A.5: the distance of two models that are both near the factors, up to a rigid motion without a scale.
 
     ``bound`` is on the largest error, of two models as near as this one. ``rms_bound`` is on the root mean square: of
     this model and ``other``, whose error from the factors is ``error``, or of two like this one. ``between`` is
@@ -88,7 +88,7 @@ class Statistical(Record):
 
 @dataclass(frozen=True)
 class Unmixed(Record):
-    """Latents after whitening and ICA: the absolute correlation of every factor with the component matched to it."""
+    """Latents after whitening and ICA: the absolute correlation of every factor with its matched component."""
 
     derived: ClassVar[tuple[str, ...]] = ("mean",)
     components: int
@@ -110,20 +110,20 @@ class Structural(ResultRecord):
     stitching : pair of float or None
         The least and the largest singular value of the map from latents to factors, by the chain rule.
     held_out, in_sample : Error
-        Of the least-squares rigid motion from latents to factors, without a scale.
+        Error of the least-squares rigid motion from latents to factors, without a scale.
     scaled_held_out, scaled_in_sample, linear : Error
-        With one scale, and of a linear map held out.
+        Error with one scale, and held-out error of a linear map.
     certificate, scaled_certificate : WorstCase
-        What the rows alone certify about the best rigid motion.
+        Bounds on the error of the best rigid motion, from the rows alone.
     mismatch : Mismatch or None
-        Of the reconstructions and the data, in units of the data.
+        Difference of reconstructions and data, in units of the data.
     bounds : dict of str to Bounds
         ``perfect`` and ``with_mismatch`` from singular values of both maps, ``chords``, ``stitched`` from those of the
         map between them, ``printed``, and with one scale free ``scaled`` and ``stitched_scaled``.
     statistical : Statistical
-        What A.5 makes of the measured error.
+        The bound of A.5 from the measured error.
     ica : Conditioning or None
-        Constants of Theorem 2, for what follows after ICA.
+        Constants of Theorem 2, for the error after ICA.
     unmixed : Unmixed or None
     assumptions : tuple of Assumption
     findings : tuple of Finding
@@ -157,7 +157,7 @@ class Structural(ResultRecord):
 
     @property
     def violated(self) -> bool:
-        """Whether what was measured exceeds a bound."""
+        """Whether a measured error exceeds a bound."""
         return any(finding.answer == VIOLATED for finding in self.findings)
 
     @property
@@ -210,7 +210,7 @@ class Structural(ResultRecord):
     @property
     def _failures(self) -> str:
         if not self.failing:
-            return "No assumption was seen to fail."
+            return "No assumption was found to fail."
         return f"Assumptions that fail: {'; '.join(self.failing)}."
 
     def table(self) -> str:

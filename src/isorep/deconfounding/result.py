@@ -1,4 +1,4 @@
-"""Result of a deconfounding, as small frozen records that print, tabulate and serialise themselves."""
+"""Result of a deconfounding: frozen records with printing, tables and JSON."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Mean:
 
     @classmethod
     def of(cls, values: Iterable[float | None]) -> Mean:
-        """The mean of the values that are there."""
+        """The mean of the values that are not None."""
         known = np.array([value for value in values if value is not None and math.isfinite(value)])
         if len(known) == 0:
             return cls(math.nan, None, 0)
@@ -51,7 +51,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class Concentration:
-    """AUROC of the top share of features and of the rest, and three ways to set them against each other."""
+    """AUROC of the top share of features and of the rest, and three ways to compare them."""
 
     top: Mean
     rest: Mean
@@ -72,7 +72,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition: its number of dimensions, what classifiers show, and how batches mix in it."""
+    """One condition: its number of dimensions, its scores by classifier, and its batch mixing."""
 
     name: str
     dimensions: int
@@ -151,7 +151,7 @@ class Filtered:
 
 @dataclass(frozen=True)
 class Data:
-    """What was evaluated."""
+    """Sizes and names of the data."""
 
     name: str
     rows: int
@@ -171,28 +171,28 @@ class Deconfounding(ResultRecord):
     Attributes
     ----------
     conditions : dict of str to Condition
-        What each condition shows on held-out batches.
+        Results of each condition on held-out batches.
     tests : tuple of PairedTest
         PCA+ICA against every other condition, by the first classifier.
     components : tuple of Component
         The components of PCA+ICA on all rows.
     filtered : Filtered or None
-        What dropping batch-driven components does to held-out batches.
+        The effect of dropping batch-driven components on held-out batches.
     scores : tuple of Score
         Every classifier fit.
     folds : tuple of Fold
     tasks : tuple of str
     data : Data
     verdict : Verdict
-        Its answer is ``helps``, ``hurts``, ``not shown`` or ``not asked``.
+        The answer is ``helps``, ``hurts``, ``not shown`` or ``not asked``.
     caveats : tuple of str
-        What to keep in mind about these numbers.
+        Limits of these numbers, most important first.
     model : ICA or None
-        PCA+ICA on all rows, or on the other rows that were given.
+        PCA+ICA fitted on all rows, or on the other rows that were given.
     place : str or None
         The obsm entry that the embedding came from, or X.
     seconds : dict of str to float
-        What transforms, classifiers, mixing and components took.
+        Run times of transforms, classifiers, mixing and components.
     """
 
     schema: ClassVar[str] = "isorep.deconfound/1"
@@ -320,7 +320,7 @@ def summarised(scores: list[Score], shares: Iterable[str]) -> Summary:
 def judge(conditions: dict[str, Condition], tests: tuple[PairedTest, ...], classifier: str) -> Verdict:
     """ICA helps, or hurts, if its difference from Base is shown: corrected p at most 0.05, and an interval without 0.
 
-    The test takes folds for independent, which they are not; the interval allows for the training rows they share.
+    The test treats folds as independent, which they are not; the interval accounts for shared training rows.
     """
     auroc = {name: condition.scores[classifier].auroc.value for name, condition in conditions.items()}
     against = {test.against: test for test in tests if test.condition == "pca_ica"}

@@ -1,4 +1,4 @@
-"""Results of heads: diversity, head map and closeness serialise alike, each alone or all together, on one page."""
+"""Results of heads: base class of diversity, head map and closeness, alone or together on one page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FEW_ROWS = 200  # fewer than this, and intervals over rows are only approximate
 
 
 class Parts(NamedTuple):
-    """What a result says something about."""
+    """The parts of a result."""
 
     heads: tuple[Diversity, ...] = ()
     head_map: HeadMap | None = None
@@ -27,12 +27,12 @@ class Parts(NamedTuple):
 
     @property
     def listed(self) -> list[Diversity | HeadMap | Closeness]:
-        """Those that there are."""
+        """The parts that exist."""
         return [*self.heads, *(each for each in (self.head_map, self.closeness) if each is not None)]
 
 
 class HeadResult(ResultRecord, ABC):
-    """A result of this room: a sentence, whether what was asked holds, notes, and the parts that there are."""
+    """Base class of results: a sentence, whether the condition holds, notes, and parts."""
 
     schema: ClassVar[str] = "isorep.heads/1"
     page_by: ClassVar[str] = "heads.page:page"
@@ -45,17 +45,17 @@ class HeadResult(ResultRecord, ABC):
     @property
     @abstractmethod
     def holds(self) -> bool | None:
-        """Whether what was asked holds; None where nothing decides it."""
+        """Whether the condition holds; None where it is undecided."""
 
     @property
     @abstractmethod
     def caveats(self) -> tuple[str, ...]:
-        """What to keep in mind."""
+        """Limits of these numbers, as sentences."""
 
     @property
     @abstractmethod
     def parts(self) -> Parts:
-        """What it is a result about."""
+        """The parts of this result."""
 
     def table(self) -> str:
         """One line per quantity of each part."""
@@ -85,11 +85,11 @@ class HeadResult(ResultRecord, ABC):
 
 
 def few_units(rows: int, groups: int | None) -> list[str]:
-    """A note where intervals rest on little."""
+    """A note where intervals come from few units."""
     if groups is not None and groups < FEW_GROUPS:
-        return [f"intervals rest on {groups} groups: below {FEW_GROUPS} they are only approximate"]
+        return [f"intervals are from {groups} groups: below {FEW_GROUPS} they are only approximate"]
     if groups is None and rows < FEW_ROWS:
-        return [f"intervals rest on {rows} rows: below {FEW_ROWS} they are only approximate"]
+        return [f"intervals are from {rows} rows: below {FEW_ROWS} they are only approximate"]
     return []
 
 

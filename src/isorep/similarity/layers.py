@@ -1,4 +1,4 @@
-"""Layer matrix of one index, corrected for having looked at all of it."""
+"""Layer matrix of one index, corrected for multiple comparisons over all layer pairs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .null import Pairings, PreparedIndex, corrected, plan, shown
 from .table import FOUND, INDICES
 
 _NOTHING = (float("nan"),) * 3
-_TIE = 1e-6  # values of an index that differ by less are equal: rounding makes such differences
+_TIE = 1e-6  # smaller differences between values of an index are rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,17 +47,17 @@ class LayerMatrix(ResultRecord):
         Source layers by target layers. ``corrected`` runs from chance (0) to a perfect match (1). It and the p-values
         are nan in cells where every pairing gives the same value.
     adjusted_p_values : (a, b) array
-        Corrected for having looked at all cells: the share of pairings whose closest cell, in standard deviations of
-        its own null, is as close as this one.
+        P-values corrected for multiple comparisons over all cells: the share of pairings whose closest cell, in
+        standard deviations of its own null, is as close as this one.
     best : tuple of BestLayer
         For each source layer its closest target layer. Chance, corrected value and p-value are those of the *closest*
-        of all target layers, so that taking the maximum gains nothing. Values that differ by less than 1e-6 are ties,
-        and the first in order wins. Cells whose value is the same for every pairing are passed over, unless there
-        are no others.
+        of all target layers, which corrects for selecting the maximum. Values that differ by less than 1e-6 are ties,
+        and the first in order wins. Cells whose value is the same for every pairing are skipped unless there are no
+        others.
     overall : BestLayer
         The closest cell of all, by the same rule.
     smallest_p : float
-        What no p-value can fall below; nan without a null.
+        The smallest possible p-value; nan without a null.
     """
 
     schema: ClassVar[str] = "isorep.layers/1"
@@ -89,7 +89,7 @@ class LayerMatrix(ResultRecord):
 
     @property
     def reading(self) -> str:
-        """One sentence on the closest cell and on how many cells stand out."""
+        """One sentence on the closest cell and the number of significant cells."""
         best = self.overall
         cells = int(np.isfinite(self.p_values).sum())
         chance = "chance" if self.settings.get("within") is None else "chance within classes"
@@ -104,7 +104,7 @@ class LayerMatrix(ResultRecord):
         return (
             f"The closest layers are {best.source} and {best.target}: {self.index} {best.value:.4f}, "
             f"{shown(best.corrected)} on a scale from the closest of shuffled pairings (0) to a perfect match (1). "
-            f"{closer} of {cells} cells are closer than {chance} after correction for looking at all of them."
+            f"{closer} of {cells} cells are closer than {chance} after correction for multiple comparisons."
         )
 
     def __str__(self) -> str:
@@ -125,14 +125,14 @@ def layers(
 ) -> LayerMatrix:
     """One index between every layer of one model and every layer of another.
 
-    The same shuffled pairings serve all cells, so the largest of them under chance is known, and what was picked as the
-    closest is judged against the closest that chance picks. Values that differ by less than 1e-6 are ties: the first
-    layer in order wins.
+    The same shuffled pairings serve all cells. The closest cell is therefore compared with the closest cell of each
+    shuffled pairing, which corrects for selecting it. Values that differ by less than 1e-6 are ties: the first layer in
+    order wins.
 
     Parameters
     ----------
     X, Y : sequences or mappings of (n, d) arrays or Representations
-        The layers; all with the same paired rows. Names come from the mapping or the representations.
+        The layers, all with the same paired rows. Names come from the mapping or the representations.
     index : str
         As for :func:`indices`.
     permutations, groups, within, random_state, progress
@@ -174,7 +174,7 @@ def layers(
 
 
 def _prepare(index: str, pair: Pair) -> PreparedIndex:
-    """With many cells per permutation, linear kernels are sketched: what is shared there is the sketch of a side."""
+    """With many cells per permutation, linear kernels are sketched, because cells share the sketch of a side."""
     if index in ("cka", "cka_debiased"):
         return prepare_cka(pair, debiased=index == "cka_debiased")
     return INDICES[index](pair)
@@ -215,7 +215,7 @@ class _Cells:
         return np.where(self.judged, cells, np.nan)
 
     def adjusted(self) -> Array:
-        """P-values of cells after looking at all: standardised alike, the real pairing among the others."""
+        """P-values corrected for multiple comparisons (maxT): cells are standardised, the real pairing included."""
         p_values = np.full(len(self.nulls), np.nan)
         if not self.judged.any():
             return p_values
@@ -252,7 +252,7 @@ def _matrix(
     names: tuple[tuple[str, ...], ...],
     settings: dict[str, Any],
 ) -> LayerMatrix:
-    """All cells and the closest ones, beside chance where there is a null."""
+    """All cells and the closest ones, with chance where there is a null."""
     values = np.array([each.value for each in prepared])
     grid = np.arange(len(values)).reshape(len(names[0]), len(names[1]))
     higher = prepared[0].higher_is_closer

@@ -1,6 +1,6 @@
-"""Result of a translation, as small frozen records that print, tabulate and serialise themselves.
+"""Result of a translation: frozen records with printing, tables and JSON.
 
-The answer to "can I translate instead of embedding again?", by rule, and what to keep in mind about it.
+The verdict answers "can I translate instead of embedding again?" by a fixed rule; caveats list its limits.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class MapRecord:
-    """One kind of map: what was chosen, the RMS error that chose it, and its errors on rows that chose nothing."""
+    """One kind of map: its setting, the RMS error it was selected by, and its errors on the test fold."""
 
     kind: str
     setting: Setting
@@ -58,17 +58,17 @@ class Translation(ResultRecord):
     maps : dict of str to MapRecord
         ``rigid``, ``linear``, ``ridge``, ``low_rank``: errors and recall on the test fold.
     best : str
-        The map of least error on the selection folds; the test fold has no say.
+        The map of least error on the selection folds; the test fold is not used.
     retrieval : Retrieval
-        Recall and overlap at k beside native vectors, untranslated ones and chance.
+        Recall and overlap at k, compared with native vectors, untranslated vectors and chance.
     curve : Curve
         The error of the best map against the number of pairs, and how many are enough.
     translator : Translator
-        The best map, fitted to all pairs: what :meth:`save` keeps.
+        The best map, fitted to all pairs; :meth:`save` writes it.
     verdict : Verdict
-        Its answer is ``translate``, ``with losses``, ``re-embed`` or ``unrelated``.
+        The answer is ``translate``, ``with losses``, ``re-embed`` or ``unrelated``.
     caveats : tuple of str
-        What to keep in mind about these numbers.
+        Limits of these numbers, most important first.
     """
 
     schema: ClassVar[str] = "isorep.translate/2"
@@ -95,7 +95,7 @@ class Translation(ResultRecord):
         self.translator.save(path)
 
     def loss(self, k: int) -> float:
-        """How much recall at k translated queries lose against native ones, from 0 to 1."""
+        """Loss of recall at k of translated queries relative to native ones, from 0 to 1."""
         return self.retrieval.ceiling.recall[k] - self.maps[self.best].recall.recall[k]
 
     def table(self) -> str:
@@ -130,7 +130,7 @@ class Translation(ResultRecord):
 
 
 def headline_k(at: tuple[int, ...]) -> int:
-    """The number of neighbours that the verdict speaks of: 10 where it was measured, otherwise the middle one."""
+    """The number of neighbours k in the verdict: 10 where it was measured, otherwise the middle one."""
     return 10 if 10 in at else at[len(at) // 2]
 
 
@@ -141,17 +141,17 @@ def unrelated(best: MapRecord) -> bool:
 
 
 def judge(old: str, new: str, best: MapRecord, retrieval: Retrieval) -> Verdict:
-    """By the share of native recall that translated queries keep: 99 % and more, 90 % and more, or less.
+    """By the share of native recall that translated queries keep: at least 99%, at least 90%, or less.
 
-    The best answer also asks that they find at least 80 % of the neighbours that native queries find.
+    The best answer also requires that they find at least 80% of the neighbours that native queries find.
     """
     if unrelated(best):
         interval = best.held_out.interval
         upto = "" if interval is None else f", up to {interval.high:.3f} by its interval"
         return Verdict(
             "unrelated",
-            f"As paired, the rows of {old} and {new} are not shown to be related: on rows it has not seen, the best "
-            f"map may be no better than the mean (error {best.held_out.mean:.3f}{upto}, where 1 is the mean). Check "
+            f"As paired, the rows of {old} and {new} are not shown to be related: on held-out rows, the best map "
+            f"may be no better than the mean (error {best.held_out.mean:.3f}{upto}, where 1 is the mean). Check "
             "that both hold the same items in the same order before you embed again.",
         )
     k = headline_k(retrieval.at)
@@ -200,7 +200,7 @@ def collect_caveats(
         vary = f"{side.rank} of {side.columns} dimensions vary ({side.columns - side.rank} do not{constant})"
         said.append((side.rank < min(side.columns, pairs["all"] - 1), f"{side.name} is rank-deficient: {vary}"))
     said += [
-        (not resolved, f"{old.name} has directions that vary a million times less than others: linear leaves them out"),
+        (not resolved, f"linear leaves out directions of {old.name} that vary a million times less than others"),
         (old.columns != new.columns, f"widths differ: {widths}; untranslated vectors are {fitted} to be searched with"),
     ]
     return [sentence for applies, sentence in said if applies]
