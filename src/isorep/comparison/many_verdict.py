@@ -9,7 +9,7 @@ import numpy as np
 
 from ..report.charts import PHRASES
 from ..representation import Array
-from ..results import decimals
+from ..results import decimals, significant
 from .many_errors import RungMatrix
 from .result import Verdict
 from .verdict import LEAST_SCORED, WITHOUT_LINEAR, WITHOUT_NULL, agrees, suffices, too_few_scored
@@ -75,8 +75,8 @@ def find_outliers(rungs: dict[str, RungMatrix], names: Sequence[str]) -> tuple[O
             names[run],
             float(medians[run]),
             typical,
-            f"{names[run]} is an outlier: its median {name} error to the other runs is {medians[run]:.3f} "
-            f"(typical: {typical:.3f}).",
+            f"{names[run]} is an outlier: its median {name} error to the other runs is {significant(medians[run])} "
+            f"(typical: {significant(typical)}).",
         )
         for run in range(count)
         if medians[run] > max(limit, _ROUNDING)
@@ -164,9 +164,9 @@ def _left(rung: RungMatrix, ordered: list[tuple[int, int]], names: Sequence[str]
     errors = {pair: float(rung.error[pair]) for pair in ordered}
     i, j = max(errors, key=lambda pair: errors[pair])
     mean = float(np.mean(list(errors.values())))
-    chance = "" if rung.null is None else f"chance {float(np.mean([rung.null[pair] for pair in ordered])):.3f}; "
+    chance = "" if rung.null is None else f"chance {significant(float(np.mean([rung.null[pair] for pair in ordered])))}; "
     r2 = decimals(float(np.mean([1 - rung.rms[pair] ** 2 for pair in ordered])), 2)
     return (
-        f"mean held-out error {mean:.3f} mean distances to the mean, R² {r2} ({chance}worst pair {errors[i, j]:.3f}, "
-        f"{names[i]} -> {names[j]})"
+        f"mean held-out error {significant(mean)} mean distances to the mean, R² {r2} ({chance}worst pair "
+        f"{significant(errors[i, j])}, {names[i]} -> {names[j]})"
     )

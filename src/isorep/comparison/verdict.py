@@ -13,7 +13,7 @@ so that they can be the verdict only where least squares fails.
 from __future__ import annotations
 
 from ..report.charts import PHRASES
-from ..results import decimals
+from ..results import decimals, significant
 from .result import Rung, Verdict
 
 TOLERANCE = 0.03  # mean distances to the mean
@@ -89,11 +89,11 @@ def agrees(error: float, explained: float | None) -> bool:
 def error_text(error: float, explained: float | None) -> str:
     """A held-out error in words, with R² where it is known; where few rows set either, the two differ much."""
     r2 = "" if explained is None else f", R² {decimals(explained, 2)}"
-    return f"Held-out error: {error:.3f} mean distances to the mean{r2}"
+    return f"Held-out error: {significant(error)} mean distances to the mean{r2}"
 
 
 def _chance(rung: Rung) -> str:
-    return "no chance level" if rung.null is None else f"chance {rung.null.mean:.3f}, p {rung.null.p_text}"
+    return "no chance level" if rung.null is None else f"chance {significant(rung.null.mean)}, p {rung.null.p_text}"
 
 
 def _excess(rung: Rung, best: Rung) -> float:

@@ -320,7 +320,7 @@ class Closeness(HeadResult):
 
     def table(self) -> str:
         """One line per quantity, with its interval and its direction."""
-        rows = [("quantity", "value", "95 % interval", "largest", "closer is")]
+        rows = [("quantity", "value", "95% interval", "largest", "closer is")]
         for name, value, interval, largest, closer in self.quantities:
             most = "" if largest is None else f"{largest:.4g}"
             rows.append((name, f"{value:.4g}", interval_text(interval), most, closer))

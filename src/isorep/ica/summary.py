@@ -48,7 +48,7 @@ def summarise(
     >>> from isorep.ica.summary import summarise
     >>> X = np.random.default_rng(0).laplace(size=(3000, 3))
     >>> summarise(isorep.ICA().fit(X), name="sources", rows=3000)["reading"]
-    'All 3 components differ from Gaussian ones.'
+    'All 3 components differ from Gaussian.'
     """
     return Fit.of(ica, name=name, rows=rows, seconds=seconds, peak_memory=peak_memory).to_dict()
 
@@ -111,10 +111,10 @@ class Fit(ResultRecord):
             return f"{k} components, found without whitening: their contrasts depend on the scale of the data."
         gaussian = int(self.ica.gaussian_.sum())
         if gaussian == k:
-            return f"None of the {k} components can be told from Gaussian ones."
+            return f"All {k} components are indistinguishable from Gaussian."
         if gaussian:
-            return f"{k - gaussian} of {k} components differ from Gaussian ones; {gaussian} span a near-Gaussian space."
-        return f"All {k} components differ from Gaussian ones." if k > 1 else "There is one component."
+            return f"{k - gaussian} of {k} components differ from Gaussian; {gaussian} span a near-Gaussian space."
+        return f"All {k} components differ from Gaussian." if k > 1 else "There is one component."
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -127,14 +127,14 @@ class Fit(ResultRecord):
             return (*said, "rows were neither centred nor whitened: components depend on the scale of the data")
         k, d = ica.components_.shape
         gaussian, unsettled = int(ica.gaussian_.sum()), np.flatnonzero(ica.unsettled_)
-        named = ", ".join(map(str, unsettled[:10])) + (
+        named = ", ".join(f"ica{index}" for index in unsettled[:10]) + (
             f" and {len(unsettled) - 10} more" if len(unsettled) > 10 else ""
         )
         loose = self.n_weak_planes - gaussian * (gaussian - 1) // 2
         left_out = columns_left_out(ica, self.name)
         varying = d - int((getattr(ica, "left_out_spreads_", np.zeros(0)) > 0).sum())
         about = [
-            (gaussian, f"{gaussian} of {k} components cannot be told from Gaussian ones: only their span is known"),
+            (gaussian, f"{gaussian} of {k} components are indistinguishable from Gaussian: only their span is known"),
             (len(unsettled), f"{len(unsettled)} components had not settled: {named}"),
             (loose, f"{loose} more planes of two components have no curvature beyond sampling error: they may turn"),
             (left_out, left_out or ""),
