@@ -133,6 +133,14 @@ def show(text: str = "") -> None:
         typer.echo(typer.style(line, bold=True) if strong else line)
 
 
+def show_result(result: object, *facts: str) -> None:
+    """Print a result as text, with facts about the data after its verdict."""
+    from ..results import wrapped
+
+    verdict, _, rest = str(result).partition("\n\n")
+    show("\n\n".join(filter(None, [verdict, "\n".join(map(wrapped, facts)), rest])))
+
+
 def say(*sentences: str) -> None:
     """Print sentences, each wrapped to the terminal."""
     from ..results import wrapped

@@ -16,7 +16,7 @@ from .many_errors import RungMatrix
 from .many_verdict import Clustering, Outlier
 from .recurrence import Components, Dimensions
 from .residuals import told_efficiency
-from .result import Verdict
+from .result import MARKED, Verdict
 
 UNIT = "held-out errors in mean distances of the target to its mean; lower is closer, 1 is no better than the mean"
 _MOST_FAMILIES = 2000
@@ -104,13 +104,16 @@ class Ensemble(ResultRecord):
             inside = matrix.in_sample[~np.eye(len(self.runs), dtype=bool)].mean()
             pairs = f"{matrix.min:.4f} to {matrix.max:.4f}"
             mean, se = f"{matrix.mean:.4f}", f"{matrix.mean_se:.4f}"
-            rows.append((name, mean, se, pairs, decimals(matrix.explained, 2), null, f"{inside:.4f}"))
+            rows.append((name, mean, se, pairs, decimals(matrix.explained, 3), null, f"{inside:.4f}"))
         marked = filter(None, [self.verdict.rung])
         return aligned(rows, marked=[*marked], optional=("in-sample",), width=width)
 
     def summary(self) -> str:
         """The ladder's means over all pairs, and the matrix of the rung that orders the runs if they are few."""
-        parts = [wrapped(UNIT), self.table()]
+        outliers = "; over all pairs, outliers included" if self.outliers else ""
+        parts = [wrapped(f"{UNIT}{outliers}"), self.table()]
+        if self.verdict.rung is not None:
+            parts.append(MARKED)
         if len(self.runs) <= _PRINTED:
             rung = self.clustering.rung
             parts += ["", f"{rung}, row mapped onto column", self.table(rung)]

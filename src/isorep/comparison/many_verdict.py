@@ -164,8 +164,10 @@ def _left(rung: RungMatrix, ordered: list[tuple[int, int]], names: Sequence[str]
     errors = {pair: float(rung.error[pair]) for pair in ordered}
     i, j = max(errors, key=lambda pair: errors[pair])
     mean = float(np.mean(list(errors.values())))
-    chance = "" if rung.null is None else f"chance {significant(float(np.mean([rung.null[pair] for pair in ordered])))}; "
-    r2 = decimals(float(np.mean([1 - rung.rms[pair] ** 2 for pair in ordered])), 2)
+    chance = (
+        "" if rung.null is None else f"chance {significant(float(np.mean([rung.null[pair] for pair in ordered])))}; "
+    )
+    r2 = decimals(float(np.mean([1 - rung.rms[pair] ** 2 for pair in ordered])), 3)
     return (
         f"mean held-out error {significant(mean)} mean distances to the mean, R² {r2} ({chance}worst pair "
         f"{significant(errors[i, j])}, {names[i]} -> {names[j]})"

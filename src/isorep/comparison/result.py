@@ -237,7 +237,11 @@ class Comparison(ResultRecord):
         return snippet(self)
 
     def __str__(self) -> str:
-        return told(self.verdict, self.table(), notes=self.caveats)
+        mark = "" if self.verdict.rung is None else f"\n{MARKED}"
+        return told(self.verdict, f"{self.table()}{mark}", notes=self.caveats)
+
+
+MARKED = "> marks the verdict: the smallest rung that suffices."
 
 
 def ladder_table(direction: Direction, width: float | None = None) -> str:

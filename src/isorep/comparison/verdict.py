@@ -88,7 +88,7 @@ def agrees(error: float, explained: float | None) -> bool:
 
 def error_text(error: float, explained: float | None) -> str:
     """A held-out error in words, with R² where it is known; where few rows set either, the two differ much."""
-    r2 = "" if explained is None else f", R² {decimals(explained, 2)}"
+    r2 = "" if explained is None else f", R² {decimals(explained, 3)}"
     return f"Held-out error: {significant(error)} mean distances to the mean{r2}"
 
 

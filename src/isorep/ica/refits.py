@@ -293,7 +293,10 @@ class Stability(ResultRecord):
             (not self.ica.converged_, "the fit to all rows stopped before the contrast had settled: raise max_iter"),
             (unfinished, f"{unfinished} of {refits} refits stopped before the contrast had settled"),
             (short, f"{short} of {refits} refits found fewer than {k} components: what they lack counts as not found"),
-            (max(seen), f"{span} components per refit are indistinguishable from Gaussian ({gaussian} in the full fit)"),
+            (
+                max(seen),
+                f"{span} components per refit are indistinguishable from Gaussian ({gaussian} in the full fit)",
+            ),
             (chance, f"{chance} near-Gaussian components are reproducible only because refits share rows"),
             (self.constants.saddle, "the contrast bends the wrong way in some plane: the fit is at a saddle"),
             (clustered < refits, f"the quality of clusters is from {clustered} of {refits} refits"),

@@ -211,7 +211,7 @@ TABLES = "table.txt"
 def table_text(table: Table, width: float | None = None) -> str:
     """Aligned text: obtained columns, then after a bar the published ones where there are any."""
     beside = any(row.published for row in table.rows)
-    count, whole = len(table.columns), _counts(table)
+    whole = _counts(table)
     rows = [["", *table.columns, *(("|", *table.columns) if beside else ())]]
     for row in table.rows:
         published = ("|", *_numbers(row.published, (), whole)) if beside else ()

@@ -176,7 +176,12 @@ def indices(
     given = INDICES if names is None else check_names("indices", names, INDICES)
     wanted = [name for name in INDICES if name in given and name not in left_out]
     results, pairings = similarities(pair, [INDICES[name] for name in wanted], pairings, progress or no_progress)
-    caveats = [*filter(None, [note]), *pair.caveats, *pairings.notes, *(caveat for each in results for caveat in each.caveats)]
+    caveats = [
+        *filter(None, [note]),
+        *pair.caveats,
+        *pairings.notes,
+        *(caveat for each in results for caveat in each.caveats),
+    ]
     caveats += [f"{name} was left out: {pair.n} rows have many pairs; name it to compute it" for name in left_out]
     return Similarities(
         dict(zip(wanted, results, strict=True)),

@@ -131,7 +131,7 @@ class FactorScores(ResultRecord):
     def table(self, width: float | None = None) -> str:
         """One line per score: its value, interval, what shuffled rows give, and the score corrected for that.
 
-        "chance, 95% range" reaches from the 2.5th to the 97.5th percentile of shuffles, as in every table. The corrected
+        "chance, 95% range" reaches from the 2.5th to the 97.5th percentile of shuffles. The corrected
         score is left out where the terminal, or ``width``, has no room.
         """
         rows = [("score", "value", "95% interval", *CHANCE)]
@@ -176,7 +176,9 @@ class FactorScores(ResultRecord):
     def __str__(self) -> str:
         parts = [wrapped(f"Scores against shuffled rows; {HIGHER}") + f"\n{self.table()}"]
         if any(score.axes is not None for score in self.scores.values()):
-            parts.append(wrapped(f"Scores of whitened latents against random axes; {HIGHER}") + f"\n{self.axes_table()}")
+            parts.append(
+                wrapped(f"Scores of whitened latents against random axes; {HIGHER}") + f"\n{self.axes_table()}"
+            )
         if self.factors:
             parts.append(self.factor_table())
         if self.ladder is not None:

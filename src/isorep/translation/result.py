@@ -191,10 +191,16 @@ def collect_caveats(
     dropped = f"{match.dropped_from_source} dropped from {old.name} and {match.dropped_from_target} from {new.name}"
     said = [
         (few, f"only {training:,} training pairs for {old.columns} dimensions (fewer than 5 per dimension)"),
-        (True, f"recall is among {corpus:,} vectors; in a store m times as large, recall@k is roughly recall@(k/m) here"),
+        (
+            True,
+            f"recall is among {corpus:,} vectors; in a store m times as large, recall@k is roughly recall@(k/m) here",
+        ),
         (retrieval.queries < 200, f"recall is the mean of only {retrieval.queries} queries"),
         (match.source_rows is not None, f"joined by id: {pairs['all']:,} common rows, {dropped}"),
-        (match.half_identified, "rows are paired by position: only one side has row ids, so the pairing is unconfirmed"),
+        (
+            match.half_identified,
+            "rows are paired by position: only one side has row ids, so the pairing is unconfirmed",
+        ),
         (n_groups < FEW_GROUPS, f"only {n_groups} groups: intervals over so few are approximate"),
     ]
     for side in (old, new):
