@@ -32,7 +32,7 @@ def test_matrices_consensus_components_outliers_and_verdict_are_printed_in_that_
         "consensus:",
         "components: none recurs in all 5 runs, 4 do in some",
         "verdict: 4 of the 5 runs agree up to a rigid motion",
-        "e.npy stands apart",
+        "e.npy is an outlier",
     ]
     places = [done.out.index(word) for word in words]
     assert places == sorted(places)

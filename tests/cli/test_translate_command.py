@@ -80,7 +80,7 @@ def test_a_fit_prints_what_is_lost_and_writes_map_json_and_page(isorep_command, 
         "note: ",
     ):
         assert words in done.out
-    assert done.out.endswith(f"wrote {out}: the linear map, fitted to all 600 pairs\n")
+    assert done.out.split()[-10:] == f"Map: {out} (the linear map, fitted to all 600 pairs)".split()
     result = json.loads((folder / "r.json").read_text())
     assert (result["schema"], result["best"]) == ("isorep.translate/2", "linear")
     assert "<html" in (folder / "r.html").read_text()

@@ -12,7 +12,7 @@ app = typer.Typer(
 )
 
 
-@app.command("list")
+@app.command("list", short_help="List data sets and where they are")
 def list_command(folder: Folder = None, json: Json = None, quiet: Quiet = False) -> None:
     """List the data sets, whether their files are present, and their sources."""
     from ..datasets.catalogue import names, present, published_set
@@ -49,7 +49,7 @@ def list_command(folder: Folder = None, json: Json = None, quiet: Quiet = False)
     tell_outputs(json, None)
 
 
-@app.command("download")
+@app.command("download", short_help="Download a data set into the folder")
 def download_command(
     name: Annotated[str, Argument(metavar="NAME", help="Name of a data set; see isorep datasets list.")],
     folder: Folder = None,

@@ -187,6 +187,8 @@ def compare_layers(
         raise InputError(f"there is no layer that both folders have: {' and '.join(held)}")
     report = progress or no_progress
     names = told_apart([a.name, b.name], [a.path, b.path])
+    if a.path.resolve() == b.path.resolve():
+        names = [f"{a.name} (source)", f"{b.name} (target)"]
     found: dict[str, Comparison] = {}
     refused: dict[str, str] = {}
     begun = 0
