@@ -110,6 +110,7 @@ def versions() -> dict[str, str]:
     return {"isorep": __version__, "python": platform.python_version(), **packages}
 
 
+ARROWS = "↑ higher is closer, ↓ lower is closer"
 MARK = "> "  # before the row of a table that the verdict is about
 
 
@@ -168,7 +169,7 @@ def aligned(
 
     The first row holds the titles, which may take several lines. Rows whose first cell is ``marked`` have a mark before
     it. A table that is wider than the terminal, or than ``width``, loses its ``optional`` columns, the first one named
-    first; what is still too wide goes on below, under the same first column.
+    first; what is still too wide goes on below, under the same first column, without rows that are empty there.
     """
     width = text_width() if width is None else width
     titles = list(rows[0])
@@ -184,7 +185,11 @@ def aligned(
         if len(blocks[-1]) > 1 and _breadth([*blocks[-1], place], sizes) > width:
             blocks.append([kept[0]])
         blocks[-1].append(place)
-    return "\n\n".join(_block(rows, block, sizes, left) for block in blocks)
+    texts = [_block(rows, blocks[0], sizes, left)]
+    for block in blocks[1:]:
+        filled = [row for row in rows[1:] if any(row[place] for place in block[1:])]
+        texts.append(_block([rows[0], *filled], block, sizes, left))
+    return "\n\n".join(texts)
 
 
 def _breadth(places: Sequence[int], sizes: Sequence[int]) -> int:

@@ -6,12 +6,15 @@ from typing import Annotated
 from typer import Argument, Option
 
 from ..errors import InputError
-from .common import Quiet
+from .common import FILE, Quiet
 
 
 def command(
     result: Annotated[Path, Argument(metavar="RESULT", help="A result that isorep wrote with --json.")],
-    output: Annotated[Path | None, Option("--output", "-o", help="By default beside RESULT, named .html.")] = None,
+    output: Annotated[
+        Path | None,
+        Option("--output", "-o", metavar=FILE, help="Page to write; default: RESULT with the suffix .html."),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Turn a result into one HTML file: figures and tables inside, no network needed."""

@@ -80,7 +80,7 @@ class HeadResult(ResultRecord, ABC):
         }
 
     def __str__(self) -> str:
-        return told(" ".join(each.verdict for each in self.parts.listed), self.table(), notes=self.caveats)
+        return told("\n".join(each.verdict for each in self.parts.listed), self.table(), notes=self.caveats)
 
 
 def few_units(rows: int, groups: int | None) -> list[str]:

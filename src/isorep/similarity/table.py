@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..pairs import distinct
-from ..results import ResultRecord, aligned, decimals, told
+from ..results import ARROWS, ResultRecord, aligned, decimals, told
 from ..rows import Progress, no_progress, one_blas_thread
 from ..settings import check_names
 from ..storage import loaded
@@ -191,9 +191,6 @@ def indices(
         pairings.settings,
         tuple(dict.fromkeys(caveats)),
     )
-
-
-ARROWS = "↑ higher is closer, ↓ lower is closer"
 
 
 def _cells(each: Similarity, cut: bool) -> tuple[str, ...]:
