@@ -31,10 +31,8 @@ def test_the_verdict_then_the_ladder_are_printed_and_nothing_on_stderr(isorep_co
     places = [next(i for i, line in enumerate(lines) if line.startswith(word)) for word in order]
     assert places == sorted(places)
     assert done.out.startswith("verdict: a.npy and b.npy agree up to a rigid motion")
-    for heading in ("held-out", "95% interval", "chance", "R²"):
+    for heading in ("held-out", "95% interval", "chance", "R²", "in-sample", "diameters"):
         assert heading in done.out
-    assert max(map(len, lines)) <= 80
-    assert "diameters:" not in done.out
 
 
 def test_json_is_complete_and_equals_the_python_result(isorep_command, files):

@@ -26,6 +26,11 @@ COMMANDS = [
 BOLD = "\x1b[1m"
 
 
+@pytest.fixture
+def columns() -> int:
+    return 80
+
+
 def test_every_command_is_in_a_group_with_a_summary_that_is_not_cut(isorep_command):
     commands = {each.name for each in app.registered_commands} | {each.name for each in app.registered_groups}
     assert commands == {name for group in GROUPS.values() for name in group}
@@ -65,8 +70,7 @@ def test_help_loads_no_arithmetic():
 
 
 @pytest.mark.parametrize("columns", [80, 200])
-def test_text_fits_the_terminal_and_wide_ones_show_more(isorep_command, files, monkeypatch, columns):
-    monkeypatch.setenv("COLUMNS", str(columns))
+def test_text_fits_the_terminal_and_wide_ones_show_more(isorep_command, files, columns):
     done = isorep_command("compare", files / "a.npy", files / "b.npy", *FAST)
     assert max(map(len, done.out.splitlines())) <= columns
     assert ("in-sample  diameters" in done.out) == (columns == 200)

@@ -90,8 +90,9 @@ def flattened(held: Any, before: str = "", deep: int = 0) -> dict[str, Any]:
 def _load(path: Path) -> Any:
     """What torch.save wrote, if it is tensors and plain data; nothing else is unpickled."""
     check_archive(path)
+    torch = _torch()
     try:
-        return _torch().load(path, map_location="cpu", weights_only=True, mmap=True)
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:  # what torch raises and says differs between its versions
         raise InputError(
             "it holds more than tensors, or is damaged, and is not unpickled: save a tensor, or a dict of tensors "
