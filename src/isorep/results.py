@@ -119,20 +119,20 @@ def text_width() -> int:
     return max(40, shutil.get_terminal_size((80, 24)).columns)
 
 
-def told(verdict: object, *blocks: str, notes: Sequence[str] = ()) -> str:
+def told(verdict: object, *blocks: str, notes: Sequence[str] = (), width: int | None = None) -> str:
     """A result as text: the verdict, then blocks with empty lines between them, then notes, wrapped."""
-    return "\n\n".join(filter(None, [wrapped(f"verdict: {verdict}"), *blocks, noted(notes)]))
+    return "\n\n".join(filter(None, [wrapped(f"verdict: {verdict}", width=width), *blocks, noted(notes, width)]))
 
 
-def noted(notes: Sequence[str]) -> str:
+def noted(notes: Sequence[str], width: int | None = None) -> str:
     """One line for each note, wrapped."""
-    return "\n".join(wrapped(f"note: {note}", indent=6) for note in notes)
+    return "\n".join(wrapped(f"note: {note}", 6, width) for note in notes)
 
 
-def wrapped(text: str, indent: int = 0) -> str:
-    """Text in lines that fit, the later ones indented; words are never broken."""
+def wrapped(text: str, indent: int = 0, width: int | None = None) -> str:
+    """Text in lines that fit the terminal, or ``width``, the later ones indented; words are never broken."""
     filler = textwrap.TextWrapper(
-        text_width(), subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+        width or text_width(), subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
     )
     return "\n".join(filler.fill(line) for line in text.splitlines())
 

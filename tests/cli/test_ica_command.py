@@ -476,7 +476,7 @@ def test_stability_prints_a_table_and_a_sentence(isorep_command, folder):
     done = isorep_command("ica", "stability", folder / "a.npy", "--restarts", 3, "--json", folder / "s.json")
     assert (done.code, done.err) == (0, "")
     result = isorep.ica.stability(isorep.read(folder / "a.npy"), 3)
-    assert done.out == f"{result}\n"
+    assert done.out == f"{result}\n\nResult: {folder / 's.json'}\n"
     assert result.reading in done.out
     assert json.loads((folder / "s.json").read_text()) == json.loads(result.to_json())
     quiet = isorep_command("ica", "stability", folder / "a.npy", "--restarts", 1, "--quiet")

@@ -213,7 +213,8 @@ def _pair(models: list[NamedModel], decoders: list[Any], **settings: Any) -> Any
         from ..representation import told_apart
 
         files = [each.model if Path(each.model).exists() else str(each.weights or each.latents) for each in models]
-        names = tuple(told_apart(names, files))
+        here, there = told_apart(names, files)
+        names = here, there
     return pair(decoders[0], first.latents, decoders[1], second.latents, names=names, **settings)
 
 

@@ -101,10 +101,10 @@ def command(
     write_outputs(result, json, html)
     if not quiet:
         data = result.data
-        size = f"{data['height']} x {data['width']} x {data['channels']}"
+        shape = f"{data['height']} x {data['width']} x {data['channels']}"
         show_result(
             result,
-            f"data  {data['name']}: {data['images']} images of {size}, {data['held_out']} of them held out",
+            f"data  {data['name']}: {data['images']} images of {shape}, {data['held_out']} of them held out",
             "components of the first training, largest effect on images first",
         )
         for what, path in (("Model", model), ("Traversals", sheet)):

@@ -7,7 +7,6 @@ file for each finished unit, and what is written at the end.
 from __future__ import annotations
 
 import json
-import math
 import re
 import shutil
 import time
@@ -157,7 +156,7 @@ class Reproduction(ResultRecord):
     folder: Path
     skipped: tuple[str, ...] = ()
 
-    def table(self, width: float | None = None) -> str:
+    def table(self, width: int | None = None) -> str:
         """All tables as text, obtained beside published."""
         return "\n\n".join(table_text(table, width) for table in self.summary.tables)
 
@@ -192,7 +191,7 @@ class Reproduction(ResultRecord):
             tables.append(wrapped(f"{more} in {self.folder / TABLES}"))
         return self._told(tables)
 
-    def _told(self, tables: Sequence[str]) -> str:
+    def _told(self, tables: Sequence[str], width: int | None = None) -> str:
         """Verdict, claims, tables, what was left out, and where all of it comes from."""
         packages = ", ".join(f"{package} {version}" for package, version in self.versions.items())
         seed, units = f"seed {self.settings['seed']}", counted(len(self.outcomes), "unit")
@@ -201,14 +200,15 @@ class Reproduction(ResultRecord):
             f"versions: {packages}",
             f"published: {self.paper}",
         ]
-        claims = "\n".join(wrapped(f"claim: {claim}", indent=7) for claim in self.summary.claims)
-        return told(self.summary.verdict, claims, *tables, "\n".join(map(wrapped, facts)), notes=self.skipped)
+        claims = "\n".join(wrapped(f"claim: {claim}", 7, width) for claim in self.summary.claims)
+        source = "\n".join(wrapped(fact, width=width) for fact in facts)
+        return told(self.summary.verdict, claims, *tables, source, notes=self.skipped, width=width)
 
 
-TABLES = "table.txt"
+TABLES, WIDTH = "table.txt", 120
 
 
-def table_text(table: Table, width: float | None = None) -> str:
+def table_text(table: Table, width: int | None = None) -> str:
     """Aligned text: obtained columns, then after a bar the published ones where there are any."""
     beside = any(row.published for row in table.rows)
     whole = _counts(table)
@@ -219,7 +219,7 @@ def table_text(table: Table, width: float | None = None) -> str:
     title = f"{table.title}; {table.direction}"
     if beside:
         title += f" (left of the bar obtained, right of it published in {table.source})"
-    return f"{wrapped(title)}\n{aligned(rows, width=width)}"
+    return f"{wrapped(title, width=width)}\n{aligned(rows, width=width)}"
 
 
 def spelt_time(seconds: float) -> str:
@@ -300,8 +300,8 @@ def _write(result: Reproduction) -> None:
     from .page import figure_of
 
     result.to_json(result.folder / "metrics.json")
-    tables = result.table(math.inf)  # the file does not depend on the terminal
-    write_text(result.folder / TABLES, f"{result._told([tables])}\n")
+    text = result._told([result.table(WIDTH)], WIDTH)  # the file does not depend on the terminal
+    write_text(result.folder / TABLES, f"{text}\n")
     for chart in result.summary.charts:
         write_text(result.folder / "figures" / f"{chart.name}.svg", svg_file(figure_of(chart)))
 
