@@ -17,7 +17,7 @@ from scipy import special
 
 from .covariance import Factor
 from .errors import InputError
-from .representation import Array, Matrix, Representation, RowMatch, match_rows, reading_notes
+from .representation import Array, Matrix, Representation, RowMatch, match_rows, reading_notes, told_apart
 from .resampling import assign_folds, common_codes
 from .rows import equal_rows, kept_by_workers, read_rows, select
 from .storage import loaded
@@ -44,11 +44,20 @@ def open_pair(
 ) -> tuple[Pair, RowMatch, Array | None]:
     """Two sides as given, read and matched row by row; how they matched, and the groups of the common rows."""
     a, b = (loaded(data, role) for data, role in zip((source, target), roles, strict=True))
-    if a.name == b.name:
-        a, b = (replace(side, name=f"{side.name} ({role})") for side, role in zip((a, b), roles, strict=True))
+    a, b = distinct(a, b, roles)
     match = match_rows(a, b, join=join)
     a, b = kept_by_workers(a, b)
     return Pair(a, b, match), match, common_codes(groups, len(a), match.source_rows, "groups")
+
+
+def distinct(a: Representation, b: Representation, roles: tuple[str, str]) -> tuple[Representation, Representation]:
+    """Both sides under names that differ: by folder or part where they come from files, otherwise by role."""
+    if a.name != b.name:
+        return a, b
+    names = told_apart([str(a.name), str(b.name)], [a.origin, b.origin])
+    if a.origin == b.origin:
+        names = [f"{side.name} ({role})" for side, role in zip((a, b), roles, strict=True)]
+    return replace(a, name=names[0]), replace(b, name=names[1])
 
 
 def row_ids(source: Representation, target: Representation) -> Array | None:

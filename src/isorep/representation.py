@@ -6,8 +6,10 @@ rows requires.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -74,6 +76,10 @@ class Representation:
         Columns or arrays of the file that are not among the values, with the reason; set by :func:`isorep.read`.
     converted : mapping
         Columns of the file that were turned into numbers, and from what.
+    origin : str
+        The file that the values come from, as ``FILE`` or ``FILE::PART``; it tells files of one name apart.
+    taken : str
+        The part of the file that was taken where none was named, in words.
 
     Examples
     --------
@@ -87,6 +93,8 @@ class Representation:
     name: str | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
     converted: Mapping[str, str] = field(default_factory=dict)
+    origin: str = ""
+    taken: str = ""
 
     def __post_init__(self) -> None:
         label = self.name or "the representation"
@@ -120,8 +128,10 @@ def reading_notes(*representations: Representation) -> list[str]:
     >>> reading_notes(a, a)
     ["left out of seed0.csv: 'label' (text), 'time' (timestamp)"]
     """
-    said = [notes_on(each.name or "the representation", each.left_out, each.converted) for each in representations]
-    return list(dict.fromkeys(note for notes in said for note in notes))
+    said = [f"took {each.taken} of {each.name or 'the representation'}" for each in representations if each.taken]
+    for each in representations:
+        said += notes_on(each.name or "the representation", each.left_out, each.converted)
+    return list(dict.fromkeys(said))
 
 
 def notes_on(name: str, left_out: Mapping[str, str], converted: Mapping[str, str]) -> list[str]:
@@ -140,6 +150,31 @@ def _by_reason(columns: Mapping[str, str]) -> str:
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         said.append(f"{', '.join(names[:_MOST_NAMED])}{more} ({reason})")
     return ", ".join(said)
+
+
+def told_apart(names: Sequence[str], origins: Sequence[Any]) -> list[str]:
+    """Names that differ: files of one name are told apart by their folders or parts, whatever is left by number.
+
+    Examples
+    --------
+    >>> told_apart(["flat.npy", "flat.npy"], ["runs/seed0/flat.npy", "runs/seed1/flat.npy"])
+    ['seed0/flat.npy', 'seed1/flat.npy']
+    """
+    split = [str(origin or "").partition("::") for origin in origins]
+    folders = [Path(path).resolve().parts[1:-1] if path else () for path, _, _ in split]
+    parts = [f"{name}{mark}{part}" for name, (_, mark, part) in zip(names, split, strict=True)]
+    by_folder = [
+        ["/".join((*folder[-depth:], name)) for folder, name in zip(folders, names, strict=True)]
+        for depth in range(1, 1 + max(map(len, folders), default=0))
+    ]
+    choices = [list(names), *by_folder, parts]
+    best = max(choices, key=lambda told: len(set(told)))
+    often, seen = Counter(best), Counter[str]()
+    told = []
+    for name in best:
+        seen[name] += 1
+        told.append(name if often[name] == 1 else f"{name} ({seen[name]})")
+    return told
 
 
 def as_representation(data: Any, name: str) -> Representation:

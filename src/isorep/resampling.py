@@ -304,6 +304,11 @@ class Null:
         """The p-value as it is printed: the smallest possible one as a bound."""
         return p_text(self.p_value, self.smallest_p)
 
+    @property
+    def range_95(self) -> tuple[float, float]:
+        """The 2.5th and the 97.5th percentile of the draws: the range that 95% of shuffled pairings lie in."""
+        return self.quantile(0.025), self.quantile(0.975)
+
     def times(self, unit: float) -> Null:
         """The same in other units."""
         return Null(self.draws * unit, self.observed * unit, self.p_value, self.smallest_p, self.exact, self.method)
@@ -314,6 +319,7 @@ class Null:
             "mean": self.mean,
             "low": self.low,
             "high": self.high,
+            "range_95": self.range_95,
             "observed": self.observed,
             "p_value": self.p_value,
             "smallest_p": self.smallest_p,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Sequence
+import shutil
+import textwrap
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from importlib import import_module
@@ -108,14 +110,101 @@ def versions() -> dict[str, str]:
     return {"isorep": __version__, "python": platform.python_version(), **packages}
 
 
-def aligned(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> str:
-    """Cells under each other: the columns in ``left`` set left, the others right."""
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.ljust(width) if place in left else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+ARROWS = "↑ higher is closer, ↓ lower is closer"
+MARK = "> "  # before the row of a table that the verdict is about
+
+
+def text_width() -> int:
+    """Columns of the terminal; 80 where there is none, and never fewer than 40."""
+    return max(40, shutil.get_terminal_size((80, 24)).columns)
+
+
+def told(verdict: object, *blocks: str, notes: Sequence[str] = (), width: int | None = None) -> str:
+    """A result as text: the verdict, then blocks with empty lines between them, then notes, wrapped."""
+    return "\n\n".join(filter(None, [wrapped(f"verdict: {verdict}", width=width), *blocks, noted(notes, width)]))
+
+
+def noted(notes: Sequence[str], width: int | None = None) -> str:
+    """One line for each note, wrapped."""
+    return "\n".join(wrapped(f"note: {note}", 6, width) for note in notes)
+
+
+def wrapped(text: str, indent: int = 0, width: int | None = None) -> str:
+    """Text in lines that fit the terminal, or ``width``, the later ones indented; words are never broken."""
+    filler = textwrap.TextWrapper(
+        width or text_width(), subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(filler.fill(line) for line in text.splitlines())
+
+
+def decimals(value: float | None, digits: int = 4) -> str:
+    """A number with so many decimals, never minus zero; a dash for one that is not there."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    return f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def significant(value: float) -> str:
+    """A number in three significant digits; an exponent only for what is below 0.00001 or above a million."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value + 0.0:g}"
+    size = math.floor(math.log10(abs(float(f"{value:.2e}"))))
+    return f"{value:.{max(0, 2 - size)}f}" if -5 <= size < 6 else f"{value:.2e}"
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """A number with its noun: 1 pair, 2 pairs."""
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def aligned(
+    rows: Sequence[Sequence[str]],
+    left: Sequence[int] = (0,),
+    *,
+    marked: Collection[str] = (),
+    optional: Sequence[str] = (),
+    width: float | None = None,
+) -> str:
+    """Cells under each other: the columns in ``left`` set left, the others right.
+
+    The first row holds the titles, which may take several lines. Rows whose first cell is ``marked`` have a mark before
+    it. A table that is wider than the terminal, or than ``width``, loses its ``optional`` columns, the first one named
+    first; what is still too wide goes on below, under the same first column, without rows that are empty there.
+    """
+    width = text_width() if width is None else width
+    titles = list(rows[0])
+    if marked:
+        rows = [(f"{MARK if row[0] in marked else ' ' * len(MARK)}{row[0]}", *row[1:]) for row in rows]
+    sizes = [max(len(line) for row in rows for line in row[place].split("\n")) for place in range(len(titles))]
+    kept = list(range(len(titles)))
+    for title in optional:
+        if _breadth(kept, sizes) > width and title in titles:
+            kept.remove(titles.index(title))
+    blocks = [[kept[0]]]
+    for place in kept[1:]:
+        if len(blocks[-1]) > 1 and _breadth([*blocks[-1], place], sizes) > width:
+            blocks.append([kept[0]])
+        blocks[-1].append(place)
+    texts = [_block(rows, blocks[0], sizes, left)]
+    for block in blocks[1:]:
+        filled = [row for row in rows[1:] if any(row[place] for place in block[1:])]
+        texts.append(_block([rows[0], *filled], block, sizes, left))
+    return "\n\n".join(texts)
+
+
+def _breadth(places: Sequence[int], sizes: Sequence[int]) -> int:
+    return sum(sizes[place] for place in places) + 2 * (len(places) - 1)
+
+
+def _block(rows: Sequence[Sequence[str]], places: Sequence[int], sizes: Sequence[int], left: Sequence[int]) -> str:
+    heads = [rows[0][place].split("\n") for place in places]
+    height = max(map(len, heads))
+    lines = [*zip(*([""] * (height - len(head)) + head for head in heads), strict=True)]
+    lines += [tuple(row[place] for place in places) for row in rows[1:]]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(sizes[place]) if place in left else cell.rjust(sizes[place])
+            for place, cell in zip(places, line, strict=True)
+        ).rstrip()
+        for line in lines
+    )

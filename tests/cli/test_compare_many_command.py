@@ -25,14 +25,15 @@ def test_matrices_consensus_components_outliers_and_verdict_are_printed_in_that_
     done = isorep_command("compare", *runs)
     assert (done.code, done.err) == (0, "")
     words = [
+        "verdict: 4 of the 5 runs agree up to a rigid motion",
+        "e.npy is an outlier",
         "e.npy: 200 rows x 4 columns",
-        "lower is closer, 1 is no better than the mean",
-        "over pairs",
+        "lower is closer, 1 is no better than the mean; over all pairs, outliers included",
+        "> rigid",
+        "> marks the verdict",
         "rigid, row mapped onto column",
         "consensus:",
         "components: none recurs in all 5 runs, 4 do in some",
-        "verdict: 4 of the 5 runs agree up to a rigid motion",
-        "e.npy stands apart",
     ]
     places = [done.out.index(word) for word in words]
     assert places == sorted(places)

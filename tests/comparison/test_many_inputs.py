@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import isorep
-from isorep.comparison.many import told_apart
+from isorep.representation import told_apart
 
 from .test_many import LADDER, seeds
 

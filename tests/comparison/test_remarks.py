@@ -18,7 +18,7 @@ from isorep.comparison.caveats import (
 from isorep.comparison.fits import FittedICA, UnmixedSide
 from isorep.comparison.residuals import efficiency_sentence, told_efficiency
 from isorep.comparison.result import Rung
-from isorep.comparison.verdict import WITHOUT_LINEAR, WITHOUT_NULL, judge, left_over
+from isorep.comparison.verdict import WITHOUT_LINEAR, WITHOUT_NULL, agrees, error_text, judge
 from isorep.pairs import Side, half_variance_share
 from isorep.resampling import Interval, Shuffles, null_of
 
@@ -130,7 +130,7 @@ def test_r2_is_that_of_the_rows_and_stands_in_the_sentence():
     rigid = result.rungs["rigid"]
     assert rigid.explained == pytest.approx(1 - (rigid.held_out.rms * rigid.unit / result.target.rms_radius) ** 2)
     assert result.to_dict()["forward"]["rungs"]["rigid"]["explained"] == rigid.explained
-    assert f"mean distances to the mean, R² {rigid.explained:.2f} (chance" in result.verdict.sentence
+    assert f"mean distances to the mean, R² {rigid.explained:.3f} (chance" in result.verdict.sentence
 
 
 def test_an_efficiency_beyond_one_is_explained_and_not_capped():
@@ -164,8 +164,8 @@ def test_the_table_of_many_runs_has_errors_and_ranges():
     assert rung.mean_se == pytest.approx(np.sqrt(4 / 5 * ((means - means.mean()) ** 2).sum()))
     assert (rung.min, rung.max) == (rung.error[apart].min(), rung.error[apart].max())
     assert rung.explained == pytest.approx((1 - rung.rms[apart] ** 2).mean())
-    line = result.table().splitlines()[2]
-    assert f"{rung.mean:.4f}  {rung.mean_se:.4f}  {rung.min:.4f} to {rung.max:.4f}" in line
+    line = next(line for line in result.table().splitlines() if "rigid" in line)
+    assert f"{rung.mean:.4f}    {rung.mean_se:.4f}  {rung.min:.4f} to {rung.max:.4f}" in line
     assert result.summary().count("row mapped onto column") == 1
 
 
@@ -190,7 +190,9 @@ def a_rung(name, error, reach=0.01, excess=0.0, chance=1.0, explained=None):
     [
         (a_rung("rigid", 0.2), a_rung("linear", 0.19), "rigid", "a and b agree up to a rigid motion"),
         (a_rung("rigid", 0.5), a_rung("linear", 0.5), "rigid", "a and b agree up to a rigid motion"),
-        (a_rung("rigid", 0.51), a_rung("linear", 0.51), "rigid", "a and b agree in part only, up to a rigid motion"),
+        (a_rung("rigid", 0.51), a_rung("linear", 0.51), "rigid", "a and b are partly related, up to a rigid motion"),
+        (a_rung("rigid", 0.4, explained=0.8), a_rung("linear", 0.4), "rigid", "a and b agree up to a rigid motion"),
+        (a_rung("rigid", 0.4, explained=0.79), a_rung("linear", 0.4), "rigid", "a and b are partly related, up to a"),
         (a_rung("rigid", 0.2, excess=0.04), a_rung("linear", 0.19), "linear", "agree up to a linear map."),
         (a_rung("rigid", 1.2), a_rung("linear", 1.1), None, "the best one, linear, is no better than chance."),
         (
@@ -217,7 +219,8 @@ def test_every_verdict_is_said_where_it_is_true(rigid, linear, rung, words):
     verdict = judge({"rigid": rigid, "linear": linear}, 0.03, "a", "b")
     assert verdict.rung == rung
     assert words in verdict.sentence
-    assert "mean distances to the mean (chance 1." in verdict.sentence
+    assert "mean distances to the mean" in verdict.sentence
+    assert "(chance 1." in verdict.sentence
 
 
 def test_rows_that_are_too_few_for_their_interval_are_not_said_to_be_at_chance():
@@ -240,10 +243,18 @@ def test_no_verdict_is_made_without_what_it_takes():
     assert judge({"linear": rung}, 0.03, "a", "b", scored=20).rung == "linear"
 
 
-def test_r2_is_told_where_it_says_what_the_error_says():
-    assert left_over(0.3, 0.9) == "a held-out error of 0.300 mean distances to the mean, R² 0.90"
-    assert left_over(0.9, 0.9) == "a held-out error of 0.900 mean distances to the mean"
-    assert left_over(0.3, None) == "a held-out error of 0.300 mean distances to the mean"
+def test_an_error_is_told_with_its_unit_and_r2_where_it_is_known():
+    assert error_text(0.3, 0.9) == "Held-out error: 0.300 mean distances to the mean, R² 0.900"
+    assert error_text(0.0001234, -0.0001) == "Held-out error: 0.000123 mean distances to the mean, R² 0.000"
+    assert error_text(0.3, None) == "Held-out error: 0.300 mean distances to the mean"
+
+
+@pytest.mark.parametrize(
+    ("error", "explained", "found"),
+    [(0.5, 0.8, True), (0.5, 0.79, False), (0.51, 0.8, False), (0.1, -2.0, False), (0.5, None, True)],
+)
+def test_two_sides_agree_if_less_than_a_fifth_of_the_variance_is_unexplained(error, explained, found):
+    assert agrees(error, explained) is found
 
 
 def test_few_rows_are_said_to_be_few_and_rotations_undetermined():

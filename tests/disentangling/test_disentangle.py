@@ -20,7 +20,7 @@ def test_the_factors_of_simple_images_are_components_that_come_back(found):
     result, images, factors = found
     assert len(result.components) == 3
     assert all(component.comes_back for component in result.components)
-    assert result.returned == "All 3 components come back in the other training"
+    assert result.returned == "All 3 components are reproducible in the other training"
     # Brightness is linear in the pixels: three principal components lose nothing, and no success is told.
     assert result.trainings[0].principal > 0.999
     assert not result.learnt
@@ -31,7 +31,7 @@ def test_the_factors_of_simple_images_are_components_that_come_back(found):
     assert result.trainings[0].lost < 0.1
     assert result.trainings[0].constant < 5
     for words in (
-        "All 3 components come back",
+        "All 3 components are reproducible",
         "responds to 3 of 6",
         "latents of all trainings",
         "note: only 300 images",
@@ -39,7 +39,7 @@ def test_the_factors_of_simple_images_are_components_that_come_back(found):
         assert words in str(result)
 
 
-BACK = "All 3 components come back in the other training"
+BACK = "All 3 components are reproducible in the other training"
 NO_BETTER = "No better than principal components"
 NOT_SHOWN = "Not shown to be better than principal components"
 
@@ -72,7 +72,7 @@ def test_the_verdict_says_what_is_kept_beside_principal_components(found, kept, 
     result = judged(found[0], *kept)
     assert result.verdict.startswith(begins)
     assert "of the held-out variance in the worst training, 3 principal components of the pixels" in result.verdict
-    assert "All 3 components come back" in result.verdict
+    assert "All 3 components are reproducible" in result.verdict
     assert result.learnt is learnt
     assert json.loads(result.to_json())["learnt"] is learnt
 
@@ -224,7 +224,7 @@ def test_more_images_are_asked_for_where_those_at_hand_were_learnt_by_heart():
 def test_a_single_component_is_no_plural():
     images = np.linspace(0, 1, 80)[:, None, None] * np.ones((80, 8, 8))
     result = isorep.disentangle(images, latents=2, size=8, steps=100, n_seeds=2)
-    assert result.returned == "The only component comes back in the other training"
+    assert result.returned == "The only component is reproducible in the other training"
     assert "1 component keeps" in result.verdict
     assert ", 1 principal component of the pixels " in result.verdict
 

@@ -60,7 +60,7 @@ def test_the_verdict_comes_first_and_the_sections_in_their_order():
     assert "<h1>4 of the 5 runs agree up to a rigid motion" in html
     assert html.index("<h1>") < html.index("<table>")
     assert sections(html) == [*EVERY, "caveats", "settings", "versions", "citation"]
-    assert "seed4.npy stands apart" in html
+    assert "seed4.npy is an outlier" in html
 
 
 def test_the_matrix_is_drawn_in_the_order_of_the_tree_with_its_numbers():
@@ -101,7 +101,7 @@ def test_families_that_are_nowhere_are_none():
 
 def test_runs_that_agree_in_part_only_are_not_shown_as_a_success():
     assert '<div class="verdict yes">' in written(small())
-    verdict = Verdict("rigid", "All 5 runs agree in part only, up to a rigid motion. What is left is much.")
+    verdict = Verdict("rigid", "All 5 runs are partly related, up to a rigid motion. Mean held-out error much.")
     assert '<div class="verdict open">' in written(replace(small(), verdict=verdict))
 
 

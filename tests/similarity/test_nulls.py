@@ -224,7 +224,7 @@ def test_an_index_that_every_pairing_forces_has_no_p_value(dtype, n):
         assert np.isnan(each.p_value)
         assert "no p-value and no corrected value" in each.caveats[-1]
     assert "No index has a p-value" in found.reading
-    assert found.table().splitlines()[1].split()[-3:] == ["-", "-", "higher"]
+    assert found.table().splitlines()[-1].split()[-2:] == ["-", "-"]
     found = similarity.indices(*free, names=names, permutations=29)
     for each in found.indices.values():
         assert 0.05 < each.p_value <= 1

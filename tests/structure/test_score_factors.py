@@ -47,7 +47,7 @@ def test_the_result_is_the_same_again_and_that_of_the_single_scores(everything):
 
 def test_it_prints_tabulates_and_serialises(everything, tmp_path):
     text = str(everything)
-    for words in ("infom", "95 % interval", "verdict: Too few shuffles", "shape   untested  z0", "ladder:"):
+    for words in ("infom", "95% interval", "verdict: Too few shuffles", "shape   untested  z0", "ladder:"):
         assert words in text
     found = json.loads(everything.to_json(tmp_path / "r.json"))
     assert found["schema"] == "isorep.structure/2"

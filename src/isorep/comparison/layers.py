@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..errors import InputError
-from ..representation import Array, Representation, match_rows
-from ..results import ResultRecord, aligned
+from ..representation import Array, Representation, match_rows, told_apart
+from ..results import ResultRecord, aligned, decimals, told, wrapped
 from ..rows import Deadline, Progress, no_progress
 from ..storage import labels
 from ..storage.layers import open_layers
@@ -20,7 +20,7 @@ from ..threads import one_blas_thread
 from .compare import as_deadline, compare
 from .fits import RUNGS
 from .result import Comparison, Direction, Rung, Verdict
-from .verdict import PARTLY, best_rung
+from .verdict import AGREES, PARTLY, agrees, best_rung
 
 UNIT = "held-out errors in mean distances of the target to its mean; lower is closer, 1 is no better than the mean"
 NONE, UNJUDGED = "none", "no verdict"
@@ -79,16 +79,17 @@ class LayerComparison(ResultRecord):
         """The ladder of every layer, source mapped onto target or the reverse."""
         return {layer: each.reverse if reverse else each.forward for layer, each in self.layers.items()}
 
-    def table(self, *, reverse: bool = False) -> str:
+    def table(self, *, reverse: bool = False, width: float | None = None) -> str:
         """One row per layer: held-out error of every rung, chance and R² of the best one, and the verdict's rung."""
-        rows = [("layer", *self.rungs, "best", "its chance", "its R2", "verdict")]
+        facts = ("best\nrung", "its\nchance", "its\nR²", "verdict")
+        rows = [("layer", *(name.replace("_", "_\n") for name in self.rungs), *facts)]
         for layer, direction in self.directions(reverse=reverse).items():
-            errors = [_shown(error_of(direction, name), 4) for name in self.rungs]
+            errors = [decimals(error_of(direction, name)) for name in self.rungs]
             best = direction.rungs[best_rung(direction.rungs)]
-            beside = (best.name, _shown(chance_of(best), 4), _shown(best.explained, 3))
+            beside = (best.name, decimals(chance_of(best)), decimals(best.explained, 3))
             rows.append((layer, *errors, *beside, told_rung(direction.verdict)))
         last = len(rows[0]) - 1
-        return aligned(rows, left=(0, last - 3, last))
+        return aligned(rows, left=(0, last - 3, last), optional=(facts[1], facts[0], facts[2]), width=width)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the data behind the figures of single layers, as plain data with a versioned schema."""
@@ -104,16 +105,16 @@ class LayerComparison(ResultRecord):
         return snippet(self)
 
     def notes(self) -> list[str]:
-        """The first caveats as lines, and how many more there are."""
+        """The first caveats, and how many more there are."""
         more = len(self.caveats) - _MOST_NOTES
-        left = [f"note: {more} more {'notes are' if more > 1 else 'note is'} in the JSON and on the page"]
-        return [*(f"note: {caveat}" for caveat in self.caveats[:_MOST_NOTES]), *(left if more > 0 else [])]
+        left = [f"{more} more {'notes are' if more > 1 else 'note is'} in the JSON and on the page"]
+        return [*self.caveats[:_MOST_NOTES], *(left if more > 0 else [])]
 
     def __repr__(self) -> str:
         return f"LayerComparison({len(self.layers)} layers: {self.verdict})"
 
     def __str__(self) -> str:
-        return "\n".join([self.table(), "", str(self.verdict), *self.notes()])
+        return told(self.verdict, f"{wrapped(UNIT)}\n{self.table()}", notes=self.notes())
 
 
 @one_blas_thread
@@ -186,6 +187,9 @@ def compare_layers(
         held = (f"{each.path} has {', '.join(list(each.files)[:8]) or 'none'}" for each in (a, b))
         raise InputError(f"there is no layer that both folders have: {' and '.join(held)}")
     report = progress or no_progress
+    names = told_apart([a.name, b.name], [a.path, b.path])
+    if a.path.resolve() == b.path.resolve():
+        names = [f"{a.name} (source)", f"{b.name} (target)"]
     found: dict[str, Comparison] = {}
     refused: dict[str, str] = {}
     begun = 0
@@ -201,8 +205,8 @@ def compare_layers(
             given = labels(groups, a.files[layer]) if isinstance(groups, str) else groups
             told = None if preview is None else _preview_of(preview, layer)
             found[layer] = compare(
-                x,
-                y,
+                replace(x, name=f"{names[0]}/{layer}"),
+                replace(y, name=f"{names[1]}/{layer}"),
                 groups=_groups(x, y, own, other, join) if given is None else given,
                 within=labels(within, a.files[layer]) if isinstance(within, str) else within,
                 join=join,
@@ -216,13 +220,13 @@ def compare_layers(
     report("layers", begun, len(common))
     if not found:
         raise InputError(next(iter(refused.values())))
-    names = _told_apart(a.name, b.name)
     settings = [each.settings for each in found.values()]
     alike = {key: value for key, value in settings[0].items() if all(each[key] == value for each in settings)}
     only = [tuple(layer for layer in each.files if layer not in common) for each in (a, b)]
     left_out = tuple(common[begun:])
     return LayerComparison(
-        *names,
+        names[0],
+        names[1],
         layers=found,
         verdict=_verdict(found, common),
         settings={"folders": [str(a.path), str(b.path)], **alike, "time_limit": deadline.seconds},
@@ -258,14 +262,6 @@ def told_rung(verdict: Verdict) -> str:
     """The rung of a verdict; without one, whether no rung suffices or nothing could be judged."""
     word = verdict.rung or (UNJUDGED if verdict.sentence.startswith("No verdict") else NONE)
     return word if verdict.qualified is None else f"{word} (qualified)"
-
-
-def _shown(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
-
-
-def _told_apart(source: str, target: str) -> tuple[str, str]:
-    return (source, target) if source != target else (f"{source} (source)", f"{target} (target)")
 
 
 def _preview_of(preview: LayerPreview, layer: str) -> Callable[[dict[str, float]], None]:
@@ -314,10 +310,12 @@ def _verdict(found: dict[str, Comparison], common: Sequence[str]) -> Verdict:
         layer
         for layers in by_rung.values()
         for layer in layers
-        if found[layer].rungs[str(verdicts[layer].rung)].held_out.mean > PARTLY
+        if not _agree(found[layer].rungs[str(verdicts[layer].rung)])
     ]
     if partly:
-        said.append(f"The two agree in part only, with an error above {PARTLY:g}, in {where(partly)}.")
+        said.append(
+            f"The two are partly related (R² below {AGREES:g} or an error above {PARTLY:g}) in {where(partly)}."
+        )
     errors = {layer: each.rungs[best_rung(each.rungs)].held_out.mean for layer, each in found.items()}
     low, high = (pick(errors, key=lambda layer: errors[layer]) for pick in (min, max))
     ends = f"from {errors[low]:.3f} ({low}) to {errors[high]:.3f} ({high})" if low != high else f"{errors[low]:.3f}"
@@ -328,6 +326,10 @@ def _verdict(found: dict[str, Comparison], common: Sequence[str]) -> Verdict:
     return Verdict(
         next(iter(by_rung)) if same else None, " ".join([*said, *([qualified] if qualified else [])]), qualified
     )
+
+
+def _agree(rung: Rung) -> bool:
+    return agrees(rung.held_out.mean, rung.explained)
 
 
 def _ranges(layers: Collection[str], common: Sequence[str]) -> str:
@@ -344,7 +346,7 @@ def _ranges(layers: Collection[str], common: Sequence[str]) -> str:
     return ", ".join(f"{each[0]} to {each[-1]}" if len(each) > 2 else ", ".join(each) for each in stretches)
 
 
-def _shared_notes(found: dict[str, Comparison], common: Sequence[str], names: tuple[str, str]) -> list[str]:
+def _shared_notes(found: dict[str, Comparison], common: Sequence[str], names: Sequence[str]) -> list[str]:
     """The notes on single layers, each once with the layers that it is about."""
     about: dict[str, list[str]] = {}
     for layer, each in found.items():

@@ -21,7 +21,7 @@ from ..covariance import Factor
 from ..errors import InputError
 from ..moments import JointMoments, joint_moments, merged, require_joint_memory
 from ..pairs import Repeats, broken_pairing, describe_side, hold_out, rms_radius, working_dtype
-from ..representation import Array, Matrix, Representation, match_rows, reading_notes, rounding_of
+from ..representation import Array, Matrix, Representation, match_rows, reading_notes, rounding_of, told_apart
 from ..resampling import Null, Shuffles, assign_folds, common_codes
 from ..rows import Deadline, Progress, equal_rows, kept_by_workers, no_progress, read_rows, select
 from ..settings import check_counts, check_seed, check_tolerance
@@ -497,7 +497,7 @@ def gather(runs: Any, names: Sequence[str] | None, groups: Any, join: bool, with
     """Check and pair the rows of all runs; any difference in ids, order or length is refused, or joined by id."""
     given, labels = _listed(runs, names)
     described = [loaded(run, f"run {run_index}") for run_index, run in enumerate(given)]
-    named = _named(described, given, labels)
+    named = _named(described, labels)
     rows, dropped, half = _common_rows(named, join)
     codes = common_codes(groups, len(named[0]), rows[0], "groups")
     classes = common_codes(within, len(named[0]), rows[0], "within")
@@ -532,25 +532,9 @@ def _listed(runs: Any, names: Sequence[str] | None) -> tuple[list[Any], list[str
     return given, labels
 
 
-def _named(runs: list[Representation], given: list[Any], labels: list[str] | None) -> list[Representation]:
-    names = labels or told_apart([str(run.name) for run in runs], given)
+def _named(runs: list[Representation], labels: list[str] | None) -> list[Representation]:
+    names = labels or told_apart([str(run.name) for run in runs], [run.origin for run in runs])
     return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
-
-
-def told_apart(names: list[str], given: Sequence[Any]) -> list[str]:
-    """Names that differ: files of one name are told apart by their folders, whatever is left by number."""
-    if len(set(names)) < len(names):
-        names = [
-            f"{Path(source).resolve().parent.name}/{name}" if isinstance(source, str | Path) else name
-            for source, name in zip(given, names, strict=True)
-        ]
-    often = Counter(names)
-    seen: Counter[str] = Counter()
-    told = []
-    for name in names:
-        seen[name] += 1
-        told.append(name if often[name] == 1 else f"{name} ({seen[name]})")
-    return told
 
 
 def _common_rows(runs: list[Representation], join: bool) -> tuple[list[Array | None], tuple[int, ...], bool]:

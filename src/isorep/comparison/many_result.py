@@ -9,14 +9,14 @@ import numpy as np
 
 from ..pairs import Side
 from ..representation import Array
-from ..results import ResultRecord, aligned
+from ..results import ResultRecord, aligned, decimals, told, wrapped
 from .consensus import Consensus
 from .diameter import Diameter
 from .many_errors import RungMatrix
 from .many_verdict import Clustering, Outlier
 from .recurrence import Components, Dimensions
 from .residuals import told_efficiency
-from .result import Verdict
+from .result import MARKED, Verdict
 
 UNIT = "held-out errors in mean distances of the target to its mean; lower is closer, 1 is no better than the mean"
 _MOST_FAMILIES = 2000
@@ -90,25 +90,30 @@ class Ensemble(ResultRecord):
             return None
         return max(forward, reverse, key=list(self.rungs).index)
 
-    def table(self, rung: str | None = None) -> str:
+    def table(self, rung: str | None = None, width: float | None = None) -> str:
         """The matrix of one rung as text, near runs side by side; without a rung the ladder's means over all pairs.
 
-        Beside a mean stand its standard error over folds, the range over ordered pairs, and the held-out R².
+        Beside a mean stand its standard error over folds, the range over ordered pairs, and the held-out R². A table
+        wider than the terminal, or than ``width``, goes on below.
         """
         if rung is not None:
-            return aligned(self._matrix_cells(self.rungs[rung].error))
-        rows = [("rung", "mean", "se", "over pairs", "R2", "chance", "in-sample")]
+            return aligned(self._matrix_cells(self.rungs[rung].error), width=width)
+        rows = [("rung", "held-out\nerror", "standard\nerror", "range\nover pairs", "R²", "chance", "in-sample")]
         for name, matrix in self.rungs.items():
-            null = "-" if matrix.null is None else f"{np.nanmean(matrix.null):.4f}"
+            null = decimals(None if matrix.null is None else float(np.nanmean(matrix.null)))
             inside = matrix.in_sample[~np.eye(len(self.runs), dtype=bool)].mean()
             pairs = f"{matrix.min:.4f} to {matrix.max:.4f}"
             mean, se = f"{matrix.mean:.4f}", f"{matrix.mean_se:.4f}"
-            rows.append((name, mean, se, pairs, f"{matrix.explained:.2f}", null, f"{inside:.4f}"))
-        return aligned(rows)
+            rows.append((name, mean, se, pairs, decimals(matrix.explained, 3), null, f"{inside:.4f}"))
+        marked = filter(None, [self.verdict.rung])
+        return aligned(rows, marked=[*marked], optional=("in-sample",), width=width)
 
     def summary(self) -> str:
         """The ladder's means over all pairs, and the matrix of the rung that orders the runs if they are few."""
-        parts = [UNIT, self.table()]
+        outliers = "; over all pairs, outliers included" if self.outliers else ""
+        parts = [wrapped(f"{UNIT}{outliers}"), self.table()]
+        if self.verdict.rung is not None:
+            parts.append(MARKED)
         if len(self.runs) <= _PRINTED:
             rung = self.clustering.rung
             parts += ["", f"{rung}, row mapped onto column", self.table(rung)]
@@ -146,6 +151,4 @@ class Ensemble(ResultRecord):
         return f"Ensemble({len(self.runs)} runs: {self.verdict})"
 
     def __str__(self) -> str:
-        parts = [self.summary(), "", str(self.verdict)]
-        parts += [f"note: {caveat}" for caveat in self.caveats]
-        return "\n".join(parts)
+        return told(self.verdict, self.summary(), notes=self.caveats)

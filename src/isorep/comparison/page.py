@@ -65,7 +65,7 @@ def verdict_answer(verdict: Verdict, rungs: Iterable[str]) -> Answer:
     if not stop:
         head, _, rest = verdict.sentence.removesuffix(".").partition(": ")
         rest = f"{rest[:1].upper()}{rest[1:]}." if rest else ""
-    weak = verdict.qualified is not None or " agree in part only, " in verdict.sentence
+    weak = verdict.qualified is not None or " are partly related, " in verdict.sentence
     unsure = weak if verdict.rung else verdict.sentence.startswith("No verdict")
     steps = tuple((rung_name(name), name == verdict.rung) for name in rungs)
     return Answer(f"{head}.", rest, None if unsure else verdict.rung is not None, steps)

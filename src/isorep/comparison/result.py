@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from ..alignment.base import Error
 from ..pairs import Side
 from ..resampling import Interval, Null
-from ..results import ResultRecord, aligned, plain
+from ..results import ResultRecord, aligned, decimals, plain, told
 from .diameter import Diameter
 from .figures import Figures
 
@@ -214,9 +214,12 @@ class Comparison(ResultRecord):
         """The verdict on the source mapped onto the target."""
         return self.forward.verdict
 
-    def table(self) -> str:
-        """The ladder as text: held-out mean error with interval, chance level and p-value, R², then other units."""
-        return ladder_table(self.forward)
+    def table(self, width: float | None = None) -> str:
+        """The ladder as text: held-out error with interval, chance level, p-value and R², the verdict's rung marked.
+
+        The in-sample error and the held-out one in diameters follow where the terminal, or ``width``, has room.
+        """
+        return ladder_table(self.forward, width)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
@@ -234,18 +237,20 @@ class Comparison(ResultRecord):
         return snippet(self)
 
     def __str__(self) -> str:
-        parts = [self.table(), "", str(self.verdict)]
-        parts += [f"note: {caveat}" for caveat in self.caveats]
-        return "\n".join(parts)
+        mark = "" if self.verdict.rung is None else f"\n{MARKED}"
+        return told(self.verdict, f"{self.table()}{mark}", notes=self.caveats)
 
 
-def ladder_table(direction: Direction) -> str:
+MARKED = "> marks the verdict: the smallest rung that suffices."
+
+
+def ladder_table(direction: Direction, width: float | None = None) -> str:
     """The ladder as aligned text; the last column in diameters of the target."""
-    rows = [("rung", "held-out error", "95 % interval", "chance", "p", "R2", "in-sample", "diameters")]
+    rows = [("rung", "held-out\nerror", "95% interval", "chance", "p", "R²", "in-sample", "diameters")]
     for name, rung in direction.rungs.items():
         interval = f"[{rung.interval.low:.4f}, {rung.interval.high:.4f}]" if rung.interval else "-"
-        chance, p = (f"{rung.null.mean:.4f}", rung.null.p_text) if rung.null else ("-", "-")
-        explained = "-" if rung.explained is None else f"{rung.explained:.3f}"
-        inside, diameters = f"{rung.in_sample.mean:.4f}", f"{rung.in_diameters.held_out.mean:.4f}"
-        rows.append((name, f"{rung.held_out.mean:.4f}", interval, chance, p, explained, inside, diameters))
-    return aligned(rows)
+        chance, p = (decimals(rung.null.mean), rung.null.p_text) if rung.null else ("-", "-")
+        errors = (decimals(rung.in_sample.mean), decimals(rung.in_diameters.held_out.mean))
+        rows.append((name, decimals(rung.held_out.mean), interval, chance, p, decimals(rung.explained, 3), *errors))
+    marked = filter(None, [direction.verdict.rung])
+    return aligned(rows, marked=[*marked], optional=("diameters", "in-sample"), width=width)

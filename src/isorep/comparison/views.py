@@ -89,8 +89,8 @@ def qualified(verdict: Verdict, views: Sequence[View], reverse: bool = False) ->
     if not differing or verdict.sentence.startswith("No verdict"):
         return verdict
     told = " ".join(
-        f"{view.sentence[0].upper()}{view.sentence[1:]} the answer is another: "
-        f"{'no rung explains them' if rung is None else f'they agree up to the {rung} rung'}."
+        f"{view.sentence[0].upper()}{view.sentence[1:]} the verdict changes: "
+        f"{'no rung suffices' if rung is None else f'the smallest rung that suffices is {rung}'}."
         for view, rung in differing
     )
     what = {"without_outlying_rows": "Few rows decide this.", "at_unit_variance": "Few dimensions decide this."}

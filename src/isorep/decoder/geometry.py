@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..representation import Array
-from ..results import Record, ResultRecord, plain
+from ..results import Record, ResultRecord, plain, told
 from .bound import shown
 from .convexity import Convexity
 from .prepare import import_torch
@@ -305,7 +305,7 @@ class Geometry(ResultRecord):
         return tuple(said)
 
     def __str__(self) -> str:
-        return "\n".join([self.table(), "", *self.verdict, *(f"note: {caveat}" for caveat in self.caveats)])
+        return told(" ".join(self.verdict), self.table(), notes=self.caveats)
 
 
 THEOREM_LIMIT = math.sqrt(2)  # of the constant: 2L + L^2 <= 1

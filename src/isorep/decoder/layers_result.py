@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from ..alignment.base import Error
 from ..resampling import Null
-from ..results import Record, ResultRecord
+from ..results import Record, ResultRecord, told
 from .bound import VIOLATED, Assumption, Bound, Finding
 from .ends import EndMap
 
@@ -217,7 +217,7 @@ class LayerGeometry(ResultRecord):
         return super().to_dict() | {"unit": "diameters of the second network's layer, lower is closer"}
 
     def __str__(self) -> str:
-        return "\n".join([self.table(), "", self.sentence, *(f"note: {caveat}" for caveat in self.caveats)])
+        return told(self.sentence, self.table(), notes=self.caveats)
 
 
 def _inverse(value: float) -> float:

@@ -15,7 +15,7 @@ from ..comparison import Comparison, WorstCase
 from ..errors import InputError
 from ..representation import Array, Representation, match_rows
 from ..resampling import Null
-from ..results import Record, ResultRecord, aligned
+from ..results import Record, ResultRecord, aligned, told, wrapped
 from ..rows import Progress
 from ..settings import check_counts, check_seed
 from .bilipschitz import bilipschitz
@@ -342,11 +342,9 @@ class DecoderPair(ResultRecord):
         return super().to_dict() | unit
 
     def __str__(self) -> str:
-        parts = [self.table(), "", self.sentence]
-        if self.ica is not None:
-            parts.append(self.ica.sentence)
-        parts += [f"assumption: {assumption}" for assumption in self.assumptions]
-        return "\n".join([*parts, *(f"note: {caveat}" for caveat in self.caveats)])
+        lines = [] if self.ica is None else [self.ica.sentence]
+        lines += [f"assumption: {assumption}" for assumption in self.assumptions]
+        return told(self.sentence, self.table(), "\n".join(map(wrapped, lines)), notes=self.caveats)
 
 
 def _cells(error: Error) -> tuple[str, str, str]:

@@ -11,7 +11,7 @@ import numpy as np
 from ..alignment.base import Error
 from ..comparison import WorstCase
 from ..resampling import Null
-from ..results import Record, ResultRecord, aligned
+from ..results import Record, ResultRecord, aligned, told, wrapped
 from .bound import VIOLATED, Assumption, Bound, Bounds, Finding, shown
 from .distances import Mismatch
 from .theorems import Conditioning
@@ -247,11 +247,11 @@ class Structural(ResultRecord):
         return super().to_dict() | {"unit": "diameters of the factors, lower is closer", "diameter": self.unit}
 
     def __str__(self) -> str:
-        parts = [self.table(), "", self.answer, self._constants, self._failures]
+        lines = [self._constants, self._failures]
         if self.unmixed is not None:
-            parts.append(f"After ICA the mean correlation with the matched factor is {self.unmixed.mean:.3f}.")
-        parts += [f"assumption: {assumption}" for assumption in self.assumptions]
-        return "\n".join([*parts, *(f"note: {caveat}" for caveat in self.caveats)])
+            lines.append(f"After ICA the mean correlation with the matched factor is {self.unmixed.mean:.3f}.")
+        lines += [f"assumption: {assumption}" for assumption in self.assumptions]
+        return told(self.answer, self.table(), "\n".join(map(wrapped, filter(None, lines))), notes=self.caveats)
 
 
 def _cells(error: Error) -> tuple[str, str, str]:

@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..ica import ICA
 from ..representation import Array
 from ..resampling import Interval, p_text
-from ..results import ResultRecord, Verdict, aligned
+from ..results import ResultRecord, Verdict, aligned, counted, told, wrapped
 from .classifiers import concentration
 from .components import Component
 from .inputs import least_p
@@ -251,25 +251,30 @@ class Deconfounding(ResultRecord):
 
         return annotate(self, target, key=key, output=output)
 
-    def table(self) -> str:
-        """The conditions as text: AUROC, average precision, sparsity, concentration and batch figures."""
+    def table(self, width: float | None = None) -> str:
+        """The conditions as text: AUROC, average precision, batch figures, sparsity and concentration.
+
+        Concentration and sparsity (Hoyer) are left out where the terminal, or ``width``, has no room.
+        """
         several = len(self.settings["classifiers"]) > 1
         shares = [f"{share:g}" for share in self.settings["top"]]
-        head = ["condition", *(["classifier"] if several else []), "dims", "AUROC", "AP", "Hoyer"]
-        rows = [[*head, *(f"conc@{share}" for share in shares), "batch AUROC", "mixed"]]
+        head = ["condition", *(["classifier"] if several else []), "dims", "AUROC", "AP"]
+        sparsity = ["Hoyer", *(f"conc@{share}" for share in shares)]
+        rows = [[*head, "batch\nAUROC", "mixed", *sparsity]]
         for name, condition in self.conditions.items():
             mixing = condition.mixing
             batch = ["-", "-"] if mixing is None else [f"{mixing.batch_auroc:.3f}", f"{mixing.accepted:.2f}"]
             for classifier, summary in condition.scores.items():
                 names = [condition_name(name), *([classifier] if several else []), str(condition.dimensions)]
                 parts = [getattr(summary.concentration.get(share), "share", None) for share in shares]
-                means = [summary.auroc, summary.average_precision, summary.hoyer, *parts]
-                rows.append([*names, *("-" if mean is None else str(mean) for mean in means), *batch])
-        return aligned(rows)
+                own, more = [summary.auroc, summary.average_precision], [summary.hoyer, *parts]
+                cells = [["-" if mean is None else str(mean) for mean in means] for means in (own, more)]
+                rows.append([*names, *cells[0], *batch, *cells[1]])
+        return aligned(rows, optional=sparsity[::-1], width=width)
 
     def tests_table(self) -> str:
         """The paired tests as text."""
-        rows = [["paired difference in AUROC", "mean", "95 % interval", "p", "corrected", "pairs"]]
+        rows = [["paired difference\nin AUROC", "mean", "95% interval", "p", "p,\ncorrected", "pairs"]]
         for test in self.tests:
             interval = f"[{test.interval.low:+.3f}, {test.interval.high:+.3f}]" if test.interval else "-"
             words = f"{condition_name(test.condition)} - {condition_name(test.against)}"
@@ -278,21 +283,22 @@ class Deconfounding(ResultRecord):
         return aligned(rows)
 
     def __str__(self) -> str:
-        parts = [self.table(), *(("", self.tests_table()) if self.tests else ()), "", f"verdict: {self.verdict}"]
+        parts = [self.table(), *([self.tests_table()] if self.tests else [])]
         if self.filtered is not None:
             without, every = self.filtered, self.components
             back = (
-                f"; {sum(bool(each.recurs) for each in every)} come back in refits"
+                f"; {sum(bool(each.recurs) for each in every)} are reproducible in refits"
                 if every[0].recurs is not None
                 else ""
             )
             p = p_text(without.p_value, least_p(without.pairs, self.settings["test"]))
-            parts += [
+            said = [
                 f"components: {sum(each.batch_driven for each in every)} of {len(every)} are batch-driven{back}",
-                f"without batch-driven components ({without.dropped.value:.1f} a fold) AUROC is "
-                f"{without.auroc.value:.4f} ({without.difference:+.4f}, p {p} from {without.pairs} pairs)",
+                f"dropping batch-driven components (mean {without.dropped.value:.1f} per fold): AUROC "
+                f"{without.auroc.value:.3f} ({without.difference:+.3f}, p {p} from {counted(without.pairs, 'pair')})",
             ]
-        return "\n".join([*parts, *(f"note: {caveat}" for caveat in self.caveats)])
+            parts.append("\n".join(map(wrapped, said)))
+        return told(self.verdict, *parts, notes=self.caveats)
 
 
 PARTS = ("top", "rest", "share", "ratio", "gini")
@@ -344,5 +350,5 @@ def judge(conditions: dict[str, Condition], tests: tuple[PairedTest, ...], class
 
 def _numbers(test: PairedTest) -> str:
     """A difference with its interval, which decides beside the p-value whether it is shown."""
-    span = f"95 % interval {test.interval.low:+.3f} to {test.interval.high:+.3f}, " if test.interval else ""
+    span = f"95% interval {test.interval.low:+.3f} to {test.interval.high:+.3f}, " if test.interval else ""
     return f"{test.difference:+.3f} ({span}corrected p {test.corrected:.2g})"

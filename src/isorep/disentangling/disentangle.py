@@ -276,7 +276,7 @@ def _components(runs: list[Run], rows: tuple[int, ...]) -> tuple[Component, ...]
     gaussian = np.zeros(first.components, bool) if first.gaussian is None else first.gaussian
     return tuple(
         Component(
-            name=f"c{index}",
+            name=f"ica{index}",
             correlations=tuple(correlations[:, index].tolist()),
             comes_back=bool(correlations[:, index].min() >= COMES_BACK) if len(correlations) else None,
             gaussian=bool(gaussian[index]),

@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..files import replacing, require_writable
 from ..models.load import weights_of
 from ..representation import Array
-from ..results import ResultRecord, aligned
+from ..results import ResultRecord, aligned, told, wrapped
 from ..storage.model_files import Facts, ModelFile, Shapes, require_model_path, save_arrays
 from .images import as_pictures
 from .traversals import Sheet, decoded, encoded
@@ -180,7 +180,7 @@ class Disentanglement(Disentangler, ResultRecord):
 
     @property
     def returned(self) -> str:
-        """Which components come back, in words without a full stop."""
+        """Which components are reproducible, in words without a full stop."""
         count = len(self.components)
         if self.ensemble is None:
             return f"{count} component{'' if count == 1 else 's'} from a single training"
@@ -188,10 +188,10 @@ class Disentanglement(Disentangler, ResultRecord):
         others = len(self.trainings) - 1
         trainings = {1: "the other training", 2: "both other trainings"}.get(others, f"all {others} other trainings")
         if count == 1:
-            return f"The only component {'comes' if back else 'does not come'} back in {trainings}"
+            return f"The only component is {'' if back else 'not '}reproducible in {trainings}"
         if back == count:
-            return f"All {count} components come back in {trainings}"
-        return f"{back or 'None'} of {count} components {'comes' if back == 1 else 'come'} back in {trainings}"
+            return f"All {count} components are reproducible in {trainings}"
+        return f"{back or 'None'} of {count} components {'is' if back == 1 else 'are'} reproducible in {trainings}"
 
     def save(self, path: str | Path) -> None:
         """Write autoencoder and unmixing to a ``.safetensors`` file: arrays and JSON, nothing to unpickle."""
@@ -217,7 +217,7 @@ class Disentanglement(Disentangler, ResultRecord):
 
     def table(self) -> str:
         """The components as text."""
-        rows = [("component", "comes back", "correlations", "")]
+        rows = [("component", "reproducible", "correlations", "")]
         for component in self.components:
             said = {True: "yes", False: "no", None: "-"}[component.comes_back]
             shared = " ".join(f"{value:.2f}" for value in component.correlations) or "-"
@@ -239,11 +239,10 @@ class Disentanglement(Disentangler, ResultRecord):
         first = self.trainings[0]
         responds = f"responds to {first.directions} of {len(first.activity)} directions"
         loss = "" if np.isnan(first.lost) else f"; reconstructions lose {first.lost:.1%} of the variance"
-        lines = [self.table(), "", f"verdict: {self.verdict}"]
-        lines.append(f"decoder: {responds}, constant {first.constant:.3g} up to scale among these{loss}")
+        lines = [f"decoder: {responds}, constant {first.constant:.3g} up to scale among these{loss}"]
         if self.ensemble is not None:
             lines.append(f"latents of all trainings: {self.ensemble.verdict.sentence}")
-        return "\n".join([*lines, *(f"note: {caveat}" for caveat in self.caveats)])
+        return told(self.verdict, self.table(), "\n".join(map(wrapped, lines)), notes=self.caveats)
 
 
 def _share(value: float) -> str:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from ..errors import InputError
 from ..representation import Array, Representation
-from ..results import ResultRecord, aligned
+from ..results import ResultRecord, aligned, noted
 from ..storage.layers import read_layer, row_groups
 
 SCHEMA = "isorep.extract/1"
@@ -86,15 +86,15 @@ class Extraction(ResultRecord):
         """The group of each row."""
         return row_groups(Path(next(iter(self.layers.values())).file)) if self.grouped else None
 
-    def table(self) -> str:
-        """The layers as text: file, shape and basic figures."""
-        rows = [["layer", "file", "rows", "columns", "mean norm", "effective rank", "constant", "dead"]]
+    def table(self, width: float | None = None) -> str:
+        """The layers as text: shape, basic figures and file."""
+        rows = [["layer", "rows", "columns", "mean\nnorm", "effective\nrank", "constant", "dead", "file"]]
         for name, layer in self.layers.items():
             rank = "-" if layer.effective_rank is None else f"{layer.effective_rank:.1f}"
             counts = [str(layer.rows), str(layer.columns), f"{layer.mean_norm:.4g}", rank]
             shown = "-" if self.scratch is not None else layer.file
-            rows.append([name, shown, *counts, str(layer.constant), str(layer.dead)])
-        return aligned(rows, left=(0, 1))
+            rows.append([name, *counts, str(layer.constant), str(layer.dead), shown])
+        return aligned(rows, left=(0, 7), width=width)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rows, as plain data with a versioned schema; layers are a list, in their order."""
@@ -103,4 +103,4 @@ class Extraction(ResultRecord):
         return told | {"layers": list(told["layers"].values()), "versions": told["versions"] | loaded}
 
     def __str__(self) -> str:
-        return "\n".join([self.table(), *(f"note: {caveat}" for caveat in self.caveats)])
+        return "\n\n".join(filter(None, [self.table(), noted(self.caveats)]))

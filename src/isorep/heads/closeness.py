@@ -22,7 +22,7 @@ from ..moments import Moments, fold_moments, merged, merged_without, require_mem
 from ..pairs import Pair
 from ..representation import Array
 from ..resampling import BLOCKS, MOST_GROUP_BLOCKS, Interval, assign_blocks, jackknife_se, ratio_jackknife, t_interval
-from ..results import aligned
+from ..results import ARROWS, aligned
 from ..rows import Progress, block_rows, blocks, no_progress
 from ..settings import check_seed
 from ..similarity.cca import prepare_cca, prepare_linear_r2
@@ -320,11 +320,11 @@ class Closeness(HeadResult):
 
     def table(self) -> str:
         """One line per quantity, with its interval and its direction."""
-        rows = [("quantity", "value", "95 % interval", "largest", "closer is")]
+        rows = [("closeness in distribution", "value", "95% interval", "largest")]
         for name, value, interval, largest, closer in self.quantities:
             most = "" if largest is None else f"{largest:.4g}"
-            rows.append((name, f"{value:.4g}", interval_text(interval), most, closer))
-        return aligned(rows, left=(0, 4))
+            rows.append((f"{name} {'↑' if closer == 'higher' else '↓'}", f"{value:.4g}", interval_text(interval), most))
+        return f"{aligned(rows)}\n{ARROWS}"
 
 
 def _common_classes(readouts: tuple[Readout, Readout], words: Family) -> int:

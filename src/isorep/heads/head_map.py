@@ -349,7 +349,10 @@ class HeadMap(HeadResult):
 
     def table(self) -> str:
         """One line a quantity."""
-        return aligned([(name, value, interval_text(interval)) for name, value, interval in self.quantities])
+        rows = [("map between the heads", "value (95% interval)")]
+        for name, value, interval in self.quantities:
+            rows.append((name, value if interval is None else f"{value} ({interval_text(interval)})"))
+        return aligned(rows, left=(0, 1))
 
     def part(self) -> dict[str, Any]:
         """Plain data, as one part of a result; the matrix itself stays out, and so do angles beyond some hundreds."""

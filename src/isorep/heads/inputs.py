@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..pairs import Pair, open_pair
-from ..representation import Array, Matrix, Representation
+from ..representation import Array, Matrix, Representation, told_apart
 from ..rows import read_rows, refuse_non_finite, select
 from ..storage import loaded
 
@@ -95,8 +95,11 @@ def open_heads(source: Any, target: Any, source_bias: Any, target_bias: Any) -> 
     """Two heads of the same classes."""
     here, there = open_head(source, source_bias, "source head"), open_head(target, target_bias, "target head")
     if here.name == there.name:
-        named = ((here, "source"), (there, "target"))
-        here, there = (replace(head, name=f"{head.name} ({role})") for head, role in named)
+        origins = [each if isinstance(each, str | Path) else getattr(each, "origin", "") for each in (source, target)]
+        names = [f"{here.name} (source)", f"{here.name} (target)"]
+        if origins[0] != origins[1]:
+            names = told_apart([here.name, there.name], origins)
+        here, there = (replace(head, name=name) for head, name in zip((here, there), names, strict=True))
     if here.classes != there.classes:
         least = min(here.classes, there.classes)
         raise InputError(

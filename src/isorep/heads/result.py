@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from .._version import __version__
 from ..resampling import FEW_GROUPS, Interval
-from ..results import Record, ResultRecord, plain, versions
+from ..results import Record, ResultRecord, plain, told, versions
 
 if TYPE_CHECKING:
     from .closeness import Closeness
@@ -68,7 +68,7 @@ class HeadResult(ResultRecord, ABC):
     def to_dict(self) -> dict[str, Any]:
         """Everything but matrices, as plain data with a versioned schema."""
         heads, head_map, closeness = self.parts
-        told = {name: plain(getattr(self, name, {})) for name in ("verdict", "holds", "settings", "caveats")}
+        answer = {name: plain(getattr(self, name, {})) for name in ("verdict", "holds", "settings", "caveats")}
         return {
             "schema": self.schema,
             "isorep": __version__,
@@ -76,12 +76,11 @@ class HeadResult(ResultRecord, ABC):
             "heads": [each.part() for each in heads],
             "map": None if head_map is None else head_map.part(),
             "closeness": None if closeness is None else closeness.part(),
-            **told,
+            **answer,
         }
 
     def __str__(self) -> str:
-        told = "\n\n".join(f"{each.table()}\n{each.verdict}" for each in self.parts.listed)
-        return told + "".join(f"\nnote: {caveat}" for caveat in self.caveats)
+        return told("\n".join(each.verdict for each in self.parts.listed), self.table(), notes=self.caveats)
 
 
 def few_units(rows: int, groups: int | None) -> list[str]:

@@ -18,7 +18,7 @@ from ..chunked import ChunkedRows, is_dask
 from ..errors import InputError
 from ..representation import Array, Matrix, Representation, reading_notes
 from ..resampling import group_codes
-from ..results import ResultRecord, aligned, plain
+from ..results import ResultRecord, aligned, plain, told
 from ..rows import Progress, SelectedRows, no_progress
 from ..settings import check_counts
 from ..threads import Crew
@@ -85,7 +85,7 @@ def stability(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.laplace(size=(2000, 3)) @ rng.normal(size=(3, 3))
     >>> isorep.stability(X, n_restarts=5)
-    Stability('X': All 3 components come back in all 5 refits.)
+    Stability('X': All 3 components are reproducible in all 5 refits.)
     """
     check_counts(n_restarts=(n_restarts, 1))
     reference = clone(ICA() if ica is None else ica)
@@ -266,12 +266,13 @@ class Stability(ResultRecord):
         lost = int((self.gaussian & ~self.comes_back).sum())
         others = k - back - lost
         whole = f"all {often}" if often == refits > 1 else f"at least {often} of {refits}" if refits > 1 else "the only"
-        who = f"All {k} components come" if back == k > 1 else f"{back or 'None'} of {k} components come"
-        said = [f"{who} back in {whole} refit{'s' if refits > 1 else ''}"]
+        who = f"All {k}" if back == k > 1 else f"{back or 'None'} of {k}"
+        are = "is" if back == 1 else "are"
+        said = [f"{who} components {are} reproducible in {whole} refit{'s' if refits > 1 else ''}"]
         if lost:
-            said.append(f"{lost} span a near-Gaussian space and do not")
+            said.append(f"{lost} {'is' if lost == 1 else 'are'} near-Gaussian and not reproducible")
         if others:
-            said.append(f"{others} {'more ' if lost else ''}do not, although they differ from Gaussian ones")
+            said.append(f"{others} {'is' if others == 1 else 'are'} not reproducible although non-Gaussian")
         return "; ".join(said) + "."
 
     @property
@@ -281,7 +282,7 @@ class Stability(ResultRecord):
         short = sum(fit.components < k for fit in self.refits)
         unfinished = sum(not fit.converged for fit in self.refits)
         seen = [fit.gaussian for fit in self.refits]
-        span = f"{min(seen)} to {max(seen)}" if min(seen) < max(seen) else f"{max(seen)}"
+        span = f"{min(seen)}-{max(seen)}" if min(seen) < max(seen) else f"{max(seen)}"
         gaussian, chance = int(self.gaussian.sum()), int((self.gaussian & self.comes_back).sum())
         clustered, resampled = self.settings["clustered_refits"], self.settings["resample"]
         drew_less = resampled and self.rows_used < 0.9 * self.rows
@@ -293,20 +294,24 @@ class Stability(ResultRecord):
             (not self.ica.converged_, "the fit to all rows stopped before the contrast had converged: raise max_iter"),
             (unfinished, f"{unfinished} of {refits} refits stopped before the contrast had converged"),
             (short, f"{short} of {refits} refits found fewer than {k} components: what they lack counts as not found"),
-            (max(seen), f"{span} components are near-Gaussian in refits, {gaussian} in the fit to all rows"),
-            (chance, f"{chance} near-Gaussian components come back, as refits share rows and what is there by chance"),
+            (
+                max(seen),
+                f"{span} components per refit are indistinguishable from Gaussian ({gaussian} in the full fit)",
+            ),
+            (chance, f"{chance} near-Gaussian components are reproducible only because refits share rows"),
             (self.constants.saddle, "the contrast bends the wrong way in some plane: the fit is at a saddle"),
             (clustered < refits, f"the quality of clusters is from {clustered} of {refits} refits"),
         ]
         return (*self.notes, *(sentence for applies, sentence in said if applies))
 
     def table(self) -> str:
-        """One line a component."""
-        rows = [("component", *self.columns, "")]
-        for index, remark in enumerate(remarks(self.ica)):
+        """One line per component."""
+        rows = [("component", *(title.replace(" ", "\n") for title in self.columns), "")]
+        for name, remark in zip(self.ica.get_feature_names_out(), remarks(self.ica), strict=True):
+            index = len(rows) - 1
             numbers = (f"{values[index]:.{digits}f}".replace("nan", "-") for values, digits in self.columns.values())
-            rows.append((str(index), *numbers, remark))
-        return aligned(rows, left=())
+            rows.append((str(name), *numbers, remark))
+        return aligned(rows, left=(0, len(rows[0]) - 1))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
@@ -325,7 +330,7 @@ class Stability(ResultRecord):
         return f"Stability({self.name!r}: {self.reading})"
 
     def __str__(self) -> str:
-        return "\n".join([self.table(), "", self.reading, *(f"note: {caveat}" for caveat in self.caveats)])
+        return told(self.reading, self.table(), notes=self.caveats)
 
     def _repr_html_(self) -> str:
         notes = Markup("").join(Markup('<p style="margin:0;opacity:.75">note: {}</p>').format(n) for n in self.caveats)

@@ -127,14 +127,14 @@ class Fit(ResultRecord):
             return (*said, "rows were neither centred nor whitened: components depend on the scale of the data")
         k, d = ica.components_.shape
         gaussian, unsettled = int(ica.gaussian_.sum()), np.flatnonzero(ica.unsettled_)
-        named = ", ".join(map(str, unsettled[:10])) + (
+        named = ", ".join(f"ica{index}" for index in unsettled[:10]) + (
             f" and {len(unsettled) - 10} more" if len(unsettled) > 10 else ""
         )
         loose = self.n_weak_planes - gaussian * (gaussian - 1) // 2
         left_out = columns_left_out(ica, self.name)
         varying = d - int((getattr(ica, "left_out_spreads_", np.zeros(0)) > 0).sum())
         about = [
-            (gaussian, f"{gaussian} of {k} components cannot be told from Gaussian ones: only their span is known"),
+            (gaussian, f"{gaussian} of {k} components are indistinguishable from Gaussian: only their span is known"),
             (len(unsettled), f"{len(unsettled)} components had not settled: {named}"),
             (loose, f"{loose} more planes of two components have no curvature beyond sampling error: they may turn"),
             (left_out, left_out or ""),

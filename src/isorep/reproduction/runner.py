@@ -21,7 +21,7 @@ from .._version import __version__
 from ..datasets.folder import data_folder
 from ..errors import InputError
 from ..files import finite_json, write_text
-from ..results import ResultRecord, aligned, plain, versions
+from ..results import ResultRecord, aligned, counted, plain, significant, told, versions, wrapped
 from ..rows import Progress, no_progress
 from .experiment import SCALES, Experiment, Outcome, Plan, Run, Summary, Table, Unit, experiment_named, overridden
 
@@ -156,9 +156,9 @@ class Reproduction(ResultRecord):
     folder: Path
     skipped: tuple[str, ...] = ()
 
-    def table(self) -> str:
+    def table(self, width: int | None = None) -> str:
         """All tables as text, obtained beside published."""
-        return "\n\n".join(table_text(table) for table in self.summary.tables)
+        return "\n\n".join(table_text(table, width) for table in self.summary.tables)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data with a versioned schema."""
@@ -185,30 +185,41 @@ class Reproduction(ResultRecord):
         return written
 
     def __str__(self) -> str:
-        parts = [f"{self.title}, {self.scale} scale", "", self.table(), "", f"verdict: {self.summary.verdict}"]
-        parts += [f"claim: {claim}" for claim in self.summary.claims]
-        parts += [f"note: {words}" for words in self.skipped]
+        tables = [table_text(table) for table in self.summary.tables[:1]]
+        if len(self.summary.tables) > 1:
+            more = counted(len(self.summary.tables) - 1, "more table")
+            tables.append(wrapped(f"{more} in {self.folder / TABLES}"))
+        return self._told(tables)
+
+    def _told(self, tables: Sequence[str], width: int | None = None) -> str:
+        """Verdict, claims, tables, what was left out, and where all of it comes from."""
         packages = ", ".join(f"{package} {version}" for package, version in self.versions.items())
-        parts += [
-            f"seed {self.settings['seed']}; {len(self.outcomes)} units in {spelt_time(self.timing.total)}",
+        seed, units = f"seed {self.settings['seed']}", counted(len(self.outcomes), "unit")
+        facts = [
+            f"{self.title}, {self.scale} scale; {seed}; {units} in {spelt_time(self.timing.total)}",
             f"versions: {packages}",
             f"published: {self.paper}",
         ]
-        return "\n".join(parts)
+        claims = "\n".join(wrapped(f"claim: {claim}", 7, width) for claim in self.summary.claims)
+        source = "\n".join(wrapped(fact, width=width) for fact in facts)
+        return told(self.summary.verdict, claims, *tables, source, notes=self.skipped, width=width)
 
 
-def table_text(table: Table) -> str:
+TABLES, WIDTH = "table.txt", 120
+
+
+def table_text(table: Table, width: int | None = None) -> str:
     """Aligned text: obtained columns, then after a bar the published ones where there are any."""
     beside = any(row.published for row in table.rows)
-    count = len(table.columns)
+    whole = _counts(table)
     rows = [["", *table.columns, *(("|", *table.columns) if beside else ())]]
     for row in table.rows:
-        published = ("|", *_numbers(row.published, (), count)) if beside else ()
-        rows.append([row.name, *_numbers(row.values, row.errors, count), *published])
+        published = ("|", *_numbers(row.published, (), whole)) if beside else ()
+        rows.append([row.name, *_numbers(row.values, row.errors, whole), *published])
     title = f"{table.title}; {table.direction}"
     if beside:
         title += f" (left of the bar obtained, right of it published in {table.source})"
-    return f"{title}\n{aligned(rows)}"
+    return f"{wrapped(title, width=width)}\n{aligned(rows, width=width)}"
 
 
 def spelt_time(seconds: float) -> str:
@@ -218,14 +229,30 @@ def spelt_time(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _numbers(values: Sequence[float | None], errors: Sequence[float | None], count: int) -> list[str]:
-    """Numbers with their errors, ``count`` of them; nothing at all for an empty row."""
+def _counts(table: Table) -> list[bool]:
+    """Which columns hold counts: whole numbers alone, without errors."""
+    whole = [True] * len(table.columns)
+    for row in table.rows:
+        for place, value in enumerate(row.values):
+            error = row.errors[place] if row.errors else None
+            whole[place] &= value is None or (float(value).is_integer() and error is None)
+    return whole
+
+
+def _numbers(values: Sequence[float | None], errors: Sequence[float | None], whole: Sequence[bool]) -> list[str]:
+    """Numbers with their errors, those of ``whole`` columns without decimals; nothing at all for an empty row."""
     if not values:
-        return [""] * count
-    return [
-        NOTHING if value is None else f"{value:.3f}" + ("" if error is None else f" ± {error:.3f}")
-        for value, error in zip(values, errors or (None,) * count, strict=True)
-    ]
+        return [""] * len(whole)
+    cells = []
+    for value, error, count in zip(values, errors or (None,) * len(whole), whole, strict=True):
+        text = NOTHING if value is None else f"{value:g}" if count else _number(value)
+        cells.append(text if value is None or error is None else f"{text} ± {_number(error)}")
+    return cells
+
+
+def _number(value: float) -> str:
+    """Three decimals; three significant digits for what is below 0.1."""
+    return significant(value) if abs(value) < 0.1 else f"{value:.3f}"
 
 
 def _do(experiment: Experiment, unit: Unit, run: Run) -> dict[str, Any]:
@@ -273,7 +300,8 @@ def _write(result: Reproduction) -> None:
     from .page import figure_of
 
     result.to_json(result.folder / "metrics.json")
-    write_text(result.folder / "table.txt", f"{result}\n")
+    text = result._told([result.table(WIDTH)], WIDTH)  # the file does not depend on the terminal
+    write_text(result.folder / TABLES, f"{text}\n")
     for chart in result.summary.charts:
         write_text(result.folder / "figures" / f"{chart.name}.svg", svg_file(figure_of(chart)))
 

@@ -9,8 +9,8 @@ Results that depend on one side alone are computed once and shared by all indice
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -20,7 +20,8 @@ from scipy import linalg
 from ..covariance import Factor, factor_covariance, hardly_vary, rank_tolerance, resolve_alone
 from ..errors import InputError
 from ..moments import Moments, fold_moments, moments_alone, require_memory
-from ..representation import Array, Matrix, as_representation, match_rows, reading_notes, rounding_of
+from ..representation import Array, Matrix, Representation, as_representation, match_rows, reading_notes, rounding_of
+from ..resampling import common_codes
 from ..rows import (
     ProjectedRows,
     block_rows,
@@ -360,6 +361,28 @@ def paired(x: Any, y: Any = None, *, moments: bool = True) -> Pair:
         joint = fold_moments(a.values, b.values, np.zeros(n, dtype=np.intp), 1, names=names)[0]
         _use_moments(pair, joint, (rounding_of(a.values), rounding_of(b.values)))
     return pair
+
+
+def joined(
+    sources: Sequence[Representation], targets: Sequence[Representation], *labels: Any
+) -> tuple[list[Representation], list[Representation], list[Any], str]:
+    """Layers of two sides on their common rows, by id; the labels of these rows, given for the source's, and a note."""
+    for side in (sources, targets):
+        for other in side[1:]:
+            match_rows(side[0], other)
+    match = match_rows(sources[0], targets[0], join=True)
+    if match.source_rows is None or match.target_rows is None:
+        return list(sources), list(targets), list(labels), ""
+    chosen = [
+        [replace(each, values=select(each.values, rows), ids=np.asarray(each.ids)[rows]) for each in side]
+        for side, rows in ((sources, match.source_rows), (targets, match.target_rows))
+    ]
+    codes = [common_codes(each, len(sources[0]), match.source_rows, "groups") for each in labels]
+    note = (
+        f"joined by id: {len(match.source_rows)} common rows, {match.dropped_from_source} dropped from "
+        f"{sources[0].name} and {match.dropped_from_target} from {targets[0].name}"
+    )
+    return chosen[0], chosen[1], codes, note
 
 
 def _from_moments(moments: Moments) -> Pair:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -12,12 +12,12 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array, Representation, as_representation, match_rows
 from ..resampling import Null, null_of, p_text
-from ..results import ResultRecord, aligned
+from ..results import ResultRecord, aligned, decimals, told
 from ..rows import Progress, kept_by_workers, no_progress
 from ..settings import check_choice
 from ..threads import one_blas_thread
 from .cka import prepare_cka
-from .frames import Pair, Side
+from .frames import Pair, Side, joined
 from .null import Pairings, PreparedIndex, corrected, plan, shown
 from .table import FOUND, INDICES
 
@@ -81,9 +81,9 @@ class LayerMatrix(ResultRecord):
 
     def table(self) -> str:
         """The best match of every source layer."""
-        lines = [("layer", "closest", self.index, "chance of the closest", "corrected", "p")]
+        lines = [("layer", "closest", self.index, "chance of\nthe closest", "corrected", "p")]
         for best in self.best:
-            numbers = (f"{best.value:.4f}", shown(best.chance), shown(best.corrected))
+            numbers = (decimals(best.value), shown(best.chance), shown(best.corrected))
             lines.append((best.source, best.target, *numbers, p_text(best.p_value, self.smallest_p)))
         return aligned(lines, left=(0, 1))
 
@@ -108,7 +108,7 @@ class LayerMatrix(ResultRecord):
         )
 
     def __str__(self) -> str:
-        return "\n".join([self.table(), "", self.reading, *(f"note: {caveat}" for caveat in self.caveats)])
+        return told(self.reading, self.table(), notes=self.caveats)
 
 
 @one_blas_thread
@@ -120,6 +120,7 @@ def layers(
     permutations: int = 200,
     groups: Any = None,
     within: Any = None,
+    join: bool = False,
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> LayerMatrix:
@@ -135,7 +136,7 @@ def layers(
         The layers, all with the same paired rows. Names come from the mapping or the representations.
     index : str
         As for :func:`indices`.
-    permutations, groups, within, random_state, progress
+    permutations, groups, within, join, random_state, progress
         As for :func:`indices`.
 
     Examples
@@ -149,6 +150,10 @@ def layers(
     """
     report = progress or no_progress
     given = [_named(each, name) for each, name in ((X, "X"), (Y, "Y"))]
+    note = ""
+    if join:
+        here, there, (groups, within), note = joined(*(list(named.values()) for named in given), groups, within)
+        given = [dict(zip(named, rows, strict=True)) for named, rows in zip(given, (here, there), strict=True)]
     first, *others = [each for named in given for each in named.values()]
     for other in others:
         match_rows(first, other)
@@ -170,7 +175,8 @@ def layers(
         pairings = pairings.keeping_copies(*sides)
         cells = _Cells(pairings, prepared[0], *pairings.nulls(prepared, pairs, [prepare] * len(pairs), report))
     names = tuple(tuple(side.name for side in each) for each in sides)
-    return _matrix(index, prepared, cells, names, pairings.settings | {"rows": n})
+    found = _matrix(index, prepared, cells, names, pairings.settings | {"rows": n})
+    return replace(found, caveats=(note, *found.caveats)) if note else found
 
 
 def _prepare(index: str, pair: Pair) -> PreparedIndex:

@@ -24,7 +24,7 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from ..resampling import FEW_GROUPS, Null, Shuffles, group_codes, null_of
-from ..results import plain
+from ..results import decimals, plain
 from ..rows import Progress, blocks, no_progress
 from ..settings import check_counts, check_seed
 from ..threads import Crew
@@ -422,8 +422,8 @@ def corrected(value: float, chance: float, best: float, higher_is_closer: bool) 
 
 
 def shown(value: float | None) -> str:
-    """Four decimals, and a dash for what is not there."""
-    return "-" if value is None or not np.isfinite(value) else f"{value:.4f}"
+    """Four decimals, never minus zero, and a dash for what is not there."""
+    return decimals(value)
 
 
 def p_shown(null: Null) -> str:

@@ -8,16 +8,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..results import ResultRecord, aligned
+from ..pairs import distinct
+from ..results import ARROWS, ResultRecord, aligned, decimals, told
 from ..rows import Progress, no_progress
 from ..settings import check_names
 from ..storage import loaded
 from ..threads import one_blas_thread
 from .cca import prepare_cca, prepare_linear_r2, prepare_pwcca, prepare_svcca
 from .cka import prepare_cka
-from .frames import paired
+from .frames import joined, paired
 from .neighbours import prepare_mutual_knn
-from .null import Prepare, Similarity, plan, shown, similarities
+from .null import Prepare, Similarity, plan, similarities
 from .procrustes import prepare_mcc, prepare_procrustes
 
 FOUND = 0.05  # p-value up to which an index finds two sides closer than chance
@@ -72,14 +73,16 @@ class Similarities(ResultRecord):
     def __getitem__(self, name: str) -> Similarity:
         return self.indices[name]
 
-    def table(self) -> str:
+    def table(self, width: float | None = None) -> str:
         """One line per index: its value, what chance gives, the corrected value and the p-value.
 
-        Where a part of the rows is shuffled, "of rows used" is the value of these rows, which is set against chance.
+        An arrow says whether higher or lower is closer. "chance, 95% range" reaches from the 2.5th to the 97.5th
+        percentile of shuffled pairings. Where a part of the rows is shuffled, "of rows used" is the value of these
+        rows, which is set against chance. What is wider than the terminal, or than ``width``, goes on below.
         """
-        head = ("index", "value", *(["of rows used"] if self.cut else []), "chance", "95 % of chance", "corrected", "p")
-        lines = [(*head, "closer is"), *(_cells(each, self.cut) for each in self.indices.values())]
-        return aligned(lines, left=(0, len(head)))
+        used = ("of rows\nused",) if self.cut else ()
+        head = ("index", "value", *used, "chance", "chance,\n95% range", "corrected", "p")
+        return aligned([head, *(_cells(each, self.cut) for each in self.indices.values())], width=width)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
@@ -114,7 +117,7 @@ class Similarities(ResultRecord):
         )
 
     def __str__(self) -> str:
-        return "\n".join([self.table(), "", self.reading, *(f"note: {caveat}" for caveat in self.caveats)])
+        return told(self.reading, f"{self.table()}\n{ARROWS}", notes=self.caveats)
 
 
 @one_blas_thread
@@ -126,6 +129,7 @@ def indices(
     permutations: int = 200,
     groups: Any = None,
     within: Any = None,
+    join: bool = False,
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> Similarities:
@@ -148,6 +152,8 @@ def indices(
     within : (n,) array, optional
         Class per row: rows (or groups) are shuffled within classes only, so that chance includes what the classes
         explain.
+    join : bool
+        Align by row id instead of refusing another order or other rows; groups and classes are those of ``X``.
     random_state : int
         Seed of the permutations; default 0.
     progress : callable, optional
@@ -161,14 +167,22 @@ def indices(
     >>> round(found["cca"].corrected, 6)
     1.0
     """
-    a, b = loaded(X, "X"), loaded(Y, "Y")
+    a, b = distinct(loaded(X, "X"), loaded(Y, "Y"), ("source", "target"))
+    note = ""
+    if join:
+        (a,), (b,), (groups, within), note = joined([a], [b], groups, within)
     pair = paired(a, b)
     pairings = plan(pair.n, permutations, groups, within, random_state)
     left_out = [name for name, most in COSTLY.items() if names is None and pair.n > most]
     given = INDICES if names is None else check_names("indices", names, INDICES)
     wanted = [name for name in INDICES if name in given and name not in left_out]
     results, pairings = similarities(pair, [INDICES[name] for name in wanted], pairings, progress or no_progress)
-    caveats = [*pair.caveats, *pairings.notes, *(caveat for each in results for caveat in each.caveats)]
+    caveats = [
+        *filter(None, [note]),
+        *pair.caveats,
+        *pairings.notes,
+        *(caveat for each in results for caveat in each.caveats),
+    ]
     caveats += [f"{name} was left out: {pair.n} rows have many pairs; name it to compute it" for name in left_out]
     return Similarities(
         dict(zip(wanted, results, strict=True)),
@@ -181,17 +195,15 @@ def indices(
 
 
 def _cells(each: Similarity, cut: bool) -> tuple[str, ...]:
-    closer = "higher" if each.higher_is_closer else "lower"
-    if each.null is None:
-        return (each.name, f"{each.value:.4f}", "-", "-", "-", "-", closer)
-    null = each.null
+    name, null = f"{each.name} {'↑' if each.higher_is_closer else '↓'}", each.null
+    if null is None:
+        return (name, decimals(each.value), *(["-"] if cut else []), "-", "-", "-", "-")
     return (
-        each.name,
-        f"{each.value:.4f}",
-        *([f"{null.observed:.4f}"] if cut else []),
-        f"{null.mean:.4f}",
-        f"{null.quantile(0.025):.4f} to {null.quantile(0.975):.4f}",
-        shown(each.corrected),
+        name,
+        decimals(each.value),
+        *([decimals(null.observed)] if cut else []),
+        decimals(null.mean),
+        " to ".join(map(decimals, null.range_95)),
+        decimals(each.corrected),
         null.p_text,
-        closer,
     )

@@ -31,7 +31,7 @@ def load(path: Path, key: str | None, ids: str | None, besides: Collection[str] 
             raise InputError(f"array {name!r} has shape {headers[name].shape} and its ids {headers[ids_name].shape}")
         row_ids = None if ids_name is None else _vector(path, archive, headers, ids_name)
         values = _read(path, archive, name, headers[name])
-    return Contents(values, row_ids, left_out)
+    return Contents(values, row_ids, left_out, part=name)
 
 
 def column(path: Path, name: str) -> Array:

@@ -50,6 +50,8 @@ class Contents:
     left_out: Mapping[str, str] = field(default_factory=dict)  # columns or arrays that were not taken, and why
     converted: Mapping[str, str] = field(default_factory=dict)  # columns that were taken as numbers, and from what
     columns: tuple[str, ...] | None = None  # the names of a table's columns
+    part: str = ""  # the name of the array or tensor in the file
+    taken: str = ""  # the same in words, where it was not named
 
 
 class Labels(Protocol):
@@ -176,7 +178,8 @@ def read(
     used = {each.rpartition("::")[2] for each in besides if each is not None}
     contents = guarded(path, module.load, path, key, ids, used)
     left_out = {each: reason for each, reason in contents.left_out.items() if each not in used}
-    described = (name or path.name, left_out, dict(contents.converted))
+    origin = f"{path}::{contents.part}" if contents.part else str(path)
+    described = (name or path.name, left_out, dict(contents.converted), origin, contents.taken)
     return guarded(path, Representation, contents.values, contents.ids, *described)
 
 
@@ -215,9 +218,19 @@ def split_key(path: str | Path, key: str | None) -> tuple[Path, str | None]:
     """``file::key`` as a path and a key."""
     text = str(path)
     if "::" in text and (is_url(text) or not Path(text).exists()):
-        text, _, inner = text.rpartition("::")
+        whole, pieces = text, text.split("::")
+        ends = range(1, len(pieces))  # a key may hold the mark itself: the first path that is there is the file
+        split = next((end for end in ends if not is_url(whole) and _there("::".join(pieces[:end]))), len(pieces) - 1)
+        text, inner = "::".join(pieces[:split]), "::".join(pieces[split:])
         key = key or inner
     return as_path(text), key
+
+
+def _there(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except OSError:  # a name that is too long
+        return False
 
 
 def family(path: Path, verb: str = "read") -> Any:

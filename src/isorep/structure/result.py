@@ -14,7 +14,7 @@ import numpy as np
 from ..comparison import Comparison
 from ..representation import Array
 from ..resampling import Interval, Null
-from ..results import Record, ResultRecord, Verdict, aligned, plain
+from ..results import Record, ResultRecord, Verdict, aligned, decimals, plain, told, wrapped
 from .columns import Pair
 from .families import ALPHA
 
@@ -128,31 +128,35 @@ class FactorScores(ResultRecord):
     def __getitem__(self, name: str) -> Score:
         return self.scores[name]
 
-    def table(self) -> str:
-        """One line per score: its value, interval, what shuffled rows give, and the score corrected for that."""
-        rows = [("score", "value", "95 % interval", "chance (shuffled rows)", "95 % of it", "corrected", "p")]
-        for score in self.scores.values():
-            span = "-" if score.interval is None else f"{score.interval.low:.3f} to {score.interval.high:.3f}"
-            rows.append((score.name, f"{score.value:.4f}", span, *_cells(score.chance, score.corrected)))
-        return aligned(rows)
+    def table(self, width: float | None = None) -> str:
+        """One line per score: its value, interval, what shuffled rows give, and the score corrected for that.
 
-    def axes_table(self) -> str:
+        "chance, 95% range" reaches from the 2.5th to the 97.5th percentile of shuffles. The corrected
+        score is left out where the terminal, or ``width``, has no room.
+        """
+        rows = [("score", "value", "95% interval", *CHANCE)]
+        for score in self.scores.values():
+            span = "-" if score.interval is None else _span(score.interval.low, score.interval.high)
+            rows.append((score.name, decimals(score.value), span, *_cells(score.chance, score.corrected)))
+        return aligned(rows, optional=("corrected",), width=width)
+
+    def axes_table(self, width: float | None = None) -> str:
         """One line per score that claims aligned axes: that of the whitened latents, and what random axes give."""
-        rows = [("score", "whitened", "chance (random axes)", "95 % of it", "corrected", "p")]
+        rows = [("score", "value,\nwhitened", *CHANCE)]
         for score in self.scores.values():
             if score.axes is not None:
-                rows.append((score.name, f"{score.axes.observed:.4f}", *_cells(score.axes, score.axes_corrected)))
-        return aligned(rows)
+                rows.append((score.name, decimals(score.axes.observed), *_cells(score.axes, score.axes_corrected)))
+        return aligned(rows, optional=("corrected",), width=width)
 
-    def factor_table(self) -> str:
-        """One line a factor: what became of it, its latent, and by how much."""
-        rows = [("factor", "state", "latent", "NMI", "share", "purity", "p (random axes)", "explicitness")]
+    def factor_table(self, width: float | None = None) -> str:
+        """One line per factor: what became of it, its latent, and by how much."""
+        rows = [("factor", "state", "latent", "NMI", "share", "purity", "p (random\naxes)", "explicit-\nness")]
         for each in self.factors:
             explicit = "-" if each.explicitness is None else f"{each.explicitness:.3f}"
             p = "-" if each.axes_p is None else f"{each.axes_p:.2g}"
-            numbers = (f"{each.nmi:.3f}", f"{each.share:.2f}", f"{each.purity:.2f}", p, explicit)
+            numbers = (decimals(each.nmi, 3), f"{each.share:.2f}", f"{each.purity:.2f}", p, explicit)
             rows.append((each.name, each.state, each.latent or "-", *numbers))
-        return aligned(rows, left=(0, 1, 2))
+        return aligned(rows, left=(0, 1, 2), width=width)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
@@ -170,16 +174,16 @@ class FactorScores(ResultRecord):
         return super().to_dict() | more
 
     def __str__(self) -> str:
-        parts = [self.table()]
+        parts = [wrapped(f"Scores against shuffled rows; {HIGHER}") + f"\n{self.table()}"]
         if any(score.axes is not None for score in self.scores.values()):
-            parts += ["", self.axes_table()]
+            parts.append(
+                wrapped(f"Scores of whitened latents against random axes; {HIGHER}") + f"\n{self.axes_table()}"
+            )
         if self.factors:
-            parts += ["", self.factor_table()]
-        parts += ["", f"verdict: {self.verdict}"]
+            parts.append(self.factor_table())
         if self.ladder is not None:
-            parts.append(f"ladder: {self.ladder.verdict}")
-        parts += [f"note: {caveat}" for caveat in self.caveats]
-        return "\n".join(parts)
+            parts.append(wrapped(f"ladder: {self.ladder.verdict}"))
+        return told(self.verdict, *parts, notes=self.caveats)
 
 
 @dataclass(frozen=True)
@@ -389,10 +393,18 @@ def _corrected(null: Null | None) -> float | None:
 
 
 def _cells(null: Null | None, corrected: float | None) -> tuple[str, str, str, str]:
-    """Mean, 95 % point, corrected value and p-value as they are printed."""
+    """Mean, 95% range, corrected value and p-value as they are printed, under the titles in ``CHANCE``."""
     if null is None:
         return ("-", "-", "-", "-")
-    return f"{null.mean:.3f}", f"{null.high:.3f}", "-" if corrected is None else f"{corrected:.3f}", null.p_text
+    return decimals(null.mean, 3), _span(*null.range_95), decimals(corrected, 3), null.p_text
+
+
+CHANCE = ("chance", "chance,\n95% range", "corrected", "p")
+HIGHER = "higher is better, 1 is best"
+
+
+def _span(low: float, high: float) -> str:
+    return f"{decimals(low, 3)} to {decimals(high, 3)}"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -292,7 +292,10 @@ def _caveats(
             said.append(f"{len(idle)} of {len(record.latents)} latents are inactive: {', '.join(idle[:8])}")
     ordered = [factor.name for factor in pair.factors if factor.text and len(factor.labels or ()) > 2]
     if ordered and "mcc" in outcomes:
-        said.append(f"MCC correlates the alphabetical order of {', '.join(ordered[:8])}, which means little")
+        are = "is" if len(ordered) == 1 else "are"
+        said.append(
+            f"{', '.join(ordered[:8])} {are} categorical: MCC uses alphabetical codes there and is not meaningful"
+        )
     rare = [factor.name for factor in pair.factors if factor.discrete and int(np.bincount(factor.codes).min()) < 10]
     if rare:
         said.append(f"some labels of {', '.join(rare[:8])} have fewer than 10 rows")

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from ..pairs import Side
 from ..representation import Array, RowMatch
 from ..resampling import FEW_GROUPS, Interval
-from ..results import ResultRecord, Verdict, aligned, plain
+from ..results import ResultRecord, Verdict, aligned, decimals, plain, told, wrapped
 from .maps import Curve, Setting
 from .retrieval import Recall, Retrieval
 from .translator import Translator
@@ -98,19 +98,22 @@ class Translation(ResultRecord):
         """Loss of recall at k of translated queries relative to native ones, from 0 to 1."""
         return self.retrieval.ceiling.recall[k] - self.maps[self.best].recall.recall[k]
 
-    def table(self) -> str:
-        """The maps as text: held-out error, R², cosine and recall of translated queries; then floor and ceiling."""
+    def table(self, width: float | None = None) -> str:
+        """The maps as text: held-out error, R², cosine and recall of translated queries; then floor and ceiling.
+
+        The best map is marked. The cosine is left out where the terminal, or ``width``, has no room.
+        """
         at, searched = self.retrieval.at, self.retrieval
-        rows = [("map", "error", "95 % interval", "R²", "cosine", *(f"recall@{k}" for k in at))]
+        rows = [("map", "held-out\nerror", "95% interval", "R²", "cosine", *(f"recall\n@{k}" for k in at))]
         for name, record in self.maps.items():
             held = record.held_out
             interval = f"[{held.interval.low:.4f}, {held.interval.high:.4f}]" if held.interval else "-"
-            errors = (f"{held.mean:.4f}", interval, f"{held.r2:.4f}", f"{held.cosine:.4f}")
+            errors = (decimals(held.mean), interval, decimals(held.r2, 3), decimals(held.cosine, 3))
             shares = (f"{record.recall.recall[k]:.4f}" for k in at)
-            rows.append((f"{name}{' *' if name == self.best else ''}", *errors, *shares))
+            rows.append((name, *errors, *shares))
         others = {"untranslated": searched.floor, "native": searched.ceiling, "store translated": searched.store}
         rows += [(name, "", "", "", "", *(f"{each.recall[k]:.4f}" for k in at)) for name, each in others.items()]
-        return aligned(rows)
+        return aligned(rows, marked=[self.best], optional=("cosine",), width=width)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the map itself, as plain data with a versioned schema."""
@@ -124,9 +127,8 @@ class Translation(ResultRecord):
         return super().to_dict() | more
 
     def __str__(self) -> str:
-        parts = [self.table(), "", f"verdict: {self.verdict}", f"pairs: {self.curve}"]
-        parts += [f"note: {caveat}" for caveat in self.caveats]
-        return "\n".join(parts)
+        best = "> marks the map that is kept: the smallest error on the selection folds."
+        return told(self.verdict, f"{self.table()}\n{best}", wrapped(f"pairs: {self.curve}"), notes=self.caveats)
 
 
 def headline_k(at: tuple[int, ...]) -> int:
@@ -189,10 +191,16 @@ def collect_caveats(
     dropped = f"{match.dropped_from_source} dropped from {old.name} and {match.dropped_from_target} from {new.name}"
     said = [
         (few, f"only {training:,} training pairs for {old.columns} dimensions (fewer than 5 per dimension)"),
-        (True, f"recall is among {corpus:,} vectors; in a store m times as large, expect at k about what k/m is here"),
+        (
+            True,
+            f"recall is among {corpus:,} vectors; in a store m times as large, recall@k is roughly recall@(k/m) here",
+        ),
         (retrieval.queries < 200, f"recall is the mean of only {retrieval.queries} queries"),
         (match.source_rows is not None, f"joined by id: {pairs['all']:,} common rows, {dropped}"),
-        (match.half_identified, "rows are paired by position: only one side has row ids, so nothing confirms it"),
+        (
+            match.half_identified,
+            "rows are paired by position: only one side has row ids, so the pairing is unconfirmed",
+        ),
         (n_groups < FEW_GROUPS, f"only {n_groups} groups: intervals over so few are approximate"),
     ]
     for side in (old, new):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...representation import Array
-from ...results import Record, ResultRecord
+from ...results import Record, ResultRecord, told, wrapped
 from .near import Leakage, NearFactors, among, as_share
 
 HOLDS, FAILS, UNDECIDED, DEPENDS = "holds", "fails", "undecided", "depends on the tolerance"
@@ -403,18 +403,17 @@ class Mechanisms(ResultRecord):
         from ..page import as_text
         from .page import leakage_table, split_table
 
-        lines = [self.table(), ""]
+        blocks = [self.table()]
         if self.leakage:
-            lines += ["leakage, beside random bases", as_text(leakage_table(self), "samples"), ""]
+            blocks.append(f"leakage, compared with random bases\n{as_text(leakage_table(self), 'samples')}")
         if self.criteria:
-            lines += ["factors without knowing them", self._factors(), ""]
+            blocks.append(f"factors found without knowing them\n{self._factors()}")
         if self.near_factors is not None and self.near_factors.splits:
-            lines += ["near-factors", as_text(split_table(self)), ""]
-        lines.append(self.verdict)
-        lines += [theorem.sentence for theorem in self.theorems]
+            blocks.append(f"near-factors\n{as_text(split_table(self))}")
+        lines = [theorem.sentence for theorem in self.theorems]
         lines += [step.sentence for step in self.hierarchy if step.state != "agrees"]
         lines += [f"{check.name}: {check.state}. {check.sentence}" for check in self.lifting]
-        return "\n".join([*lines, *(f"note: {caveat}" for caveat in self.caveats)])
+        return told(self.verdict, *blocks, "\n".join(map(wrapped, lines)), notes=self.caveats)
 
 
 def verdict_on_factors(factors: Factors, near: NearFactors | None = None) -> str:
