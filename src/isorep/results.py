@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
 import platform
+import shlex
 import shutil
+import sys
 import textwrap
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
+from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import UTC, datetime
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -63,7 +67,8 @@ class ResultRecord(Record):
         """The complete result and its page as JSON; also written to ``path`` where given, completely or not at all."""
         from .report.document import to_plain
 
-        text = finite_json(self.to_dict(), page=to_plain(self.page()))
+        page = self.page() if path is None else self._signed_page()
+        text = finite_json(self.to_dict(), page=to_plain(page))
         if path is not None:
             write_text(path, text)
         return text
@@ -72,7 +77,33 @@ class ResultRecord(Record):
         """Write the report: one HTML file with figures and tables."""
         from .report.page import write_page
 
-        write_text(path, write_page(self.page()))
+        write_text(path, write_page(self._signed_page()))
+
+    @cached_property
+    def _written(self) -> tuple[tuple[str, str], ...]:
+        """When this result was first written to a file, and by which command.
+
+        Files alone say so: the JSON of equal results in memory is equal.
+        """
+        seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
+        now = datetime.fromtimestamp(int(seconds), UTC) if seconds.isdecimal() else datetime.now(UTC)
+        return (("written", f"{now:%Y-%m-%d %H:%M} UTC"), ("command", _command()))
+
+    def _signed_page(self) -> Page:
+        page = self.page()
+        return replace(page, provenance=(*self._written, *page.provenance))
+
+
+def _command() -> str:
+    """The command line, as it can be typed again; a program of the user's own is not repeated."""
+    program = Path(sys.argv[0] if sys.argv else "")
+    if program.stem == "isorep" or program.parts[-2:] == ("isorep", "__main__.py"):
+        line = shlex.join(["isorep", *sys.argv[1:]])
+        return line if len(line) <= MOST_COMMAND else f"{line[: MOST_COMMAND - 1]}…"
+    return "from Python"
+
+
+MOST_COMMAND = 600
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from ..settings import check_choice, check_counts, check_seed, check_tolerance
 from ..threads import one_blas_thread
 from .caveats import collect_caveats, too_few_rows
 from .diameter import SEARCHES, Diameter
+from .examples import check_examples, shown_examples
 from .fits import PARTS, RUNGS, checked_rungs
 from .ladder import (
     Design,
@@ -55,6 +57,7 @@ def compare(
     groups: Any = None,
     within: Any = None,
     join: bool = False,
+    examples: Sequence[str | Path] | None = None,
     n_null: int | None = None,
     n_boot: int = 1000,
     tolerance: float = TOLERANCE,
@@ -93,6 +96,8 @@ def compare(
         Class per row: rows are shuffled within classes only, so that chance includes what the classes explain.
     join : bool
         Align by row id instead of refusing another order or other rows.
+    examples : sequence of str or Path, optional
+        One text, or one path of an image, per row of the source as given: the report shows those of the rows it draws.
     n_null : int, optional
         Number of shuffled pairings; 0 switches the null and the verdict off. Default: 100, or 20 where columns are so
         many that 100 would take long; p-values then come from a fitted tail (Pearson III).
@@ -145,6 +150,7 @@ def compare(
     with watch("reading"):
         pair, match, labels = open_pair(source, target, ("source", "target"), groups, join)
         classes = common_codes(within, pair.given, match.source_rows, "within")
+        shown = check_examples(examples, pair.given)
         if pair.n < 3:
             raise InputError(f"{' and '.join(pair.names)} have {pair.n} rows in common: at least 3 are needed")
         require_memory(pair.x.shape[1], pair.y.shape[1], folds)
@@ -185,7 +191,16 @@ def compare(
             forward, reverse = directions(ladder, sizes, null, for_blocks if n_boot else None, tolerance, tail=tail)
         certificates = None if worst is None else worst.result()
     with watch("figures"):
-        figures = figures_of(ladder, forward, random_state)
+        used = match.source_rows
+        given = within if within is not None else groups
+        named = None if given is None else np.asarray(given)
+        figures = figures_of(
+            ladder,
+            forward,
+            random_state,
+            named if named is None or used is None else named[used],
+            lambda rows: shown_examples(shown, rows if used is None else used[rows]),
+        )
     result = Comparison(
         forward=forward,
         reverse=reverse,

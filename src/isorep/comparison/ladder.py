@@ -327,7 +327,13 @@ def _fewest_units_in_a_fold(design: Design) -> int:
     return min(len(np.unique(design.labels[design.fold_of == fold])) for fold in range(design.n_folds))
 
 
-def figures_of(ladder: Ladder, direction: Direction, seed: int) -> figures.Figures:
+def figures_of(
+    ladder: Ladder,
+    direction: Direction,
+    seed: int,
+    classes: Array | None = None,
+    examples: Callable[[Array], tuple[str, ...]] = lambda rows: (),
+) -> figures.Figures:
     """The data behind the figures of the source mapped onto the target."""
     design, total = ladder.design, ladder.moments.total
     shown = direction.verdict.rung or ("rigid" if "rigid" in ladder.fitted else list(ladder.fitted)[-1])
@@ -338,10 +344,12 @@ def figures_of(ladder: Ladder, direction: Direction, seed: int) -> figures.Figur
     }
     nulls = {name: rung.null.mean for name, rung in direction.rungs.items() if rung.null}
     residuals = {name: design.kept(each[0, 1]) for name, each in ladder.residuals.rungs.items()}
-    whole = ladder.fitted[shown].whole[0]
+    whole = {name: rung.whole[0] for name, rung in ladder.fitted.items()}
     pair, unit = design.pair, direction.diameter.value
+    errors = {name: each[0, 1] / ladder.unit(0) for name, each in ladder.residuals.rungs.items()}
+    facts = figures.RowFacts(pair.ids, classes, examples, errors, design.scored)
     return figures.Figures(
-        scatter=figures.scatter(pair.x, pair.y, total, whole, shown, unit, pair.ids, seed),
+        scatter=figures.scatter(pair.x, pair.y, total, whole, shown, unit, facts, seed),
         matching=figures.matching(total),
         dimensions=figures.reproducibility(ladder.moments.folds, maps),
         residuals=figures.residual_histogram(residuals, ladder.unit(0), nulls),

@@ -1,4 +1,4 @@
-"""The page of a pair of decoders: what is measured beside what is allowed."""
+"""The page of a pair of decoders: what is measured and what is allowed."""
 
 from __future__ import annotations
 
@@ -41,8 +41,7 @@ ICA = "Gamma, the least curvature of the contrast, tells how firmly ICA holds th
 def page(result: DecoderPair) -> Page:
     """All of it, most important first."""
     first, second = result.first.name, result.second.name
-    head, stop, rest = result.sentence.partition(": ")
-    answer = Answer(f"{head}." if stop else head, rest[:1].upper() + rest[1:], not result.violated)
+    answer = Answer(bounds_headline(bool(result.violated)), result.sentence, not result.violated)
     figures = tuple(error_figure(result, error, TITLES) for error in ("rms", "sup"))
     return page_of(
         result,
@@ -58,6 +57,11 @@ def page(result: DecoderPair) -> Page:
             None if result.ica is None else ica_section(result.ica, (first, second)),
         ),
     )
+
+
+def bounds_headline(violated: bool) -> str:
+    """The answer that pages of bounds begin with."""
+    return "A bound is violated: an assumption fails." if violated else "No bound is violated."
 
 
 def _tiles(result: DecoderPair) -> list[tuple[str, str, str]]:

@@ -1,4 +1,4 @@
-"""The page of latents beside the true factors: what is measured and what Theorem 3 allows."""
+"""The page of latents compared with the true factors: what is measured and what Theorem 3 allows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ from ..report.document import Answer, Cell, Column, Definitions, Page, Prose, Se
 from ..report.page import page_of
 from ..report.read import MISSING, count, fixed, percent
 from .page import number
-from .pair_page import assumption_table, bound_table, error_figure, error_table, ica_section, violations
+from .pair_page import (
+    assumption_table,
+    bound_table,
+    bounds_headline,
+    error_figure,
+    error_table,
+    ica_section,
+    violations,
+)
 from .structural_result import TITLES, Structural
 
 MEASURED = (
@@ -40,8 +48,8 @@ def page(result: Structural) -> Page:
     return page_of(
         result,
         "Latents and factors · Theorem 3",
-        "Latents beside the true factors",
-        Answer.of(result.sentence, not result.violated),
+        "Latents compared with the true factors",
+        Answer(bounds_headline(bool(result.violated)), result.sentence, not result.violated),
         _tiles(result),
         (
             Section("errors", "Measured and allowed", (Prose(MEASURED), *figures, error_table(result, "the factors"))),
