@@ -8,7 +8,7 @@ from ..report.figures import Line, Lines
 from ..report.page import page_of
 from ..report.read import count, fixed
 from .layers import LayerComparison, chance_of, error_of, told_rung
-from .page import cell_output, ladder_table, three
+from .page import ladder_table, three
 from .result import Rung, Verdict
 from .verdict import best_rung
 
@@ -48,12 +48,6 @@ def page(result: LayerComparison) -> Page:
             ),
         ),
     )
-
-
-def snippet(result: LayerComparison) -> str:
-    """HTML for one cell of a notebook."""
-    unit = f"{result.source} → {result.target}: mean error; lower is closer, 1 is no better than the mean"
-    return cell_output(result, unit, layer_table(result))
 
 
 def _tiles(result: LayerComparison) -> list[tuple[str, str, str]]:

@@ -16,7 +16,7 @@ from ..representation import Array
 from .many_errors import RungMatrix, apart
 from .many_result import Ensemble
 from .many_verdict import LEAST_RUNS
-from .page import CLEAR, cell_output, sides_table, three, verdict_answer, whole
+from .page import CLEAR, sides_table, three, verdict_answer, whole
 from .recurrence import Components, Dimensions
 
 MOST_RUNS = 32  # that figures and tables show; a page of more would say less
@@ -59,12 +59,6 @@ def page(result: Ensemble) -> Page:
             Section("runs", "The runs", (sides_table("runs-table", "Size, rank and condition", "run", runs),)),
         ),
     )
-
-
-def snippet(result: Ensemble) -> str:
-    """HTML for one cell of a notebook: the verdict, and the ladder over all pairs."""
-    unit = f"{len(result.runs)} runs, all ordered pairs: mean error; lower is closer, 1 is no better than the mean"
-    return cell_output(result, unit, _ladder(result))
 
 
 def _tiles(result: Ensemble) -> list[tuple[str, str, str]]:
