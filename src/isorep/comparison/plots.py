@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .result import Comparison, Direction
 
 SOURCE, TARGET = SHADES["s1"], SHADES["s2"]
-LABEL = "held-out error (mean distances to the mean)"
+LABEL = "held-out error\n(mean distances to the mean)"
 MEAN = (1.0, "no better than the mean")
 FARTHEST = 2.0  # largest error that sets the limits of a ladder's axis: larger ones stand at its end
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
@@ -148,7 +148,7 @@ def _scatter(ax: Any, plane: Plane, when: str, names: tuple[str, str]) -> None:
         )
     ]
     how = "centred only" if when == "before" else f"after the {rung_name(plane.rung)} map"
-    ax.set_xlabel(f"axis 1 ({percent(plane.explained[0])} of variance); {how}", fontsize="small")
+    ax.set_xlabel(f"axis 1 ({percent(plane.explained[0])} of variance)\n{how}", fontsize="small")
     ax.set_ylabel(f"axis 2 ({percent(plane.explained[1])} of variance)", fontsize="small")
     ax.set_aspect("equal", adjustable="datalim")
     above(ax, handles)
@@ -162,7 +162,7 @@ def _residuals(ax: Any, data: ResidualCounts) -> None:
     ]
     ax.set_xlim(data.edges[0], data.edges[-1])
     ax.set_ylim(bottom=0)
-    ax.set_xlabel("held-out error of a row (mean distances to the mean)", fontsize="small")
+    ax.set_xlabel("held-out error of a row\n(mean distances to the mean)", fontsize="small")
     ax.set_ylabel("rows", fontsize="small")
     ax.yaxis.get_major_locator().set_params(integer=True)
     above(ax, handles, columns=3)

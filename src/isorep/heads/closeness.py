@@ -328,9 +328,9 @@ class Closeness(HeadResult):
         """
         from ..report.plots import Mark, dots, span
 
-        named = {"total variation (low is close)": self.total_variation, "agreement": self.agreement}
+        named = {"total variation ↓": self.total_variation, "agreement": self.agreement}
         marks = [Mark(name, each.mean, span(each.interval)) for name, each in named.items() if each is not None]
-        return dots(ax, marks, "mean over rows", width=width, limits=(0.0, 1.03))
+        return dots(ax, marks, "mean over rows (↓: lower is closer)", width=width, limits=(0.0, 1.03))
 
     def table(self) -> str:
         """One line per quantity, with its interval and its direction."""

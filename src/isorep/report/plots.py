@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import import_extra
+from ..errors import InputError, import_extra
 from ..settings import check_choice
 
 WIDTHS = {"single": 3.35, "double": 6.9}
@@ -64,16 +64,18 @@ def middle(null: Any, share: float = 0.95) -> tuple[float, float] | None:
 
 
 def arranged(draws: Sequence[Draw], width: str = "double") -> Any:
-    """A ``Figure`` of its own with these panels, two across; pyplot does not know it."""
+    """A ``Figure`` of its own with these panels, two across, which pyplot does not know; an odd last one is wide."""
     module = import_extra("matplotlib.figure", "plot", "plot()")
+    if not draws:
+        raise InputError("this result has no figure for papers: to_html() writes its report, to_frame() its numbers")
     across = min(2, len(draws))
     down = -(-len(draws) // across)
     figure = module.Figure(figsize=(WIDTHS[width] * across / 2, 2.6 * down), layout="constrained")
-    axes = figure.subplots(down, across, squeeze=False).ravel()
-    for axis, draw in zip(axes, draws, strict=False):
-        draw(ax=axis)
-    for axis in axes[len(draws) :]:
-        axis.remove()
+    grid = figure.add_gridspec(down, across)
+    for place, draw in enumerate(draws):
+        row, column = divmod(place, across)
+        alone = place == len(draws) - 1 and column == 0  # the last of an odd number takes the whole row
+        draw(ax=figure.add_subplot(grid[row, :] if alone else grid[row, column]))
     return figure
 
 

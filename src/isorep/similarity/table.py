@@ -111,11 +111,11 @@ class Similarities(ResultRecord):
 
         marks = []
         for name, each in self.indices.items():
-            words = SHOWN[name][0] + ("" if each.higher_is_closer else " (low is close)")
+            words = SHOWN[name][0] + ("" if each.higher_is_closer else " ↓")
             null = each.null
             value = each.value if null is None else null.observed
             marks.append(Mark(words, value, None, None if null is None else null.mean, middle(null)))
-        return dots(ax, marks, "index", width=width, value_name="index")
+        return dots(ax, marks, "index (↓: lower is closer)", width=width, value_name="index")
 
     @property
     def cut(self) -> bool:

@@ -146,7 +146,7 @@ class Translation(ResultRecord):
         return dots(
             ax,
             marks,
-            "held-out error (mean distances to the mean)",
+            "held-out error\n(mean distances to the mean)",
             width=width,
             reference=(1.0, "no better than the mean"),
             farthest=2.0,
