@@ -32,6 +32,5 @@ plt.show()
 print(result.to_frame().round(3).to_string(index=False))
 
 # %%
-# ``plot()`` puts the ladder together with the errors of single rows, the rows before and after alignment, and the
-# held-out R² of every dimension. It returns a figure to save.
-result.plot().savefig("ladder.pdf")
+# ``result.plot().savefig("comparison.pdf")`` puts the ladder together with the errors of single rows, the rows before and
+# after alignment, and the held-out R² of every dimension.

@@ -204,7 +204,7 @@ def test_a_frame_has_the_numbers_of_the_json_with_all_digits(name):
     assert len(frame) > 0
     assert frame.columns.is_unique
     for column in frame.columns:
-        values = {x for x in numbers(frame[column].tolist())}
+        values = set(numbers(frame[column].tolist()))
         if column not in (*DERIVED.get(name, ()), "component"):
             assert values <= told, column
 
