@@ -32,5 +32,5 @@ plt.show()
 print(result.to_frame().round(3).to_string(index=False))
 
 # %%
-# ``result.plot().savefig("comparison.pdf")`` puts the ladder together with the errors of single rows, the rows before and
-# after alignment, and the held-out R² of every dimension.
+# ``result.plot().savefig("comparison.pdf")`` puts the ladder together with the errors of single rows, the rows before
+# and after alignment, and the held-out R² of every dimension.

@@ -38,7 +38,7 @@ from .examples import small_result
 from .pages import HOSTILE
 
 pytest.importorskip("torch")
-from . import test_decoder_theory_pages  # noqa: E402
+from . import test_decoder_theory_pages
 
 
 def compared_layers():

@@ -26,6 +26,9 @@ from ..report.read import percent
 from .figures import Plane, Reproducibility, ResidualCounts
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
     from .layers import LayerComparison
     from .many_result import Ensemble
     from .result import Comparison, Direction
@@ -38,7 +41,7 @@ STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 SHAPES = "osD^v"
 
 
-def plot(result: Comparison) -> Any:
+def plot(result: Comparison) -> Figure:
     """A ``Figure`` with the ladder, rows, errors and dimensions; no global state is touched."""
     figures, names = result.figures, (result.source.name, result.target.name)
     panels = [
@@ -51,7 +54,7 @@ def plot(result: Comparison) -> Any:
     return arranged(panels)
 
 
-def plot_many(result: Ensemble) -> Any:
+def plot_many(result: Ensemble) -> Figure:
     """A ``Figure`` with the ladder, the matrix of every rung and the agreement along the consensus's axes."""
     panels = [result.plot_ladder, *(partial(result.plot_matrix, rung=name) for name in result.rungs)]
     if len(result.consensus.agreement) > 1:
@@ -59,7 +62,7 @@ def plot_many(result: Ensemble) -> Any:
     return arranged(panels)
 
 
-def ladder(ax: Any, direction: Direction, width: str) -> Any:
+def ladder(ax: Axes | None, direction: Direction, width: str) -> Axes:
     """The rungs of one direction, that of the verdict marked."""
     marks = [
         Mark(
@@ -76,7 +79,7 @@ def ladder(ax: Any, direction: Direction, width: str) -> Any:
     return rungs(ax, marks, width, "held out", "95% interval")
 
 
-def rungs(ax: Any, marks: list[Mark], width: str, value_name: str, interval_name: str) -> Any:
+def rungs(ax: Axes | None, marks: list[Mark], width: str, value_name: str, interval_name: str) -> Axes:
     """Marks of rungs on the axis that all ladders have."""
     return dots(
         ax,
@@ -91,7 +94,7 @@ def rungs(ax: Any, marks: list[Mark], width: str, value_name: str, interval_name
     )
 
 
-def ladder_of_many(ax: Any, result: Ensemble, width: str) -> Any:
+def ladder_of_many(ax: Axes | None, result: Ensemble, width: str) -> Axes:
     """The rungs' means over ordered pairs; the interval is their range."""
     apart = ~np.eye(len(result.runs), dtype=bool)
     marks = [
@@ -108,7 +111,7 @@ def ladder_of_many(ax: Any, result: Ensemble, width: str) -> Any:
     return rungs(ax, marks, width, "held out, mean", "range over pairs")
 
 
-def matrix_of_many(ax: Any, result: Ensemble, rung: str, width: str) -> Any:
+def matrix_of_many(ax: Axes | None, result: Ensemble, rung: str, width: str) -> Axes:
     """The errors of one rung between all runs."""
     order = list(result.clustering.order)
     values = np.where(np.eye(len(order), dtype=bool), np.nan, result.rungs[rung].error[np.ix_(order, order)])
@@ -118,7 +121,7 @@ def matrix_of_many(ax: Any, result: Ensemble, rung: str, width: str) -> Any:
     return ax
 
 
-def matrix_of_layers(ax: Any, result: LayerComparison, width: str) -> Any:
+def matrix_of_layers(ax: Axes | None, result: LayerComparison, width: str) -> Axes:
     """The errors of every rung in every layer, source mapped onto target."""
     directions = result.directions()
     values = [
@@ -129,7 +132,7 @@ def matrix_of_layers(ax: Any, result: LayerComparison, width: str) -> Any:
     return matrix(ax, values, list(directions), rungs, "held-out error", width=width, dark_is_low=True)
 
 
-def agreement(ax: Any, result: Ensemble, width: str) -> Any:
+def agreement(ax: Axes | None, result: Ensemble, width: str) -> Axes:
     """The agreement of runs along the axes of their consensus."""
     values = result.consensus.agreement
     names = [str(place + 1) for place in range(len(values))]

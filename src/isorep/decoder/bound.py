@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .._version import __version__
 from ..results import Record, aligned
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SCHEMA = "isorep.decoder_bounds/1"
 GIVEN, MEASURED, NOT_TESTED, VIOLATED = "as given", "measured", "not tested", "violated"
@@ -210,21 +213,20 @@ def error_rows(result: Any, titles: Mapping[str, str]) -> list[dict[str, Any]]:
     return [*rows, chance]
 
 
-def plot_errors(ax: Any, result: Any, width: str) -> Any:
+def plot_errors(ax: Axes | None, result: Any, width: str) -> Axes:
     """RMS errors in sample and the bounds on them, up to somewhat more than chance."""
     from ..report.plots import Mark, dots
 
-    rows = [row for row in result.frame_rows() if row["rms"] is not None]
+    rows = result.frame_rows()
     chance = next(row["rms"] for row in rows if row["kind"] == "chance")
-    marks = [
-        Mark(row["name"] if row["kind"] != "bound" else f"bound: {row['name']}", row["rms"], strong=True)
-        if row["kind"] == "measured"
-        else Mark(f"bound: {row['name']}" if row["kind"] == "bound" else f"{row['kind']}, {row['name']}", row["rms"])
-        for row in rows
-        if row["kind"] in ("best possible", "bound") or row["name"].startswith("in-sample")
-    ]
-    farthest = 1.5 * chance
-    return dots(ax, marks, "RMS error (diameters)", width=width, reference=(chance, "chance"), farthest=farthest)
+    marks = []
+    for row in rows:
+        if row["kind"] == "measured" and row["name"].startswith("in-sample"):
+            marks.append(Mark(row["name"], row["rms"], strong=True))
+        elif row["kind"] in ("best possible", "bound"):
+            marks.append(Mark(f"{row['kind']}: {row['name']}", row["rms"]))
+    reference, farthest = (chance, "chance"), 1.5 * chance
+    return dots(ax, marks, "RMS error (diameters)", width=width, reference=reference, farthest=farthest)
 
 
 def shown(value: float) -> str:

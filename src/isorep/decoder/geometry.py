@@ -249,9 +249,16 @@ class Geometry(ResultRecord):
             )
         ]
         limit = (THEOREM_LIMIT, "limit of the theorem, √2")
-        label = "bi-Lipschitz constant 1 + L"
-        names = {"value_name": "measured" if self.certain else "at least"}
-        return dots(ax, marks, label, width=width, limits=(1.0, None), reference=limit, farthest=10.0, **names)
+        return dots(
+            ax,
+            marks,
+            "bi-Lipschitz constant 1 + L",
+            width=width,
+            limits=(1.0, None),
+            reference=limit,
+            farthest=10.0,
+            value_name="measured" if self.certain else "at least",
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but what thousands of rows and singular values repeat, as plain data with a versioned schema."""

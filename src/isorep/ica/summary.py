@@ -182,7 +182,7 @@ def kinds(gaussian: Array) -> list[str]:
     return ["near-Gaussian" if each else "non-Gaussian" for each in gaussian]
 
 
-def plot_planes(ica: ICA, ax: Any, width: str) -> Any:
+def plot_planes(ica: ICA, ax: Axes | None, width: str) -> Axes:
     """The matrix of planes; a component's own curvature, on the diagonal, is no plane."""
     from ..report.plots import matrix
 

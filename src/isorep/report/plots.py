@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import InputError, import_extra
 from ..settings import check_choice
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 WIDTHS = {"single": 3.35, "double": 6.9}
 """Inches of one column and of two columns of a page."""
@@ -63,14 +67,14 @@ def middle(null: Any, share: float = 0.95) -> tuple[float, float] | None:
     return None if null is None else (null.quantile((1 - share) / 2), null.quantile((1 + share) / 2))
 
 
-def arranged(draws: Sequence[Draw], width: str = "double") -> Any:
+def arranged(draws: Sequence[Draw], width: str = "double") -> Figure:
     """A ``Figure`` of its own with these panels, two across, which pyplot does not know; an odd last one is wide."""
     module = import_extra("matplotlib.figure", "plot", "plot()")
     if not draws:
         raise InputError("this result has no figure for papers: to_html() writes its report, to_frame() its numbers")
     across = min(2, len(draws))
     down = -(-len(draws) // across)
-    figure = module.Figure(figsize=(WIDTHS[width] * across / 2, 2.6 * down), layout="constrained")
+    figure: Figure = module.Figure(figsize=(WIDTHS[width] * across / 2, 2.6 * down), layout="constrained")
     grid = figure.add_gridspec(down, across)
     for place, draw in enumerate(draws):
         row, column = divmod(place, across)
@@ -79,19 +83,20 @@ def arranged(draws: Sequence[Draw], width: str = "double") -> Any:
     return figure
 
 
-def canvas(ax: Any, width: str, height: float, purpose: str) -> Any:
+def canvas(ax: Axes | None, width: str, height: float, purpose: str) -> Axes:
     """The axes to draw on: those that were given, or those of a new pyplot figure of one or two columns."""
     check_choice("width", width, list(WIDTHS))
     if ax is None:
         pyplot = import_extra("matplotlib.pyplot", "plot", purpose)
-        _, ax = pyplot.subplots(figsize=(WIDTHS[width], height), layout="constrained")
+        made: Axes = pyplot.subplots(figsize=(WIDTHS[width], height), layout="constrained")[1]
+        return canvas(made, width, height, purpose)
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize="small")
     return ax
 
 
 def dots(
-    ax: Any,
+    ax: Axes | None,
     marks: Sequence[Mark],
     label: str,
     *,
@@ -103,7 +108,7 @@ def dots(
     interval_name: str = "95% interval",
     chance_name: str = "chance, mean",
     purpose: str = "plot_scores()",
-) -> Any:
+) -> Axes:
     """Values as dots in rows, with interval and chance; the strong row stands out.
 
     ``limits`` are those of the axis, found where None; values above ``farthest`` do not set them. ``reference`` is a
@@ -204,7 +209,7 @@ def above(ax: Any, handles: Sequence[Any], columns: int = 2) -> None:
 
 
 def matrix(
-    ax: Any,
+    ax: Axes | None,
     values: Any,
     rows: Sequence[str],
     columns: Sequence[str],
@@ -215,7 +220,7 @@ def matrix(
     dark_is_low: bool = False,
     names: tuple[str, str] = ("", ""),
     purpose: str = "plot_matrix()",
-) -> Any:
+) -> Axes:
     """A matrix in one hue, with its colour bar; cells without a number are hatched.
 
     Limits that start below 0 make a diverging scale about 0. ``names`` are those of the rows' and of the columns' axis.
@@ -274,7 +279,7 @@ def _names(axis: Any, names: Sequence[str], turned: bool = False) -> None:
 
 
 def columns(
-    ax: Any,
+    ax: Axes | None,
     values: Any,
     label: str,
     across: str,
@@ -286,7 +291,7 @@ def columns(
     spread: Any = None,
     width: str = "single",
     purpose: str = "plot_components()",
-) -> Any:
+) -> Axes:
     """One value per component, in order, as stems; ``groups`` of them have shapes and colours of their own.
 
     ``spread`` holds further values of each component, (k, n), drawn as small dots.

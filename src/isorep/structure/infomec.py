@@ -76,7 +76,7 @@ class InfoMEC(Record):
         return replace(self, infom=mean_of(modularity), modularity=modularity)
 
 
-def plot_information(ax: Any, nmi: Array, factors: Sequence[str], latents: Sequence[str], width: str) -> Any:
+def plot_information(ax: Axes | None, nmi: Array, factors: Sequence[str], latents: Sequence[str], width: str) -> Axes:
     """Normalised mutual information, factors by latents."""
     from ..report.plots import matrix
 

@@ -420,8 +420,15 @@ class Mechanisms(ResultRecord):
             Mark(f"{each.name} ({each.by})", each.mean, (each.mean, each.quantile), each.random, strong=each.near)
             for each in self.leakage
         ]
-        names = {"value_name": "mean over samples", "interval_name": "up to the 95th percentile"}
-        return dots(ax, marks, "leakage (tick: random bases)", width=width, chance_name="random bases", **names)
+        return dots(
+            ax,
+            marks,
+            "leakage (0 is independent)",
+            width=width,
+            value_name="mean over samples",
+            interval_name="up to the 95th percentile",
+            chance_name="random bases, mean",
+        )
 
     def _factors(self) -> str:
         from ..page import as_text
