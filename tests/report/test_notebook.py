@@ -50,7 +50,7 @@ def compared_layers():
             (Path(folder) / name).mkdir()
             for place in range(3):
                 np.save(Path(folder) / name / f"layer{place}.npy", sources(120, 3, place) @ turn)
-        return isorep.compare_layers(f"{folder}/a", f"{folder}/b", fast=True, n_null=4)
+        return isorep.compare_layers(f"{folder}/a", f"{folder}/b", layers=[f"layer{k}" for k in range(3)], n_null=4)
 
 
 def structural():
@@ -244,9 +244,11 @@ def test_without_pandas_a_frame_says_what_to_install(monkeypatch):
 
 
 def drawn(result, name):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(3.35, 3.0), layout="constrained")
+    FigureCanvasAgg(figure)
     given = figure.subplots()
     axes = getattr(result, name)(ax=given)
     assert axes is given

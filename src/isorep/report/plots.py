@@ -243,12 +243,12 @@ def matrix(
     ax.set_xlabel(names[1], fontsize="small")
     ax.spines[["left", "bottom"]].set_visible(False)
     ax.tick_params(length=0)
-    over = np.isfinite(values)
-    ends = ((values < limits[0]) & over).any(), ((values > limits[1]) & over).any()
+    known, room = values[np.isfinite(values)], 1e-3 * (limits[1] - limits[0])  # rounding is not beyond a limit
+    ends = bool((known < limits[0] - room).any()), bool((known > limits[1] + room).any())
     extend = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}[ends]
     bar = ax.figure.colorbar(image, ax=ax, label=label, extend=extend, fraction=0.08, pad=0.03)
     bar.ax.tick_params(labelsize="x-small")
-    bar.ax.yaxis.label.set_size("small")
+    bar.ax.yaxis.label.set_fontsize("small")
     bar.outline.set_visible(False)
     return ax
 

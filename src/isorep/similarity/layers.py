@@ -18,7 +18,7 @@ from ..settings import check_choice
 from .cka import prepare_cka
 from .frames import Pair, Side
 from .null import Pairings, PreparedIndex, corrected, plan, shown
-from .table import FOUND, INDICES
+from .table import FOUND, INDICES, SHOWN
 
 if TYPE_CHECKING:
     import pandas
@@ -127,7 +127,8 @@ class LayerMatrix(ResultRecord):
         """
         from ..report.plots import matrix
 
-        values, label = (self.corrected, f"{self.index}, corrected") if corrected else (self.values, self.index)
+        name = SHOWN[self.index][0]
+        values, label = (self.corrected, f"{name}, corrected") if corrected else (self.values, name)
         known = values[np.isfinite(values)]
         scaled = corrected or self.higher_is_closer
         return matrix(
