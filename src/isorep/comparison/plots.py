@@ -11,6 +11,7 @@ from ..report.charts import colour, rung_name
 from ..report.plots import (
     CHANCE,
     SHADES,
+    Draw,
     Mark,
     above,
     arranged,
@@ -44,7 +45,7 @@ SHAPES = "osD^v"
 def plot(result: Comparison) -> Figure:
     """A ``Figure`` with the ladder, rows, errors and dimensions; no global state is touched."""
     figures, names = result.figures, (result.source.name, result.target.name)
-    panels = [
+    panels: list[Draw] = [
         result.plot_ladder,
         partial(_residuals, data=figures.residuals),
         *(partial(_scatter, plane=figures.scatter, when=when, names=names) for when in ("before", "after")),
@@ -56,7 +57,7 @@ def plot(result: Comparison) -> Figure:
 
 def plot_many(result: Ensemble) -> Figure:
     """A ``Figure`` with the ladder, the matrix of every rung and the agreement along the consensus's axes."""
-    panels = [result.plot_ladder, *(partial(result.plot_matrix, rung=name) for name in result.rungs)]
+    panels: list[Draw] = [result.plot_ladder, *(partial(result.plot_matrix, rung=name) for name in result.rungs)]
     if len(result.consensus.agreement) > 1:
         panels.append(result.plot_components)
     return arranged(panels)

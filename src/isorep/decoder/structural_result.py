@@ -249,10 +249,10 @@ class Structural(ResultRecord):
         """Errors that were measured, what the rows certify, and every bound: supremum, RMS and mean, in diameters."""
         return error_rows(self, TITLES)
 
-    def plot_scores(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "double") -> Axes:
         """Rigid errors in sample (RMS, diameters) beside what is possible, the bounds on them, and chance.
 
-        ``ax`` is where to draw, by default a new pyplot figure of one column (3.35 inches) or two ("double").
+        ``ax`` is where to draw, by default a new pyplot figure of two columns (6.9 inches) or one ("single").
         """
         return plot_errors(ax, self, width)
 

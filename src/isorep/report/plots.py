@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 WIDTHS = {"single": 3.35, "double": 6.9}
 """Inches of one column and of two columns of a page."""
+LETTERS = {"single": 26, "double": 48}
+"""How many letters of a name leave room for the axes."""
 SHADES = {
     "s0": "#6b7280",
     "s1": "#c2570c",
@@ -120,7 +122,7 @@ def dots(
         _row(ax, mark, place, low, high)
     if reference is not None:
         ax.axvline(reference[0], color=CHANCE, lw=0.8, ls=":", zorder=1)
-    ax.set_yticks(range(len(marks)), [short_name(mark.name) for mark in marks])
+    ax.set_yticks(range(len(marks)), [short_name(mark.name, LETTERS[width]) for mark in marks])
     for tick, mark in zip(ax.get_yticklabels(), marks, strict=True):
         tick.set_fontweight("bold" if mark.strong else "normal")
     ax.set_ylim(len(marks) - 0.4, -0.6)

@@ -406,11 +406,11 @@ class Mechanisms(ResultRecord):
         """Leakage where it was measured."""
         return super().panels() if self.leakage else []
 
-    def plot_scores(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "double") -> Axes:
         """The leakage of every sense of independence, mean over samples, beside that of random bases; 0 is none.
 
         The line reaches to the value that 95% of the samples are below. ``ax`` is where to draw, by default a new
-        pyplot figure of one column (3.35 inches) or two ("double").
+        pyplot figure of two columns (6.9 inches) or one ("single").
         """
         from ...report.plots import Mark, dots
 
