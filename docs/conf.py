@@ -23,11 +23,12 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_",
+    "subsection_order": [f"../examples/{group}" for group in ("compare", "factors", "biology", "stores", "theory")],
     "download_all_examples": False,
     "show_memory": False,
     "abort_on_example_error": True,
 }
-exclude_patterns = ["_build", "gallery/*.ipynb", "gallery/*.py", "gallery/*.md5"]
+exclude_patterns = ["_build", "gallery/**.ipynb", "gallery/**.py", "gallery/**.md5"]
 suppress_warnings = ["config.cache"]
 
 html_theme = "furo"

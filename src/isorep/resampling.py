@@ -24,6 +24,7 @@ from scipy import special
 
 from .errors import InputError
 from .representation import Array
+from .results import Record
 
 LEVEL = 0.95
 BLOCKS = 25  # blocks of rows that a jackknife leaves out one at a time
@@ -246,7 +247,7 @@ def _exp(value: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Null:
+class Null(Record):
     """A statistic under shuffled pairings, and where the observed one lies among them.
 
     Attributes

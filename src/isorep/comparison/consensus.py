@@ -16,6 +16,7 @@ import numpy as np
 from ..errors import InputError
 from ..moments import JointMoments
 from ..representation import Array, as_representation
+from ..results import Record
 from ..threads import one_blas_thread
 
 MOST_SWEEPS = 50
@@ -23,7 +24,7 @@ _SETTLED = 1e-5  # gain of a sweep, relative to the objective
 
 
 @dataclass(frozen=True, eq=False)
-class Consensus:
+class Consensus(Record):
     """Consensus space: the mean of all runs after each was rotated onto the others, in its principal axes.
 
     All numbers are in-sample: measured on the rows that the rotations were fitted to.

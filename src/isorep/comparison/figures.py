@@ -11,6 +11,7 @@ from scipy import linalg
 from ..alignment.base import AffineMap, column_errors, match_signed, padded
 from ..moments import Moments
 from ..representation import Array, Matrix
+from ..results import Record
 from ..rows import read_rows
 
 SCATTER_ROWS, MOST_CLASSES = 400, 24
@@ -21,7 +22,7 @@ LEAST_R2 = -9.0
 
 
 @dataclass(frozen=True, eq=False)
-class Plane:
+class Plane(Record):
     """Sampled rows on the target's principal plane: the target, and the source before and after alignment by a rung.
 
     Coordinates are (rows, 2) arrays in units of the target's diameter. Before alignment the source is centred and
@@ -46,7 +47,7 @@ class Plane:
 
 
 @dataclass(frozen=True, eq=False)
-class Matching:
+class Matching(Record):
     """Correlations of the target's dimensions (rows) with the source's, matches on the diagonal, best matched first.
 
     Only the target's dimensions of largest variance are shown.
@@ -60,7 +61,7 @@ class Matching:
 
 
 @dataclass(frozen=True, eq=False)
-class Reproducibility:
+class Reproducibility(Record):
     """The held-out R² of every dimension of the target under each rung, and the dimensions ordered from the best.
 
     ``order`` is by the linear rung, or by the first without that one.
@@ -76,7 +77,7 @@ class Reproducibility:
 
 
 @dataclass(frozen=True, eq=False)
-class ResidualCounts:
+class ResidualCounts(Record):
     """Held-out errors of rows counted in common bins, and the mean error under shuffled pairings, for each rung.
 
     ``edges`` and means are in mean distances of the target's rows to their mean.
@@ -88,7 +89,7 @@ class ResidualCounts:
 
 
 @dataclass(frozen=True, eq=False)
-class Figures:
+class Figures(Record):
     """The data behind the figures of the source mapped onto the target."""
 
     scatter: Plane

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from .compare import as_deadline, compare
 from .fits import RUNGS
 from .result import Comparison, Direction, Rung, Verdict
 from .verdict import AGREES, PARTLY, agrees, best_rung
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 UNIT = "held-out errors in mean distances of the target to its mean; lower is closer, 1 is no better than the mean"
 NONE, UNJUDGED = "none", "no verdict"
@@ -99,19 +102,25 @@ class LayerComparison(ResultRecord):
                 del layer[name]
         return told
 
-    def _repr_html_(self) -> str:
-        from .layers_page import snippet
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per layer and rung: the ladder of every layer, and whether the rung is the layer's verdict."""
+        return [
+            {"layer": layer, **row, "verdict": row["rung"] == direction.verdict.rung}
+            for layer, direction in self.directions().items()
+            for row in direction.frame_rows()
+        ]
 
-        return snippet(self)
+    def plot_matrix(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The held-out error of every rung in every layer; 1 is no better than the mean."""
+        from .plots import matrix_of_layers
+
+        return matrix_of_layers(ax, self, width)
 
     def notes(self) -> list[str]:
         """The first caveats, and how many more there are."""
         more = len(self.caveats) - _MOST_NOTES
         left = [f"{more} more {'notes are' if more > 1 else 'note is'} in the JSON and on the page"]
         return [*self.caveats[:_MOST_NOTES], *(left if more > 0 else [])]
-
-    def __repr__(self) -> str:
-        return f"LayerComparison({len(self.layers)} layers: {self.verdict})"
 
     def __str__(self) -> str:
         return told(self.verdict, f"{wrapped(UNIT)}\n{self.table()}", notes=self.notes())

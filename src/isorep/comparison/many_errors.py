@@ -20,6 +20,7 @@ from ..moments import JointMoments, Moments, joint_moments, merged, merged_witho
 from ..pairs import half_variance_share
 from ..representation import Array, Matrix, rounding_of
 from ..resampling import LEVEL, Null, jackknife_se
+from ..results import Record
 from ..rows import ProjectedRows, block_rows, blocks, map_blocks, map_rows
 from ..threads import Crew
 from .fits import TrainingSet, UnmixedSide, fit, ica_rung
@@ -248,7 +249,7 @@ def half_shares(runs: Sequence[Matrix], means: Sequence[Array], radii: Sequence[
 
 
 @dataclass(frozen=True, eq=False)
-class RungMatrix:
+class RungMatrix(Record):
     """Held-out errors of one rung: row = source, column = target; lower is closer.
 
     Errors are means of residual norms in mean distances of the target's rows to their mean, as those of

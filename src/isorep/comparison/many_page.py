@@ -16,7 +16,7 @@ from ..representation import Array
 from .many_errors import RungMatrix, apart
 from .many_result import Ensemble
 from .many_verdict import LEAST_RUNS
-from .page import cell_output, sides_table, verdict_answer
+from .page import sides_table, verdict_answer
 from .recurrence import Components, Dimensions
 from .rows_page import CLEAR, three, whole
 
@@ -77,12 +77,6 @@ def _among(matrix: Array, runs: list[int]) -> Array:
     """The entries of all ordered pairs of these runs."""
     among: Array = matrix[np.ix_(runs, runs)][apart(len(runs))]
     return among
-
-
-def snippet(result: Ensemble) -> str:
-    """HTML for one cell of a notebook: the verdict, and the ladder over all pairs."""
-    unit = f"{len(result.runs)} runs, all ordered pairs: mean error; lower is closer, 1 is no better than the mean"
-    return cell_output(result, unit, _ladder(result))
 
 
 def _tiles(result: Ensemble) -> list[tuple[str, str, str]]:

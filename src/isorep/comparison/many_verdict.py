@@ -9,7 +9,7 @@ import numpy as np
 
 from ..report.charts import PHRASES
 from ..representation import Array
-from ..results import decimals, significant
+from ..results import Record, decimals, significant
 from .many_errors import RungMatrix
 from .result import Verdict
 from .verdict import LEAST_SCORED, WITHOUT_LINEAR, WITHOUT_NULL, agrees, suffices, too_few_scored
@@ -32,7 +32,7 @@ class Outlier:
 
 
 @dataclass(frozen=True, eq=False)
-class Clustering:
+class Clustering(Record):
     """Runs by average linkage on the symmetrised error of a rung.
 
     ``order`` puts near runs side by side; ``linkage`` is scipy's: for each step the two clusters joined, the error at

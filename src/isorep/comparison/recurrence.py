@@ -11,6 +11,7 @@ import numpy as np
 from ..alignment.base import match_components, match_signed, padded
 from ..moments import JointMoments
 from ..representation import Array
+from ..results import Record
 from .fits import UnmixedSide
 
 RECURS = 0.8
@@ -18,7 +19,7 @@ RECURS = 0.8
 
 
 @dataclass(frozen=True, eq=False)
-class Dimensions:
+class Dimensions(Record):
     """Reproducibility of every dimension of one run in the others.
 
     ``r2`` is the mean over the other runs of the held-out R² of a linear prediction from each (None without the linear
@@ -31,7 +32,7 @@ class Dimensions:
 
 
 @dataclass(frozen=True, eq=False)
-class RunComponents:
+class RunComponents(Record):
     """The independent components of one run in the others.
 
     ``score`` is the mean absolute correlation with the matched components, 0 where there is none; ``runs`` the number
@@ -64,7 +65,7 @@ class Family:
 
 
 @dataclass(frozen=True, eq=False)
-class Components:
+class Components(Record):
     """Recurring independent components, per run and as families across runs, most widespread first."""
 
     by_run: tuple[RunComponents, ...]

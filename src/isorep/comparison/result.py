@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..alignment.base import Error
 from ..pairs import Side
 from ..resampling import Interval, Null
-from ..results import ResultRecord, aligned, decimals, plain, told
+from ..results import Record, ResultRecord, aligned, decimals, plain, told
 from .diameter import Diameter
 from .figures import Figures
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 UNIT = (
     "mean distances of the target's rows to their mean: 1 is no better than predicting the mean, lower is closer; "
@@ -19,7 +23,7 @@ UNIT = (
 
 
 @dataclass(frozen=True)
-class Rung:
+class Rung(Record):
     """One rung of the ladder in one direction.
 
     Attributes
@@ -128,7 +132,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Direction:
+class Direction(Record):
     """The ladder from one side onto the other.
 
     ``baseline`` is the mean distance of the target's rows to their mean, the unit of all errors, in diameters.
@@ -149,6 +153,29 @@ class Direction:
     def to_dict(self) -> dict[str, Any]:
         """The fields, and the unit in words."""
         return {**vars(self), "unit": UNIT}
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per rung: held-out error with interval, chance level, p-value and R², then other units."""
+        return [
+            {
+                "rung": name,
+                "error": rung.held_out.mean,
+                "low": rung.interval.low if rung.interval else None,
+                "high": rung.interval.high if rung.interval else None,
+                "chance": rung.null.mean if rung.null else None,
+                "p_value": rung.null.p_value if rung.null else None,
+                "r2": rung.explained,
+                "in_sample": rung.in_sample.mean,
+                "diameters": rung.in_diameters.held_out.mean,
+            }
+            for name, rung in self.rungs.items()
+        ]
+
+    def plot_ladder(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The ladder of this direction; see :meth:`Comparison.plot_ladder`."""
+        from .plots import ladder
+
+        return ladder(ax, self, width)
 
 
 @dataclass(frozen=True)
@@ -225,16 +252,42 @@ class Comparison(ResultRecord):
         """Everything, as plain data with a versioned schema."""
         return super().to_dict() | {"verdict": plain(self.verdict)}
 
-    def plot(self) -> Any:
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per rung of the source mapped onto the target; ``result.reverse.to_frame()`` has the reverse."""
+        return self.forward.frame_rows()
+
+    def plot_ladder(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The ladder: held-out error of every rung with its interval, its chance level and its error in sample.
+
+        The rung of the verdict stands out. Errors beyond 2 stand at the end of the axis, with their number.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; by default a new pyplot figure.
+        width : {"single", "double"}
+            Of a new figure: one column of a page (3.35 inches) or two (6.9 inches).
+
+        Returns
+        -------
+        matplotlib Axes
+
+        Examples
+        --------
+        >>> import numpy as np, isorep
+        >>> from matplotlib.figure import Figure
+        >>> X = np.random.default_rng(0).laplace(size=(100, 2))
+        >>> axes = isorep.compare(X, X @ [[0, 1], [1, 0]], n_null=20).plot_ladder(ax=Figure().subplots())
+        >>> [label.get_text() for label in axes.get_yticklabels()]
+        ['identity', 'signed permutation', 'rigid', 'linear', 'ICA']
+        """
+        return self.forward.plot_ladder(ax, width=width)
+
+    def plot(self) -> Figure:
         """The main figures as one matplotlib ``Figure``, for papers; needs the extra ``plot``."""
         from .plots import plot
 
         return plot(self)
-
-    def _repr_html_(self) -> str:
-        from .page import snippet
-
-        return snippet(self)
 
     def __str__(self) -> str:
         mark = "" if self.verdict.rung is None else f"\n{MARKED}"

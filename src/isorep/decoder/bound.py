@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .._version import __version__
 from ..results import Record, aligned
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SCHEMA = "isorep.decoder_bounds/1"
 GIVEN, MEASURED, NOT_TESTED, VIOLATED = "as given", "measured", "not tested", "violated"
@@ -166,6 +169,10 @@ class Bounds(Record):
         named = {"sup": self.sup.name, "rms": self.rms.name}
         return {"schema": SCHEMA, "isorep": __version__, **super().to_dict(), **named}
 
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per bound."""
+        return [row for bound in self.entries for row in bound.frame_rows()]
+
     def table(self) -> str:
         """The bounds as text, smallest of each kind marked with a star."""
         rows: list[tuple[str, ...]] = [("bound", "error", "at most", "chance", "")]
@@ -178,6 +185,48 @@ class Bounds(Record):
     def __str__(self) -> str:
         rests = dict.fromkeys(str(assumption) for bound in (self.sup, self.rms) for assumption in bound.assumptions)
         return "\n".join([self.table(), "", *(f"rests on: {text}" for text in rests)])
+
+
+def error_rows(result: Any, titles: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Errors that were measured, what the rows certify, and every bound, as rows of supremum, RMS and mean."""
+    errors = {
+        "held out": result.held_out,
+        "in-sample": result.in_sample,
+        "held out, with one scale": result.scaled_held_out,
+        "in-sample, with one scale": result.scaled_in_sample,
+        "held out, linear": result.linear,
+    }
+    rows: list[dict[str, Any]] = [
+        {"kind": "measured", "name": name, "sup": each.sup, "rms": each.rms, "mean": each.mean}
+        for name, each in errors.items()
+    ]
+    if (found := result.certificate) is not None:
+        least = {"kind": "best possible", "name": "at least", "sup": found.lower, "rms": found.rms, "mean": None}
+        most = {"kind": "best possible", "name": "at most", "sup": found.upper, "rms": found.rms_upper, "mean": None}
+        rows += [least, most]
+    for key, title in titles.items():
+        if (tie := result.bounds.get(key)) is not None:
+            kind = "no bound" if key == "mean" else "bound"
+            rows.append({"kind": kind, "name": title, "sup": tie.sup.value, "rms": tie.rms.value, "mean": None})
+    tie = next(iter(result.bounds.values()))
+    chance = {"kind": "chance", "name": "any two clouds", "sup": tie.sup.chance, "rms": tie.rms.chance, "mean": None}
+    return [*rows, chance]
+
+
+def plot_errors(ax: Axes | None, result: Any, width: str) -> Axes:
+    """RMS errors in sample and the bounds on them, up to somewhat more than chance."""
+    from ..report.plots import Mark, dots
+
+    rows = result.frame_rows()
+    chance = next(row["rms"] for row in rows if row["kind"] == "chance")
+    marks = []
+    for row in rows:
+        if row["kind"] == "measured" and row["name"].startswith("in-sample"):
+            marks.append(Mark(row["name"], row["rms"], strong=True))
+        elif row["kind"] in ("best possible", "bound"):
+            marks.append(Mark(f"{row['kind']}: {row['name']}", row["rms"]))
+    reference, farthest = (chance, "chance"), 1.5 * chance
+    return dots(ax, marks, "RMS error (diameters)", width=width, reference=reference, farthest=farthest)
 
 
 def shown(value: float) -> str:

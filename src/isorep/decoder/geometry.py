@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from ..results import Record, ResultRecord, plain, told
 from .bound import shown
 from .convexity import Convexity
 from .prepare import import_torch
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _MOST_ROWS = 5000  # whose values are kept in the JSON
@@ -218,6 +221,44 @@ class Geometry(ResultRecord):
         from .page import as_text, constants_table
 
         return as_text(constants_table(self), "L", "best scale")
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row of constants over all latents, and one over the active ones where some are not."""
+        sides = {"all": self.constants, "active": self.active}
+        return [
+            {"latents": name, **row} for name, each in sides.items() if each is not None for row in each.frame_rows()
+        ]
+
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The constants over the sample beside the limit that the near-identifiability theorem asks for; 1 is best.
+
+        The axis ends at 10; a larger constant stands there with its number. ``ax`` is where to draw, by default a new
+        pyplot figure of one column (3.35 inches) or two ("double").
+        """
+        from ..report.plots import Mark, dots
+
+        sides = {"": self.constants, ", active latents": self.active}
+        marks = [
+            Mark(f"{name}{where}", value, strong=name == "largest")
+            for where, each in sides.items()
+            if each is not None
+            for name, value in (
+                ("largest", each.constant),
+                ("up to scale", each.similarity_constant),
+                ("median row", each.quantiles["0.5"]),
+            )
+        ]
+        limit = (THEOREM_LIMIT, "limit of the theorem, √2")
+        return dots(
+            ax,
+            marks,
+            "bi-Lipschitz constant 1 + L",
+            width=width,
+            limits=(1.0, None),
+            reference=limit,
+            farthest=10.0,
+            value_name="measured" if self.certain else "at least",
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with a versioned schema; long lists of rows and singular values are thinned."""

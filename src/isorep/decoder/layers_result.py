@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..alignment.base import Error
 from ..resampling import Null
 from ..results import Record, ResultRecord, told
 from .bound import VIOLATED, Assumption, Bound, Finding
 from .ends import EndMap
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 OUTPUT = "output"
 SOURCES = {"with_mismatch": "a rigid motion without a scale", "scaled": "a rigid motion with one scale"}
@@ -211,6 +214,45 @@ class LayerGeometry(ResultRecord):
         from .page import as_text
 
         return as_text(layer_table(self), "Theorem 1")
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per layer: constants of the rest, held-out mean errors in diameters, the RMS bound, the answer."""
+        return [
+            {
+                "layer": layer.name,
+                "kind": layer.kind,
+                "constant": layer.constant,
+                "similarity_constant": layer.similarity_constant,
+                "rigid": layer.held_out.mean,
+                "rigid_with_scale": layer.scaled.mean,
+                "linear": layer.linear.mean,
+                "chance": None if layer.null is None else layer.null.mean,
+                "rms_in_sample": layer.in_sample.rms,
+                "rms_bound": layer.bound.value,
+                "answer": layer.answer,
+            }
+            for layer in self.layers
+        ]
+
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The held-out error of every layer, up to a rigid motion with one scale, in sample and beside chance.
+
+        ``ax`` is where to draw, by default a new pyplot figure of one column (3.35 inches) or two ("double").
+        """
+        from ..report.plots import Mark, dots, middle
+
+        marks = [
+            Mark(
+                layer.name,
+                layer.scaled.mean,
+                None,
+                None if layer.null is None else layer.null.mean,
+                middle(layer.null),
+                layer.scaled_in_sample.mean,
+            )
+            for layer in self.layers
+        ]
+        return dots(ax, marks, "rigid error with one scale (diameters)", width=width, value_name="held out")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""

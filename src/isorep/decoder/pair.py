@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.spatial.distance import pdist
@@ -19,7 +19,7 @@ from ..results import Record, ResultRecord, aligned, told, wrapped
 from ..rows import Progress
 from ..settings import check_counts, check_seed
 from .bilipschitz import bilipschitz
-from .bound import VIOLATED, Assumption, Bounds, Finding, held_against, shown
+from .bound import VIOLATED, Assumption, Bounds, Finding, error_rows, held_against, plot_errors, shown
 from .distances import (
     Chords,
     Mismatch,
@@ -37,6 +37,9 @@ from .near_isometry import bounds
 from .prepare import Latents, as_latents
 from .stitching import balanced
 from .theorems import Conditioning, conditioning
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 PAIRED_ROWS = 1000
 """Rows whose distances are compared pair by pair."""
@@ -335,6 +338,17 @@ class DecoderPair(ResultRecord):
             rows.append(("with one scale, in sample", *_cells(self.scaled_in_sample)))
             rows.append(("bound: with one scale", scaled.sup.cell, scaled.rms.cell, ""))
         return aligned(rows)
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """Errors that were measured, what the rows certify, and every bound: supremum, RMS and mean, in diameters."""
+        return error_rows(self, TITLES)
+
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "double") -> Axes:
+        """Rigid errors in sample (RMS, diameters) beside what is possible, the bounds on them, and chance.
+
+        ``ax`` is where to draw, by default a new pyplot figure of two columns (6.9 inches) or one ("single").
+        """
+        return plot_errors(ax, self, width)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""

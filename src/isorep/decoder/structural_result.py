@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -12,9 +12,12 @@ from ..alignment.base import Error
 from ..comparison import WorstCase
 from ..resampling import Null
 from ..results import Record, ResultRecord, aligned, told, wrapped
-from .bound import VIOLATED, Assumption, Bound, Bounds, Finding, shown
+from .bound import VIOLATED, Assumption, Bound, Bounds, Finding, error_rows, plot_errors, shown
 from .distances import Mismatch
 from .theorems import Conditioning
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 PERFECT = "the model reconstructs the data perfectly"
 TITLES = {
@@ -241,6 +244,17 @@ class Structural(ResultRecord):
             bound = self.statistical.bound.value
             rows.append(("bound: A.5, two such models", shown(bound), shown(self.statistical.rms_bound), ""))
         return aligned(rows)
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """Errors that were measured, what the rows certify, and every bound: supremum, RMS and mean, in diameters."""
+        return error_rows(self, TITLES)
+
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "double") -> Axes:
+        """Rigid errors in sample (RMS, diameters) beside what is possible, the bounds on them, and chance.
+
+        ``ax`` is where to draw, by default a new pyplot figure of two columns (6.9 inches) or one ("single").
+        """
+        return plot_errors(ax, self, width)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from .components import Component
 from .inputs import least_p
 from .kbet import Mixing
 from .transforms import condition_name
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LEVEL = 0.05
 CHANCE = 0.5  # AUROC of guessing
@@ -271,6 +274,81 @@ class Deconfounding(ResultRecord):
                 cells = [["-" if mean is None else str(mean) for mean in means] for means in (own, more)]
                 rows.append([*names, *cells[0], *batch, *cells[1]])
         return aligned(rows, optional=sparsity[::-1], width=width)
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per condition and classifier: means over folds, guides and seeds, and their standard errors."""
+        rows = []
+        for name, condition in self.conditions.items():
+            mixing = condition.mixing
+            for classifier, summary in condition.scores.items():
+                means = {"auroc": summary.auroc, "average_precision": summary.average_precision, "hoyer": summary.hoyer}
+                means |= {
+                    f"concentration@{share:g}": getattr(summary.concentration.get(f"{share:g}"), "share", None)
+                    for share in self.settings["top"]
+                }
+                row: dict[str, Any] = {"condition": name, "classifier": classifier, "dimensions": condition.dimensions}
+                for metric, mean in means.items():
+                    row |= {metric: getattr(mean, "value", None), f"{metric}_se": getattr(mean, "error", None)}
+                row |= {"batch_auroc": getattr(mixing, "batch_auroc", None), "mixed": getattr(mixing, "accepted", None)}
+                rows.append(row)
+        return rows
+
+    def panels(self) -> list[str]:
+        """Components only where there are any."""
+        return [name for name in super().panels() if self.components or name != "plot_components"]
+
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The AUROC of every condition on held-out batches, with one standard error; the axis starts at chance, 0.5.
+
+        ``ax`` is where to draw, by default a new pyplot figure of one column (3.35 inches) or two ("double").
+        """
+        from ..report.plots import Mark, dots
+
+        marks = []
+        for name, condition in self.conditions.items():
+            mean = condition.scores[self.headline].auroc
+            reach = None if mean.error is None else (mean.value - mean.error, mean.value + mean.error)
+            marks.append(Mark(condition_name(name), mean.value, reach, strong=name == "pca_ica"))
+        lowest = min(x for mark in marks for x in mark.known)
+        return dots(
+            ax,
+            marks,
+            "AUROC on held-out batches (chance: 0.5)",
+            width=width,
+            limits=(None if lowest < CHANCE else CHANCE, 1.0),
+            reference=(CHANCE, ""),
+            value_name="mean over folds",
+            interval_name="± 1 standard error",
+        )
+
+    def plot_components(self, ax: Axes | None = None, *, batch: str | None = None, width: str = "single") -> Axes:
+        """Each independent component by the share of its variance that the batch and the label explain.
+
+        ``batch`` names one of several batch columns, the first by default.
+        """
+        from ..report.plots import ACCENT, OTHER, above, canvas
+
+        if not self.components:
+            raise InputError("the condition pca_ica was not asked for, so there are no components to draw")
+        ax = canvas(ax, width, 2.6, "plot_components()")
+        column = batch or next(iter(self.components[0].batch_r2))
+        handles = []
+        for driven, shade, shape, name in (
+            (True, OTHER, "s", "batch-driven"),
+            (False, ACCENT, "o", "not batch-driven"),
+        ):
+            some = [each for each in self.components if each.batch_driven is driven]
+            points = [each.batch_r2[column] for each in some], [each.label_r2 for each in some]
+            handles.append(ax.scatter(*points, c=shade, marker=shape, s=18, label=name, lw=0, clip_on=False, zorder=3))
+        reach = max(0.05, *(max(each.batch_r2[column], each.label_r2) for each in self.components))
+        ax.set_xlim(min(0.0, *(each.batch_r2[column] for each in self.components)), 1.05 * reach)
+        ax.set_ylim(min(0.0, *(each.label_r2 for each in self.components)), 1.05 * reach)
+        ax.set_xlabel(
+            f"R² of the batch ({column})" if len(self.data.batch) > 1 else "R² of the batch", fontsize="small"
+        )
+        ax.set_ylabel("R² of the label", fontsize="small")
+        above(ax, handles)
+        return ax
 
     def tests_table(self) -> str:
         """The paired tests as text."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from ..storage.model_files import Facts, ModelFile, Shapes, require_model_path, 
 from .images import as_pictures
 from .traversals import Sheet, decoded, encoded
 from .unmixing import Unmixing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 HALF = 0.5
 """Share of the held-out variance below which most of it is lost."""
@@ -223,6 +226,46 @@ class Disentanglement(Disentangler, ResultRecord):
             shared = " ".join(f"{value:.2f}" for value in component.correlations) or "-"
             rows.append((component.name, said, shared, "near-Gaussian" if component.gaussian else ""))
         return aligned(rows, left=(0, 1, 3))
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per component: if it came back, its correlation with each other training, if it is near-Gaussian."""
+        return [
+            {"component": each.name, "comes_back": each.comes_back}
+            | {f"correlation_{at}": value for at, value in enumerate(each.correlations, start=1)}
+            | {"gaussian": each.gaussian}
+            for each in self.components
+        ]
+
+    def panels(self) -> list[str]:
+        """A single training has nothing to be compared with."""
+        return [] if self.ensemble is None else super().panels()
+
+    def plot_ladder(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """How far the latents of all trainings agree; see :meth:`isorep.Ensemble.plot_ladder`."""
+        return self._several().plot_ladder(ax, width=width)
+
+    def plot_components(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The least correlation of each component with its match in the other trainings, and all of them as dots."""
+        from ..report.plots import columns
+
+        self._several()
+        shared = [each.correlations for each in self.components]
+        return columns(
+            ax,
+            [min(values) for values in shared],
+            "correlation with its match",
+            "component",
+            names=[each.name for each in self.components],
+            groups=["near-Gaussian" if each.gaussian else "non-Gaussian" for each in self.components],
+            reference=(COMES_BACK, "found again above"),
+            spread=shared,
+            width=width,
+        )
+
+    def _several(self) -> Ensemble:
+        if self.ensemble is None:
+            raise InputError("there is one training only: ask for n_seeds=2 or more to compare them")
+        return self.ensemble
 
     @property
     def agreement(self) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from ..decoder import bilipschitz
 from ..errors import InputError
 from ..ica import ICA
 from ..representation import Array
+from ..results import Record
 from ..rows import refuse_non_finite
 from ..settings import check_choice
 
@@ -27,7 +28,7 @@ _SWEEPS = 500
 
 
 @dataclass(frozen=True, eq=False)
-class Unmixing:
+class Unmixing(Record):
     """An affine map from latents to components, and back.
 
     Attributes

@@ -96,6 +96,20 @@ class Extraction(ResultRecord):
             rows.append([name, *counts, str(layer.constant), str(layer.dead), shown])
         return aligned(rows, left=(0, 7), width=width)
 
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per layer."""
+        left_out = ("output", *(("file",) if self.scratch is not None else ()))
+        return [
+            {key: value for key, value in vars(layer).items() if key not in left_out} for layer in self.layers.values()
+        ]
+
+    @property
+    def sentence(self) -> str:
+        """What was extracted."""
+        rows = next(iter(self.layers.values())).rows if self.layers else 0
+        layers = f"{len(self.layers)} layer{'' if len(self.layers) == 1 else 's'}"
+        return f"{rows:,} rows of {layers} of {self.model}, from {self.data.name}"
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rows, as plain data with a versioned schema; layers are a list, in their order."""
         told = super().to_dict()

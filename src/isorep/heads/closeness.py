@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from .families import FAMILIES, Family, family_named
 from .inputs import Head, open_heads, open_rows
 from .outcomes import ROW_QUANTITIES, Outcomes, Readout, noise_roots
 from .result import HeadResult, Parts, few_units, interval_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 CLOSE_KL = 0.01  # nats: below it two distributions pass for the same
 CLOSE_ODDS = 0.1  # standardised log-odds distance, a correlation of 0.995 in every class
@@ -317,6 +320,17 @@ class Closeness(HeadResult):
         for words, name, closer in REPRESENTATION_DISTANCES if features is not None else ():
             told.append((words, getattr(features, name), getattr(features, f"{name}_interval"), None, closer))
         return tuple(told)
+
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """Total variation and the agreement of predictions over the rows, with their intervals, from 0 to 1.
+
+        ``ax`` is where to draw, by default a new pyplot figure of one column (3.35 inches) or two ("double").
+        """
+        from ..report.plots import Mark, dots, span
+
+        named = {"total variation ↓": self.total_variation, "agreement": self.agreement}
+        marks = [Mark(name, each.mean, span(each.interval)) for name, each in named.items() if each is not None]
+        return dots(ax, marks, "mean over rows (↓: lower is closer)", width=width, limits=(0.0, 1.03))
 
     def table(self) -> str:
         """One line per quantity, with its interval and its direction."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy import linalg
@@ -33,6 +33,9 @@ from .families import FAMILIES, Family, Support, family_named, support_of
 from .inputs import Head, open_head
 from .result import HeadResult, Parts, condition_text
 from .spectrum import Spectrum, spectrum
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 NEARLY = 1e4  # a condition number from which a head that passes is said to fail nearly
 _SHOWN = 512  # singular values and pairs that a result keeps
@@ -339,6 +342,18 @@ class Diversity(HeadResult):
                 ("effective dimension", f"{features.effective_dimension} ({features.seen_share:.1%} of variance)"),
             ]
         return told
+
+    def plot_components(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """Standard deviations of the classes' embeddings along their principal axes: those at 0 are not spanned.
+
+        ``ax`` is where to draw, by default a new pyplot figure of one column (3.35 inches) or two ("double").
+        """
+        from ..report.plots import columns
+
+        spectrum = self.classes.spectrum
+        names = [str(place + 1) for place in range(len(spectrum))]
+        label, across = "standard deviation", f"principal axis of {self.name}"
+        return columns(ax, spectrum, label, across, names=names, limits=(0.0, None), width=width)
 
     def table(self) -> str:
         """One line per quantity."""

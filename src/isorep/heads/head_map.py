@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy import linalg
@@ -31,6 +31,9 @@ from .inputs import Head, open_heads, open_rows
 from .regression import HeadPrediction, Plane, Regression, compare_with_regression
 from .result import HeadResult, Parts, condition_text, few_units, interval_text
 from .spectrum import Spectrum
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MEANINGFUL = 0.5  # share of variance that the regression must explain for a comparison of maps to mean anything
 ANGLES_SHOWN = 512
@@ -346,6 +349,25 @@ class HeadMap(HeadResult):
                 told.append((f"  of its {self.words.figure}", f"{part.log_odds_r2:.4f}", None))
             told.append(("condition of the regression", condition_text(prediction.condition), None))
         return told
+
+    @property
+    def drawn(self) -> bool:
+        """Whether errors were measured."""
+        return self.regression is not None
+
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The error of the map that the heads predict beside that of a regression on paired features, held out.
+
+        ``ax`` is where to draw, by default a new pyplot figure of one column (3.35 inches) or two ("double").
+        """
+        from ..report.plots import Mark, dots, span
+
+        both = self.regression
+        if both is None:
+            raise InputError("there are no errors to draw: they need paired features")
+        named = {"predicted by the heads": both.head, "regression": both.regression}
+        marks = [Mark(name, each.error.mean, span(each.interval)) for name, each in named.items()]
+        return dots(ax, marks, "mean error (diameters)", width=width, value_name="error")
 
     def table(self) -> str:
         """One line a quantity."""

@@ -11,6 +11,8 @@ from ..resampling import FEW_GROUPS, Interval
 from ..results import Record, ResultRecord, plain, told, versions
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from .closeness import Closeness
     from .diversity import Diversity
     from .head_map import HeadMap
@@ -61,6 +63,29 @@ class HeadResult(ResultRecord, ABC):
         """One line per quantity of each part."""
         return "\n\n".join(each.table() for each in self.parts.listed)
 
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per quantity of each part, named as in the JSON."""
+        return [
+            {"part": type(each).__name__, "of": getattr(each, "name", None), "quantity": name, "value": value}
+            for each in self.parts.listed
+            for name, value in flat_numbers(each.part()).items()
+        ]
+
+    def panels(self) -> list[str]:
+        """Those of what is there to draw."""
+        return [name for name in super().panels() if self.drawn]
+
+    @property
+    def drawn(self) -> bool:
+        """Whether there is something to draw."""
+        return True
+
+    def plot(self) -> Figure:
+        """The main figures of every part as one matplotlib ``Figure``, for two columns; needs the extra ``plot``."""
+        from ..report.plots import arranged
+
+        return arranged([getattr(each, name) for each in self.parts.listed for name in each.panels()])
+
     def part(self) -> dict[str, Any]:
         """Plain data, as one part of a result."""
         return Record.to_dict(self)
@@ -81,6 +106,17 @@ class HeadResult(ResultRecord, ABC):
 
     def __str__(self) -> str:
         return told("\n".join(each.verdict for each in self.parts.listed), self.table(), notes=self.caveats)
+
+
+def flat_numbers(told: dict[str, Any], before: str = "") -> dict[str, float]:
+    """The single numbers in nested plain data, by their path."""
+    flat: dict[str, float] = {}
+    for key, value in told.items():
+        if isinstance(value, dict):
+            flat |= flat_numbers(value, f"{before}{key}.")
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            flat[f"{before}{key}"] = value
+    return flat
 
 
 def few_units(rows: int, groups: int | None) -> list[str]:

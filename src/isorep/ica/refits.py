@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from markupsafe import Markup
 from scipy.cluster import hierarchy
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import squareform
@@ -27,10 +26,13 @@ from .curvature import Constants, Plane, constants, curvature, weak_planes
 from .estimator import ICA
 from .search import orthonormal
 from .solver import rotate
-from .summary import MOST_PLANES, fit_facts, remarks, settings
+from .summary import MOST_PLANES, component_rows, fit_facts, kinds, plot_planes, remarks, settings
 from .unmixing import as_source, described, whiten
 from .white import on_device
 from .whitening import columns_left_out, open_rows, quietly
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 COMES_BACK = 0.9  # correlation above which a component is the same, and share of refits in which it must be
 
@@ -169,7 +171,7 @@ Refit = tuple[Array, RefitFacts]
 """The components of a refit, and the facts about it."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class Stability(ResultRecord):
     """The result of :func:`isorep.stability`, by component of the reference.
 
@@ -313,6 +315,42 @@ class Stability(ResultRecord):
             rows.append((str(name), *numbers, remark))
         return aligned(rows, left=(0, len(rows[0]) - 1))
 
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per component: the numbers of :meth:`table`, and whether it is near-Gaussian and comes back."""
+        columns = {name.replace(" ", "_"): values for name, (values, _) in self.columns.items()}
+        return component_rows(columns | {"gaussian": self.gaussian, "comes_back": self.comes_back})
+
+    def plot_components(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The median correlation of each component with its match in the refits, and the single ones as small dots.
+
+        Correlations above the line count as found again. ``ax`` is where to draw, by default a new pyplot figure of one
+        column (3.35 inches) or two ("double").
+
+        Examples
+        --------
+        >>> import numpy as np, isorep
+        >>> from matplotlib.figure import Figure
+        >>> found = isorep.stability(np.random.default_rng(0).laplace(size=(500, 3)), n_restarts=3)
+        >>> found.plot_components(ax=Figure().subplots()).get_ylabel()
+        'correlation with its match'
+        """
+        from ..report.plots import columns
+
+        return columns(
+            ax,
+            self.scores,
+            "correlation with its match",
+            "component, strongest first",
+            groups=kinds(self.gaussian),
+            reference=(COMES_BACK, "found again above"),
+            spread=self.correlations.T,
+            width=width,
+        )
+
+    def plot_matrix(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The curvature of the contrast in the plane of every two components: where it is 0 they are free to turn."""
+        return plot_planes(self.ica, ax, width)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain data with a versioned schema."""
         facts = fit_facts(self.ica)
@@ -326,16 +364,8 @@ class Stability(ResultRecord):
         }
         return super().to_dict() | dict(plain(facts | more))
 
-    def __repr__(self) -> str:
-        return f"Stability({self.name!r}: {self.reading})"
-
     def __str__(self) -> str:
         return told(self.reading, self.table(), notes=self.caveats)
-
-    def _repr_html_(self) -> str:
-        notes = Markup("").join(Markup('<p style="margin:0;opacity:.75">note: {}</p>').format(n) for n in self.caveats)
-        page = Markup('<div><p style="font-weight:600">{}</p><pre>{}</pre>{}</div>')
-        return str(page.format(self.reading, self.table(), notes))
 
 
 MOST_CELLS = 2**26  # drawn for one refit

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..errors import InputError
 from ..representation import Array
 from ..results import ResultRecord, plain
 from .contrasts import contrast_named
 from .curvature import Plane, weak_planes
 from .estimator import ICA
 from .whitening import columns_left_out
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_PLANES = 200  # that are named one by one
 _WHOLE = 200  # components up to which the matrix of planes is kept as it is
@@ -103,6 +107,28 @@ class Fit(ResultRecord):
         }
         return super().to_dict() | dict(plain(fit_facts(self.ica) | more))
 
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per component: contrast, kurtosis, skewness, uncertainty, and whether it is Gaussian or unsettled."""
+        return component_rows({part: getattr(self.ica, f"{part}_") for part in PARTS if hasattr(self.ica, f"{part}_")})
+
+    def panels(self) -> list[str]:
+        """Without whitening there is nothing to draw."""
+        return [] if self.n_weak_planes is None else super().panels()
+
+    def plot_matrix(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The curvature of the contrast in the plane of every two components: where it is 0 they are free to turn."""
+        return plot_planes(self.ica, ax, width)
+
+    def plot_components(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """How far sampling lets each component stray, in degrees; those without a non-Gaussian shape are marked."""
+        from ..report.plots import columns
+
+        if self.n_weak_planes is None:
+            raise InputError("without whitening the uncertainty of components is not known")
+        values = np.degrees(np.minimum(self.ica.uncertainty_, np.pi / 2))
+        label, across = "uncertainty (degrees)", "component, strongest first"
+        return columns(ax, values, label, across, groups=kinds(self.ica.gaussian_), limits=(0.0, None), width=width)
+
     @property
     def reading(self) -> str:
         """The result in one sentence."""
@@ -143,6 +169,35 @@ class Fit(ResultRecord):
             (rows < 10 * k, f"only {rows} rows for {k} components: chance structure may look like components"),
         ]
         return (*said, *(sentence for applies, sentence in about if applies))
+
+
+def component_rows(columns: dict[str, Array]) -> list[dict[str, Any]]:
+    """One row per component, counted from 0."""
+    count = len(next(iter(columns.values())))
+    return [{"component": at, **{name: column[at].item() for name, column in columns.items()}} for at in range(count)]
+
+
+def kinds(gaussian: Array) -> list[str]:
+    """What a figure calls each component."""
+    return ["near-Gaussian" if each else "non-Gaussian" for each in gaussian]
+
+
+def plot_planes(ica: ICA, ax: Axes | None, width: str) -> Axes:
+    """The matrix of planes; a component's own curvature, on the diagonal, is no plane."""
+    from ..report.plots import matrix
+
+    if not hasattr(ica, "conditioning_"):
+        raise InputError("without whitening the curvature of planes is not known")
+    planes = np.array(ica.conditioning_)
+    np.fill_diagonal(planes, np.nan)
+    known = planes[np.isfinite(planes)]
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    reach = max(abs(low), abs(high)) or 1.0
+    limits = (-reach, reach) if low < -0.05 * reach else (0.0, reach)
+    names = [str(place) for place in range(len(planes))]
+    return matrix(
+        ax, planes, names, names, "curvature of the plane", width=width, limits=limits, names=("component",) * 2
+    )
 
 
 def fit_facts(ica: ICA) -> dict[str, Any]:

@@ -160,6 +160,23 @@ class Reproduction(ResultRecord):
         """All tables as text, obtained beside published."""
         return "\n\n".join(table_text(table, width) for table in self.summary.tables)
 
+    @property
+    def verdict(self) -> str:
+        """The answer in a sentence."""
+        return self.summary.verdict
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per cell of every table: the value that was obtained, its error, and the published value."""
+        nothing = (None,) * max((len(table.columns) for table in self.summary.tables), default=0)
+        return [
+            {"table": table.name, "row": row.name, "column": column, "value": value, "error": error, "published": said}
+            for table in self.summary.tables
+            for row in table.rows
+            for column, value, error, said in zip(
+                table.columns, row.values or nothing, row.errors or nothing, row.published or nothing, strict=False
+            )
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data with a versioned schema."""
         written: dict[str, Any] = plain(

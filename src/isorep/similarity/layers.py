@@ -5,28 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ..errors import InputError
 from ..representation import Array, Representation, as_representation, match_rows
 from ..resampling import Null, null_of, p_text
-from ..results import ResultRecord, aligned, decimals, told
+from ..results import Record, ResultRecord, aligned, data_frame, decimals, told
 from ..rows import Progress, kept_by_workers, no_progress
 from ..settings import check_choice
 from ..threads import one_blas_thread
 from .cka import prepare_cka
 from .frames import Pair, Side, joined
 from .null import Pairings, PreparedIndex, corrected, plan, shown
-from .table import FOUND, INDICES
+from .table import FOUND, INDICES, SHOWN
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
 
 _NOTHING = (float("nan"),) * 3
 _TIE = 1e-6  # smaller differences between values of an index are rounding
 
 
 @dataclass(frozen=True, eq=False)
-class BestLayer:
+class BestLayer(Record):
     """The closest target layer of one source layer, judged against the closest one of shuffled pairings."""
 
     source: str
@@ -86,6 +90,59 @@ class LayerMatrix(ResultRecord):
             numbers = (decimals(best.value), shown(best.chance), shown(best.corrected))
             lines.append((best.source, best.target, *numbers, p_text(best.p_value, self.smallest_p)))
         return aligned(lines, left=(0, 1))
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per source layer: its closest target layer, judged against the closest one of shuffled pairings."""
+        return [row for each in self.best for row in each.frame_rows()]
+
+    def to_frame(self, *, cells: bool = False) -> pandas.DataFrame:
+        """The best matches as a pandas ``DataFrame``; with ``cells`` one row per pair of layers."""
+        if not cells:
+            return super().to_frame()
+        names = ("values", "chance", "corrected", "p_values", "adjusted_p_values")
+        columns = {"values": "value", "p_values": "p_value", "adjusted_p_values": "adjusted_p_value"}
+        return data_frame(
+            [
+                {"source": source, "target": target}
+                | {columns.get(name, name): float(getattr(self, name)[i, j]) for name in names}
+                for i, source in enumerate(self.source_layers)
+                for j, target in enumerate(self.target_layers)
+            ]
+        )
+
+    def plot_matrix(self, ax: Axes | None = None, *, corrected: bool = False, width: str = "single") -> Axes:
+        """The index between all layers, source layers in rows; dark is close.
+
+        With ``corrected`` on a scale from chance (0) to a perfect match (1). ``ax`` is where to draw, by default a new
+        pyplot figure of one column (3.35 inches) or two ("double").
+
+        Examples
+        --------
+        >>> import numpy as np, isorep
+        >>> from matplotlib.figure import Figure
+        >>> rng = np.random.default_rng(0)
+        >>> layers = [rng.normal(size=(50, 3)) for _ in range(2)]
+        >>> found = isorep.similarity.layers(layers, layers, permutations=0)
+        >>> found.plot_matrix(ax=Figure().subplots()).get_xlabel()
+        'target layer'
+        """
+        from ..report.plots import matrix
+
+        name = SHOWN[self.index][0]
+        values, label = (self.corrected, f"{name}, corrected") if corrected else (self.values, name)
+        known = values[np.isfinite(values)]
+        scaled = corrected or self.higher_is_closer
+        return matrix(
+            ax,
+            values,
+            self.source_layers,
+            self.target_layers,
+            label,
+            width=width,
+            limits=(0.0, 1.0 if scaled or not len(known) else float(known.max()) or 1.0),
+            dark_is_low=not scaled,
+            names=("source layer", "target layer"),
+        )
 
     @property
     def reading(self) -> str:

@@ -24,7 +24,7 @@ import numpy as np
 from ..errors import InputError
 from ..representation import Array
 from ..resampling import FEW_GROUPS, Null, Shuffles, group_codes, null_of
-from ..results import decimals, plain
+from ..results import Record, decimals, plain
 from ..rows import Progress, blocks, no_progress
 from ..settings import check_counts, check_seed
 from ..threads import Crew
@@ -344,7 +344,7 @@ def _stored_several_times(x: Array, y: Array) -> Array | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Similarity:
+class Similarity(Record):
     """One index between two representations.
 
     Attributes
@@ -406,6 +406,26 @@ class Similarity:
             chance = "chance" if self.within is None else "chance within classes"
             text += f", {chance} {self.null.mean:.4f}, corrected {shown(self.corrected)}, p {p_shown(self.null)}"
         return text
+
+    def _in_short(self) -> str:
+        return str(self)
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row: the value, chance with its 95% range, the corrected value and the p-value."""
+        null = self.null
+        return [
+            {
+                "index": self.name,
+                "value": self.value,
+                "of_rows_used": None if null is None else null.observed,
+                "chance": None if null is None else null.mean,
+                "chance_low": None if null is None else null.quantile(0.025),
+                "chance_high": None if null is None else null.quantile(0.975),
+                "corrected": self.corrected,
+                "p_value": self.p_value,
+                "higher_is_closer": self.higher_is_closer,
+            }
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, and the corrected value."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from .frames import joined, paired
 from .neighbours import prepare_mutual_knn
 from .null import Prepare, Similarity, plan, similarities
 from .procrustes import prepare_mcc, prepare_procrustes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FOUND = 0.05  # p-value up to which an index finds two sides closer than chance
 
@@ -89,6 +92,34 @@ class Similarities(ResultRecord):
         sides = zip(("source", "target"), self.names, self.columns, strict=True)
         told = {role: {"name": name, "rows": self.rows, "columns": columns} for role, name, columns in sides}
         return super().to_dict() | told
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per index: the value, chance with its 95% range, the corrected value and the p-value."""
+        return [row for each in self.indices.values() for row in each.frame_rows()]
+
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """Every index beside its chance level; where a part of the rows was shuffled, the index of these rows.
+
+        ``ax`` is where to draw, by default a new pyplot figure of one column (3.35 inches) or two ("double").
+
+        Examples
+        --------
+        >>> import numpy as np, isorep
+        >>> from matplotlib.figure import Figure
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> found = isorep.similarity.indices(X, X + 1, names=["cca", "cka"], permutations=20)
+        >>> [label.get_text() for label in found.plot_scores(ax=Figure().subplots()).get_yticklabels()]
+        ['mean CCA', 'CKA']
+        """
+        from ..report.plots import Mark, dots, middle
+
+        marks = []
+        for name, each in self.indices.items():
+            words = SHOWN[name][0] + ("" if each.higher_is_closer else " ↓")
+            null = each.null
+            value = each.value if null is None else null.observed
+            marks.append(Mark(words, value, None, None if null is None else null.mean, middle(null)))
+        return dots(ax, marks, "index (↓: lower is closer)", width=width, value_name="index")
 
     @property
     def cut(self) -> bool:

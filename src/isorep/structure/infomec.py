@@ -2,9 +2,9 @@ r"""InfoMEC (Hsu et al. 2023): modularity, explicitness and compactness from nor
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from ..settings import check_choice, check_counts, check_seed
 from .columns import Columns, Pair, drawn_in, mean_of, paired
 from .explicitness import Logistic, design
 from .mutual_information import NEIGHBORS, information
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 THRESHOLDS = ("range/20", "range/8", "iqr/10")
 """Smallest spread of an active continuous latent, as a share of the largest."""
@@ -51,10 +54,33 @@ class InfoMEC(Record):
     latents: tuple[str, ...]
     caveats: tuple[str, ...] = ()
 
+    def plot_matrix(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """Normalised mutual information, factors by latents.
+
+        ``ax`` is where to draw, by default a new pyplot figure of one column (3.35 inches) or two ("double").
+
+        Examples
+        --------
+        >>> import numpy as np, isorep
+        >>> from matplotlib.figure import Figure
+        >>> Z = np.random.default_rng(0).uniform(size=(200, 2))
+        >>> axes = isorep.structure.infomec(Z, Z).plot_matrix(ax=Figure().subplots())
+        >>> axes.get_ylabel(), axes.get_xlabel()
+        ('factor', 'latent')
+        """
+        return plot_information(ax, self.nmi, self.factors, self.latents, width)
+
     def counting(self, latents: Collection[str]) -> InfoMEC:
         """The same with the modularity of these latents only."""
         modularity = {name: value for name, value in self.modularity.items() if name in latents}
         return replace(self, infom=mean_of(modularity), modularity=modularity)
+
+
+def plot_information(ax: Axes | None, nmi: Array, factors: Sequence[str], latents: Sequence[str], width: str) -> Axes:
+    """Normalised mutual information, factors by latents."""
+    from ..report.plots import matrix
+
+    return matrix(ax, nmi, factors, latents, "NMI", width=width, names=("factor", "latent"))
 
 
 def infomec(

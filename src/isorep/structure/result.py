@@ -7,16 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ..comparison import Comparison
+from ..errors import InputError
 from ..representation import Array
 from ..resampling import Interval, Null
 from ..results import Record, ResultRecord, Verdict, aligned, decimals, plain, told, wrapped
 from .columns import Pair
 from .families import ALPHA
+from .infomec import plot_information
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST = 2 / 3
 """Smallest share and purity of a factor's own latent."""
@@ -32,6 +37,7 @@ STATES = {
 UNKNOWN = ("untested", "spread", "inactive", "lost", "constant")
 """States of factors without information above chance in any active latent."""
 _NAMED = 4
+LOWEST = -0.5  # score from which on an axis is drawn, where some are negative
 
 
 @dataclass(frozen=True)
@@ -147,6 +153,70 @@ class FactorScores(ResultRecord):
             if score.axes is not None:
                 rows.append((score.name, decimals(score.axes.observed), *_cells(score.axes, score.axes_corrected)))
         return aligned(rows, optional=("corrected",), width=width)
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per score: value, interval, what shuffled rows give (mean and 95th percentile), corrected, p."""
+        return [
+            {
+                "score": score.name,
+                "value": score.value,
+                "low": score.interval.low if score.interval else None,
+                "high": score.interval.high if score.interval else None,
+                "chance": score.chance.mean if score.chance else None,
+                "chance_95th_percentile": score.chance.high if score.chance else None,
+                "corrected": score.corrected,
+                "p_value": score.chance.p_value if score.chance else None,
+            }
+            for score in self.scores.values()
+        ]
+
+    def panels(self) -> list[str]:
+        """Those of what was asked for."""
+        there = {"plot_ladder": self.ladder, "plot_matrix": self.information, "plot_scores": self.scores or None}
+        return [name for name in super().panels() if there[name] is not None]
+
+    def plot_ladder(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The ladder of the latents onto the standardised factors; see :meth:`isorep.Comparison.plot_ladder`."""
+        if self.ladder is None:
+            raise InputError("there is no ladder to draw: it was not asked for, or there were too few columns for it")
+        return self.ladder.plot_ladder(ax, width=width)
+
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """Every score with its interval and what shuffled rows give.
+
+        ``ax`` is where to draw, by default a new pyplot figure of one column (3.35 inches) or two ("double").
+
+        Examples
+        --------
+        >>> import numpy as np, isorep
+        >>> from matplotlib.figure import Figure
+        >>> Z = np.random.default_rng(0).uniform(size=(200, 2))
+        >>> found = isorep.score_factors(Z, Z, scores=["mcc"], n_null=5, ladder=False)
+        >>> found.plot_scores(ax=Figure().subplots()).get_xlim()[1] > 1
+        True
+        """
+        from ..report.plots import Mark, dots, middle, span
+
+        marks = [
+            Mark(
+                score.name,
+                score.value,
+                span(score.interval),
+                None if score.chance is None else score.chance.mean,
+                middle(score.chance),
+            )
+            for score in self.scores.values()
+        ]
+        lowest = min((x for mark in marks for x in mark.known), default=0.0)
+        limits = (max(LOWEST, lowest) if lowest < 0 else 0.0, 1.03)
+        return dots(ax, marks, "score (1 is best)", width=width, limits=limits, value_name="score")
+
+    def plot_matrix(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """Normalised mutual information, factors by latents."""
+        known = self.information
+        if known is None:
+            raise InputError("there is no mutual information to draw: no score that was asked for takes it")
+        return plot_information(ax, known.nmi, known.factors, known.latents, width)
 
     def factor_table(self, width: float | None = None) -> str:
         """One line per factor: what became of it, its latent, and by how much."""

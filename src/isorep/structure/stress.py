@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.fft import dct
@@ -19,6 +19,9 @@ from .families import FAMILIES, Task
 from .mcc import measure_mcc
 from .mutual_information import NEIGHBORS
 from .splits import FOLDS, folds_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Change = Callable[[Pair, np.random.Generator], Pair]
 
@@ -76,6 +79,32 @@ class Stress(Record):
             cells = [f"{move:+.2f}" if abs(move) > self.tolerance else "." for move in moves]
             lines.append([score, f"{self.baseline[score]:.3f}", *cells])
         return aligned(lines) + "\n* changes nothing that matters"
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per score and perturbation: the score before and after, how far it moved, and if that matters."""
+        return [
+            {
+                "score": score,
+                "perturbation": name,
+                "baseline": self.baseline[score],
+                "value": value,
+                "change": value - self.baseline[score],
+                "harmless": self.harmless[name],
+            }
+            for name, row in self.values.items()
+            for score, value in row.items()
+        ]
+
+    def plot_matrix(self, ax: Axes | None = None, *, width: str = "double") -> Axes:
+        """How far each perturbation moves each score; those with a star change nothing that matters.
+
+        ``ax`` is where to draw, by default a new pyplot figure of two columns (6.9 inches) or one ("single").
+        """
+        from ..report.plots import matrix
+
+        rows, columns, moved = self.changes()
+        names = [f"{name}*" if self.harmless[name] else name for name in rows]
+        return matrix(ax, moved, names, columns, "change of the score", width=width, limits=(-1.0, 1.0))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with a versioned schema."""

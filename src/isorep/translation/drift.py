@@ -54,7 +54,7 @@ class Drift(Record):
 
 
 @dataclass(frozen=True, eq=False)
-class Reference:
+class Reference(Record):
     r"""Reference for drift: statistics of the old rows that a map was fitted to.
 
     ``whitener`` is the damped inverse root :math:`V(D/n+\epsilon\bar D)^{-1/2}` of their covariance. The rest is

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from ..errors import InputError
 from ..pairs import Side
 from ..representation import Array, RowMatch
 from ..resampling import FEW_GROUPS, Interval
@@ -17,6 +18,9 @@ from ..results import ResultRecord, Verdict, aligned, decimals, plain, told, wra
 from .maps import Curve, Setting
 from .retrieval import Recall, Retrieval
 from .translator import Translator
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _KEPT, _SAME_NEIGHBOURS = 0.99, 0.8
 _USEFUL = 0.9
@@ -115,6 +119,61 @@ class Translation(ResultRecord):
         rows += [(name, "", "", "", "", *(f"{each.recall[k]:.4f}" for k in at)) for name, each in others.items()]
         return aligned(rows, marked=[self.best], optional=("cosine",), width=width)
 
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per map: held-out error with interval, R², cosine, recall; then untranslated and native vectors."""
+        rows: list[dict[str, Any]] = []
+        for name, record in self.maps.items():
+            held, interval = record.held_out, record.held_out.interval
+            ends = {"low": interval.low if interval else None, "high": interval.high if interval else None}
+            errors = {"error": held.mean, **ends, "r2": held.r2, "cosine": held.cosine}
+            rows.append(
+                {"map": name, **errors, **_recalls(record.recall, self.retrieval.at), "best": name == self.best}
+            )
+        none = dict.fromkeys(("error", "low", "high", "r2", "cosine"))
+        searched = self.retrieval
+        others = {"untranslated": searched.floor, "native": searched.ceiling, "store translated": searched.store}
+        rows += [{"map": name, **none, **_recalls(each, searched.at), "best": False} for name, each in others.items()]
+        return rows
+
+    def plot_ladder(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The held-out error of every kind of map with its interval, the best one marked.
+
+        ``ax`` is where to draw, by default a new pyplot figure of one column (3.35 inches) or two ("double").
+        """
+        from ..report.plots import Mark, dots, span
+
+        marks = [
+            Mark(name.replace("_", "-"), each.held_out.mean, span(each.held_out.interval), strong=name == self.best)
+            for name, each in self.maps.items()
+        ]
+        return dots(
+            ax,
+            marks,
+            "held-out error\n(mean distances to the mean)",
+            width=width,
+            reference=(1.0, "no better than the mean"),
+            farthest=2.0,
+            value_name="held out",
+            purpose="plot_ladder()",
+        )
+
+    def plot_scores(self, ax: Axes | None = None, *, k: int | None = None, width: str = "single") -> Axes:
+        """Recall at k of queries translated by every map, beside native and untranslated ones; 10 where measured."""
+        from ..report.plots import Mark, dots
+
+        searched, at = self.retrieval, headline_k(self.retrieval.at) if k is None else k
+        if at not in searched.at:
+            raise InputError(f"recall@{at} was not measured; there are {', '.join(map(str, searched.at))}")
+        marks = [Mark("native", searched.ceiling.recall[at])]
+        marks += [
+            Mark(name.replace("_", "-"), each.recall.recall[at], strong=name == self.best)
+            for name, each in self.maps.items()
+        ]
+        marks.append(Mark("untranslated", searched.floor.recall[at]))
+        chance = (searched.chance[at], "chance")
+        label = f"recall@{at} among {searched.corpus:,} vectors"
+        return dots(ax, marks, label, width=width, limits=(0.0, 1.03), reference=chance, value_name="queries")
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the map itself, as plain data with a versioned schema."""
         reference = plain(self.translator.reference)
@@ -129,6 +188,10 @@ class Translation(ResultRecord):
     def __str__(self) -> str:
         best = "> marks the map that is kept: the smallest error on the selection folds."
         return told(self.verdict, f"{self.table()}\n{best}", wrapped(f"pairs: {self.curve}"), notes=self.caveats)
+
+
+def _recalls(recall: Recall, at: tuple[int, ...]) -> dict[str, float]:
+    return {f"recall@{k}": recall.recall[k] for k in at}
 
 
 def headline_k(at: tuple[int, ...]) -> int:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ...errors import InputError
 from ...representation import Array
 from ...results import Record, ResultRecord, told, wrapped
 from .near import Leakage, NearFactors, among, as_share
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 HOLDS, FAILS, UNDECIDED, DEPENDS = "holds", "fails", "undecided", "depends on the tolerance"
 MOST_OUTPUTS = 4096  # whose factors are written one by one
@@ -387,6 +391,44 @@ class Mechanisms(ResultRecord):
         from .page import level_table
 
         return as_text(level_table(self), "decided", "at sample") if self.criteria else self._factors()
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per criterion, way and tolerance; without criteria one per tolerance of the factors."""
+        if not self.criteria:
+            return [row for level in self.factors.levels for row in level.frame_rows()]
+        return [
+            {"criterion": name, **{key: value for key, value in vars(level).items() if key != "note"}}
+            for name, criterion in self.criteria.items()
+            for level in criterion.levels
+        ]
+
+    def panels(self) -> list[str]:
+        """Leakage where it was measured."""
+        return super().panels() if self.leakage else []
+
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "double") -> Axes:
+        """The leakage of every sense of independence, mean over samples, beside that of random bases; 0 is none.
+
+        The line reaches to the value that 95% of the samples are below. ``ax`` is where to draw, by default a new
+        pyplot figure of two columns (6.9 inches) or one ("single").
+        """
+        from ...report.plots import Mark, dots
+
+        if not self.leakage:
+            raise InputError("there is no leakage to draw: neither blocks were given nor factors found")
+        marks = [
+            Mark(f"{each.name} ({each.by})", each.mean, (each.mean, each.quantile), each.random, strong=each.near)
+            for each in self.leakage
+        ]
+        return dots(
+            ax,
+            marks,
+            "leakage (0 is independent)",
+            width=width,
+            value_name="mean over samples",
+            interval_name="up to the 95th percentile",
+            chance_name="random bases, mean",
+        )
 
     def _factors(self) -> str:
         from ..page import as_text
