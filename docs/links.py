@@ -1,6 +1,6 @@
 """Links inside the built documentation: every file and every anchor that a page points to exists.
 
-    python docs/links.py docs/_build/html
+python docs/links.py docs/_build/html
 """
 
 from __future__ import annotations
