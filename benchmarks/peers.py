@@ -11,22 +11,19 @@ Peers that are not installed by ``make bench`` are written here in a few lines, 
 from __future__ import annotations
 
 import argparse
-import os
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[threads] = "1"  # before numpy starts its threads
-
 import numpy as np
 from compare import cebra_score
 from measuring import keep, machine
-from similarity import cka_by_features, cka_by_grams, procrustes_by_netrep
+from threadpoolctl import threadpool_limits
 
 import isorep
+from similarity import cka_by_features, cka_by_grams, procrustes_by_netrep
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "peers.json"
@@ -41,7 +38,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="put the table into README.md")
     chosen = parser.parse_args()
-    rows = {name: measured(name, tool) for name, (tool, *_) in TOOLS.items()}
+    with threadpool_limits(1):
+        rows = {name: measured(name, tool) for name, (tool, *_) in TOOLS.items()}
     keep(RESULTS, machine() | {"noise": NOISE, "timed": TIMED, "tools": rows})
     table = markdown(rows)
     print(table)
@@ -113,6 +111,7 @@ def calibrated(pair: Pair) -> str:
     from calibrated_similarity import calibrate
 
     torch.manual_seed(0)
+    torch.set_num_threads(1)
     score, p, _ = calibrate(*map(torch.from_numpy, pair), cka_by_grams, K=INDEX_DRAWS)
     return f"CKA {float(score):.2f} above chance, p = {float(p):.2f}"
 

@@ -27,9 +27,13 @@ COLUMNS = 80
 # Each runs in a folder with seed0.npy to seed2.npy, trainings of the demo's autoencoder.
 OUTPUTS = {
     "compare": ["compare", "seed0.npy", "seed1.npy"],
+    "ladder": ["compare", "seed0.npy", "seed1.npy"],
     "many": ["compare", "seed0.npy", "seed1.npy", "seed2.npy"],
     "similarity": ["similarity", "seed0.npy", "seed1.npy"],
 }
+
+# Where a block ends early, at a line that begins so; the rest is left out.
+LAST_LINES = {"ladder": "> marks"}
 
 # Copied from the folder that the command writes, docs/images/reproduce-NAME-FIGURE.svg from figures/FIGURE.svg.
 EXPERIMENTS = {
@@ -119,7 +123,9 @@ def output(name: str, folder: Path) -> str:
     environment = os.environ | {"COLUMNS": str(COLUMNS), "NO_COLOR": "1"}
     command = [sys.executable, "-m", "isorep", *OUTPUTS[name]]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
-    return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines()) + "\n"
+    lines = [line.rstrip() for line in done.stdout.strip().splitlines()]
+    ends = [place for place, line in enumerate(lines) if name in LAST_LINES and line.startswith(LAST_LINES[name])]
+    return "\n".join([*lines[: ends[0] + 1], "..."] if ends else lines) + "\n"
 
 
 # Pictures
@@ -172,7 +178,7 @@ def ladder(axes: Any, result: Any) -> None:
     axes.set_title(
         "Two seeds of one autoencoder agree up to a rotation, not axis by axis", loc="left", fontsize=12, pad=12
     )
-    axes.annotate("chance", (1.02, 2.62), color="#a85a26", ha="left", fontsize=9.5)
+    axes.annotate("chance: 95% range of shuffled rows", (1.02, 2.62), color="#a85a26", ha="left", fontsize=9.5)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
 

@@ -44,9 +44,8 @@ def missing(path: Path, pages: dict[Path, Page]) -> list[str]:
         if parts.scheme or parts.netloc or path.name in ("genindex.html", "search.html"):
             continue
         target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-        if not target.exists():
-            found.append(link)
-        elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
+        lost = parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors
+        if lost or not target.exists():
             found.append(link)
     return found
 

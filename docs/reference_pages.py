@@ -1,4 +1,4 @@
-"""Reference pages that are made from the code when the docs are built: one per command, and the JSON keys of results."""
+"""Reference pages made from the code when the docs are built: one per command, and the JSON keys of results."""
 
 from __future__ import annotations
 
