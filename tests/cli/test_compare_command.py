@@ -14,16 +14,24 @@ from ..data import noisy_pair
 FAST = ("--null", "5", "--boot", "100")
 
 
-def test_the_ladder_then_the_verdict_are_printed_and_nothing_on_stderr(isorep_command, files):
+def test_the_verdict_then_the_ladder_are_printed_and_nothing_on_stderr(isorep_command, files):
     done = isorep_command("compare", files / "a.npy", files / "b.npy", *FAST)
     assert done.code == 0
     assert done.err == ""
     lines = done.out.splitlines()
-    order = ["identity", "signed_permutation", "rigid", "linear", "ica", "verdict:"]
+    order = [
+        "verdict: ",
+        "  identity ",
+        "  signed_permutation ",
+        "> rigid ",
+        "  linear ",
+        "  ica ",
+        "> marks the verdict",
+    ]
     places = [next(i for i, line in enumerate(lines) if line.startswith(word)) for word in order]
     assert places == sorted(places)
-    assert "verdict: a.npy and b.npy agree up to a rigid motion" in done.out
-    for heading in ("held-out error", "95 % interval", "chance", "in-sample", "diameters"):
+    assert done.out.startswith("verdict: a.npy and b.npy agree up to a rigid motion")
+    for heading in ("held-out", "95% interval", "chance", "R²", "in-sample", "diameters"):
         assert heading in done.out
 
 

@@ -8,8 +8,10 @@ import numpy as np
 def test_the_demo_trains_two_seeds_and_explains_the_ladder(isorep_command, tmp_path):
     done = isorep_command("demo", "--save", tmp_path, "--json", tmp_path / "demo.json")
     assert done.code == 0, done.err
-    for words in ("seed 0: 100 epochs", "seed 1: 100 epochs", "verdict:", "How to read this"):
+    for words in ("100 epochs", "(seed 0)", "(seed 1)", "verdict:", "How to read this", "Next steps"):
         assert words in done.out
+    steps = done.out.partition("Next steps\n")[2].splitlines()
+    assert steps[0] == f"  isorep compare {tmp_path / 'seed0.npy'} {tmp_path / 'seed1.npy'}"
     data = json.loads((tmp_path / "demo.json").read_text())
     rungs = data["forward"]["rungs"]
     assert rungs["rigid"]["held_out"]["mean"] < 0.6 * rungs["signed_permutation"]["held_out"]["mean"]
@@ -31,5 +33,5 @@ def test_the_doctor_prints_versions_extras_blas_and_threads(isorep_command, monk
     assert done.code == 0
     for words in ("isorep", "python", "numpy", "scikit-learn", "extras", "pyarrow", "BLAS", "threads"):
         assert words in done.out
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("isorep.cli.doctor._version", lambda name: None)
     assert "pip install 'isorep[io]'" in isorep_command("doctor").out

@@ -293,7 +293,7 @@ def test_no_failure_is_said_where_none_is_seen():
     u = square(300)
     plain = structural(u, u, process=lambda v: 1.0 * v, decoder=lambda z: 1.0 * z, n_null=0, standardise=False)
     assert plain.failing == ()
-    assert "No assumption was seen to fail" in plain.sentence
+    assert "No assumption was found to fail" in plain.sentence
 
 
 def test_wrong_input_is_refused():

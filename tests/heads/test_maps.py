@@ -261,5 +261,5 @@ def test_heads_of_one_name_are_told_apart(tmp_path):
         (tmp_path / folder).mkdir()
         np.save(tmp_path / folder / "head.npy", values)
     found = examine(tmp_path / "a" / "head.npy", tmp_path / "b" / "head.npy")
-    names = ("head.npy (source)", "head.npy (target)")
+    names = ("a/head.npy", "b/head.npy")
     assert found.head_map.names == tuple(each.name for each in found.heads) == names

@@ -1,4 +1,4 @@
-"""Figures as data: what a report draws, small enough to travel in the result's JSON."""
+"""Figures as data: the input of a report's charts, small enough for the result's JSON."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from scipy import linalg
 from ..alignment.base import AffineMap, column_errors, match_signed, padded
 from ..moments import Moments
 from ..representation import Array, Matrix
+from ..results import Record
 from ..rows import read_rows
 
 SCATTER_ROWS, MOST_CLASSES = 400, 24
@@ -21,11 +22,11 @@ LEAST_R2 = -9.0
 
 
 @dataclass(frozen=True, eq=False)
-class Plane:
+class Plane(Record):
     """Sampled rows on the target's principal plane: the target, and the source before and after alignment by a rung.
 
     Coordinates are (rows, 2) arrays in units of the target's diameter. Before alignment the source is centred and
-    brought to the target's RMS radius, and its first dimensions stand for the target's. ``explained`` are the shares
+    scaled to the target's RMS radius, and its first dimensions are drawn as the target's. ``explained`` are the shares
     of the target's variance along the two axes, ``rows`` the ids or numbers of the rows.
 
     ``by_rung`` has the same as ``after`` for every rung, ``errors`` the held-out error of each row in mean distances to
@@ -46,10 +47,10 @@ class Plane:
 
 
 @dataclass(frozen=True, eq=False)
-class Matching:
-    """Correlations of the target's dimensions (rows) with the source's, each beside its match, best matched first.
+class Matching(Record):
+    """Correlations of the target's dimensions (rows) with the source's, matches on the diagonal, best matched first.
 
-    Only the target's dimensions of largest variance are shown, so many of all.
+    Only the target's dimensions of largest variance are shown.
     """
 
     source_dims: Array
@@ -60,8 +61,8 @@ class Matching:
 
 
 @dataclass(frozen=True, eq=False)
-class Reproducibility:
-    """The held-out R² of every dimension of the target under each rung, and the dimensions from the best on.
+class Reproducibility(Record):
+    """The held-out R² of every dimension of the target under each rung, and the dimensions ordered from the best.
 
     ``order`` is by the linear rung, or by the first without that one.
     """
@@ -76,7 +77,7 @@ class Reproducibility:
 
 
 @dataclass(frozen=True, eq=False)
-class ResidualCounts:
+class ResidualCounts(Record):
     """Held-out errors of rows counted in common bins, and the mean error under shuffled pairings, for each rung.
 
     ``edges`` and means are in mean distances of the target's rows to their mean.
@@ -88,8 +89,8 @@ class ResidualCounts:
 
 
 @dataclass(frozen=True, eq=False)
-class Figures:
-    """What the figures of the source mapped onto the target are drawn from."""
+class Figures(Record):
+    """The data behind the figures of the source mapped onto the target."""
 
     scatter: Plane
     matching: Matching
@@ -176,7 +177,7 @@ def reproducibility(folds: Sequence[Moments], maps: Mapping[str, Sequence[Affine
     r2 = {}
     for name, without in maps.items():
         errors = sum((fitted.squared_errors(fold) for fold, fitted in zip(folds, without, strict=True)), np.zeros(d_y))
-        # Far below 0 a dimension is as lost as it can be, and a figure could not show it.
+        # Values far below 0 mean "not reproduced" alike, and would stretch the axis.
         r2[name] = np.maximum(1 - np.divide(errors, spread, out=np.ones_like(errors), where=spread > 0), LEAST_R2)
     if not r2:
         return None
@@ -185,7 +186,7 @@ def reproducibility(folds: Sequence[Moments], maps: Mapping[str, Sequence[Affine
 
 
 def principal_r2(folds: Sequence[Moments], maps: Sequence[AffineMap], yy: Array) -> Array:
-    """The held-out R² along every principal direction of the target, whatever basis its columns are in."""
+    """The held-out R² along every principal direction of the target, in any basis of its columns."""
     variances, axes = linalg.eigh(yy)
     kept = variances > 1e-10 * max(float(variances[-1]), 0.0)
     variances, axes = variances[kept], axes[:, kept]

@@ -32,7 +32,7 @@ _SHORT_WORST_CASE = 2e9  # rows x width^2 up to which the worst case is brackete
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """What is compared: the pair, which rows are held out together, shuffled together and scored, and the rungs."""
+    """Design of a comparison: the pair, the rungs, and the rows held out together, shuffled together and scored."""
 
     pair: Pair
     fold_of: Array
@@ -93,7 +93,7 @@ class Ladder:
         return float(self.design.kept(self.residuals.radii[1 - direction]).mean())
 
     def through_maps(self, name: str, rows: Array | None) -> Array:
-        """By how much chosen rows move a rung's summed held-out errors through the maps they help to fit."""
+        """Influence of chosen rows on a rung's summed held-out errors through the maps they help to fit."""
         return through_maps(self, name, rows)
 
 
@@ -299,7 +299,7 @@ def wants_worst_case(design: Design, asked: bool | None) -> bool:
 
 
 def bracket(ladder: Ladder, sizes: tuple[Diameter, Diameter], seed: int, deadline: Deadline) -> dict[str, Any]:
-    """Certificates for rigid motions without and with a scale, and what the sample's largest error can claim."""
+    """Certificates for rigid motions without and with a scale, and a bound for new examples from the largest error."""
     design = ladder.design
     certificates = certify(
         design.pair.x,
@@ -321,7 +321,7 @@ def bracket(ladder: Ladder, sizes: tuple[Diameter, Diameter], seed: int, deadlin
 
 
 def _fewest_units_in_a_fold(design: Design) -> int:
-    """Rows, or groups, that the smallest fold has to say something about its map."""
+    """Number of rows, or groups, in the smallest fold."""
     if design.labels is None:
         return int(np.bincount(design.fold_of, minlength=design.n_folds).min())
     return min(len(np.unique(design.labels[design.fold_of == fold])) for fold in range(design.n_folds))

@@ -8,7 +8,7 @@ from ..report.figures import Line, Lines
 from ..report.page import page_of
 from ..report.read import count, fixed
 from .layers import NONE, UNJUDGED, LayerComparison, chance_of, error_of, told_rung
-from .page import cell_output, ladder_table
+from .page import ladder_table
 from .result import Rung, Verdict
 from .rows_page import three
 from .verdict import best_rung
@@ -62,12 +62,6 @@ def _headline(told: set[str], layers: int) -> str:
         return f"No rung suffices in {where}."
     name = rung_name(rung.partition(" (")[0])
     return f"{name[:1].upper()}{name[1:]} is the smallest rung that suffices in {where}."
-
-
-def snippet(result: LayerComparison) -> str:
-    """HTML for one cell of a notebook."""
-    unit = f"{result.source} → {result.target}: mean error; lower is closer, 1 is no better than the mean"
-    return cell_output(result, unit, layer_table(result))
 
 
 def _tiles(result: LayerComparison) -> list[tuple[str, str, str]]:

@@ -16,10 +16,9 @@ from ..representation import Array
 from .many_errors import RungMatrix, apart
 from .many_result import Ensemble
 from .many_verdict import LEAST_RUNS
-from .page import cell_output, sides_table, verdict_answer
+from .page import sides_table, verdict_answer
 from .recurrence import Components, Dimensions
 from .rows_page import CLEAR, three, whole
-from .verdict import PARTLY
 
 MOST_RUNS = 32  # that figures and tables show; a page of more would say less
 OPEN_PAIRS, OPEN_FAMILIES = 12, 12  # rows up to which a table is open
@@ -48,14 +47,13 @@ def page(result: Ensemble) -> Page:
     runs = {side.name: side for side in result.runs[:MOST_RUNS]}
     core = _core(result)
     who = f"{len(core)} of {len(names)} runs" if len(core) < len(names) else f"All {len(names)} runs"
-    partly = result.verdict.rung is not None and _among(result.rungs[result.verdict.rung].error, core).mean() > PARTLY
     sizes = sorted({(side.rows, side.columns) for side in result.runs})
     ranges = size(*sizes[0]) if len(sizes) == 1 else f"{size(*sizes[0])} to {size(*sizes[-1])}"
     return page_of(
         result,
         f"{len(names)} runs",
         f"Comparison of {len(names)} runs: {', '.join(names[:8])}{others}",
-        verdict_answer(result.verdict, who, partly, result.rungs),
+        verdict_answer(result.verdict, who, result.rungs),
         _tiles(result),
         (
             _pairs(result),
@@ -79,12 +77,6 @@ def _among(matrix: Array, runs: list[int]) -> Array:
     """The entries of all ordered pairs of these runs."""
     among: Array = matrix[np.ix_(runs, runs)][apart(len(runs))]
     return among
-
-
-def snippet(result: Ensemble) -> str:
-    """HTML for one cell of a notebook: the verdict, and the ladder over all pairs."""
-    unit = f"{len(result.runs)} runs, all ordered pairs: mean error; lower is closer, 1 is no better than the mean"
-    return cell_output(result, unit, _ladder(result))
 
 
 def _tiles(result: Ensemble) -> list[tuple[str, str, str]]:

@@ -1,12 +1,9 @@
-"""The page of a comparison: the verdict first, then what it rests on; and what a notebook shows of it."""
+"""The page of a comparison: the verdict first, then what it rests on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
-
-from markupsafe import Markup
 
 from ..pairs import Side
 from ..report.charts import SHORT_PHRASES, rung_name
@@ -24,12 +21,8 @@ from ..resampling import LEVEL
 from .residuals import BEYOND
 from .result import Comparison, Direction, Verdict
 from .rows_page import alignment, single_dimensions, three
-from .verdict import PARTLY, TOLERANCE
+from .verdict import TOLERANCE
 from .worst_case import WorstCase
-
-if TYPE_CHECKING:
-    from .layers import LayerComparison
-    from .many_result import Ensemble
 
 INTERVAL = f"{percent(LEVEL)} interval"
 LADDER = ("held-out error", INTERVAL, "chance", "p", "R²", "in-sample", "diameters")
@@ -43,7 +36,7 @@ def page(result: Comparison) -> Page:
         result,
         f"{source} → {target}",
         f"Comparison of {source} (source) with {target} (target)",
-        _answer(result),
+        verdict_answer(result.verdict, "The two representations"),
         _tiles(result),
         (
             _ladder(result),
@@ -59,24 +52,19 @@ def page(result: Comparison) -> Page:
     )
 
 
-def _answer(result: Comparison) -> Answer:
-    verdict = result.verdict
-    partly = verdict.rung is not None and result.rungs[verdict.rung].held_out.mean > PARTLY
-    return verdict_answer(verdict, "The two representations", partly)
-
-
-def verdict_answer(verdict: Verdict, who: str, partly: bool, rungs: Iterable[str] = ()) -> Answer:
+def verdict_answer(verdict: Verdict, who: str, rungs: Iterable[str] = ()) -> Answer:
     """The verdict among the rungs: open where something qualifies it, and where nothing could be judged."""
     phrase = SHORT_PHRASES.get(verdict.rung or "", f"by {rung_name(verdict.rung or '')}")
     unjudged = verdict.sentence.startswith("No verdict")
+    partly = " are partly related, " in verdict.sentence
     if unjudged:
         headline = "No verdict."
     elif verdict.rung is None:
         headline = f"No rung explains {who[:1].lower()}{who[1:]}."
     elif verdict.qualified is not None:
-        headline = f"Few rows or dimensions decide: agreement {phrase}."
+        headline = "Few rows or dimensions decide the answer."
     else:
-        headline = f"They agree in part only, {phrase}." if partly else f"{who} agree {phrase}."
+        headline = f"{who} are partly related, {phrase}." if partly else f"{who} agree {phrase}."
     unsure = (partly or verdict.qualified is not None) if verdict.rung else unjudged
     steps = tuple((rung_name(name), name == verdict.rung) for name in rungs)
     return Answer(headline, verdict.sentence, None if unsure else verdict.rung is not None, steps)
@@ -369,44 +357,3 @@ def _spectrum(sides: dict[str, Side]) -> Figure:
 def _cell(values: Sequence[float]) -> Cell:
     """The one value, where a side has as many."""
     return Cell(compact(values[0]), values[0]) if values else Cell(MISSING)
-
-
-# Inside a notebook: inline styles only, colours are left to it, light or dark
-
-TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums;margin:0 0 .75em"
-CELL = "padding:.3em .8em;border-bottom:1px solid rgba(128,128,128,.35);background:none;text-align:"
-
-
-def snippet(result: Comparison) -> str:
-    """HTML for one cell's output."""
-    source, target = result.source.name, result.target.name
-    unit = f"{source} → {target}: mean error; lower is closer, 1 is no better than the mean of {target}"
-    return cell_output(result, unit, ladder_table(result.forward, "ladder"))
-
-
-def cell_output(result: Comparison | Ensemble | LayerComparison, unit: str, table: Table) -> str:
-    """The verdict, a table with its unit, and the caveats."""
-    rows = [[(column.title, False) for column in table.columns]]
-    rows += [[(cell.text, row[0].strong) for cell in row] for row in table.rows]
-    body = Markup("").join(
-        Markup("<tr>{}</tr>").format(
-            Markup("").join(
-                _notebook_cell("td" if place else "th", text, column.numeric, strong)
-                for (text, strong), column in zip(row, table.columns, strict=True)
-            )
-        )
-        for place, row in enumerate(rows)
-    )
-    note = Markup('<p style="margin:0 0 .4em;opacity:.75">note: {}</p>')
-    return str(
-        Markup(
-            '<div style="max-width:60em"><p style="margin:0 0 .5em;font-size:1.1em;font-weight:600">{}</p>'
-            '<p style="margin:0 0 .3em;opacity:.75">{}</p>'
-            '<table style="{}">{}</table>{}</div>'
-        ).format(result.verdict.sentence, unit, TABLE, body, Markup("").join(map(note.format, result.caveats)))
-    )
-
-
-def _notebook_cell(element: str, text: str, numeric: bool, strong: bool) -> Markup:
-    style = CELL + ("right" if numeric else "left") + (";font-weight:700" if strong else "")
-    return Markup('<{0} style="{1}">{2}</{0}>').format(Markup(element), style, text)

@@ -1,6 +1,6 @@
-r"""Theorem 3 and A.5 on data in hand: how far latents are from the true factors, beside what theory allows.
+r"""Theorem 3 and A.5 on data: the error between latents and true factors, compared with the bounds.
 
-The process :math:`x=g(u)` is the decoder of the factors: it stands where Theorem 1 has a second model. So the stitching
+The process :math:`x=g(u)` is the decoder of the factors: it replaces the second model of Theorem 1. So the stitching
 map is :math:`g^{-1}\circ g_\theta`, from latents to factors, and its constant is at most the product of both constants.
 """
 
@@ -61,34 +61,34 @@ def structural(
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> Structural:
-    r"""Latents beside the true factors: the error that is measured, and the error that Theorem 3 allows.
+    r"""Compare the measured error between latents and true factors with the error that Theorem 3 allows.
 
     A process :math:`x=g(u)` and a decoder that reconstructs the data are tied by :math:`g^{-1}\circ g_\theta`. With
     singular values of the decoder's Jacobians in :math:`[\sigma_1^{\min},\sigma_1^{\max}]` and of the process's in
     :math:`[\sigma_2^{\min},\sigma_2^{\max}]`, distances change by factors from
     :math:`\sigma_1^{\min}/\sigma_2^{\max}` to :math:`\sigma_1^{\max}/\sigma_2^{\min}`, and the bounds of Theorem 1
     follow. Where both Jacobians are known, those of the map itself, :math:`J_g^+J_\theta`, are sharper: a process
-    that is no isometry does no harm if the decoder stretches alike. By A.5 two models within :math:`\epsilon` of the
-    factors are within :math:`2\epsilon` of each other.
+    that is not an isometry does no harm if the decoder stretches alike. By A.5 two models within :math:`\epsilon` of
+    the factors are within :math:`2\epsilon` of each other.
 
     Parameters
     ----------
     latents : (n, d) array, tensor, Representation or path
-        What a model makes of the data.
+        Latents of the model.
     factors : (n, k) array, tensor, Representation or path
         The true factors of the same rows, one column per factor; for a rendered scene all of its factors, in its units.
     process : optional
-        How the factors make the data: a scene of :mod:`isorep.datasets`, an object with ``jacobian``, a torch function
+        The map from factors to data: a scene of :mod:`isorep.datasets`, an object with ``jacobian``, a torch function
         of a batch, or Jacobians of shape (n, outputs, k). Without one its constants are estimated from neighbours.
     decoder : optional
         The model's decoder, as for :func:`jacobian`, or its Jacobians. Without one, as for the process.
     observations : (n, ...) array, optional
-        The data. Needed where a map is estimated from neighbours; reconstructions are held against them where the
-        process itself puts nothing out.
+        The data. Needed where a map is estimated from neighbours; reconstructions are compared with them where the
+        process has no output of its own.
     other : (n, m) array, optional
         Latents of a second model, for A.5.
     standardise : bool
-        Give the factors unit variance, as the theorem takes them to be white.
+        Scale the factors to unit variance (default), as the theorem assumes white factors.
     samples : int
         Jacobians are taken at so many rows.
     folds, n_null : int
@@ -214,7 +214,7 @@ def _observed(observations: Any, n: int) -> Array:
 
 
 def _stored(model: Any, x: Array) -> float:
-    """By how much the precision of the latents can move a row."""
+    """The largest shift of a row due to the precision of the latents."""
     kind = np.dtype(model.values.dtype)
     return 2 * float(np.finfo(kind).eps) * float(np.linalg.norm(x, axis=1).max()) if kind.kind == "f" else 0.0
 
@@ -226,7 +226,7 @@ def _holes(values: Array) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """Outputs of decoder and process at some rows, where they are known, and how far all of them are apart."""
+    """Outputs of decoder and process at some rows, where known, and the mismatch of all of them."""
 
     rows: Array
     values: tuple[Array | None, Array | None]
@@ -235,7 +235,7 @@ class Outputs:
 
 
 def _paired(decoder: Map, process: Map, data: Array | None, n: int, last: bool, rng: np.random.Generator) -> Outputs:
-    """Reconstructions beside the data, all rows in blocks; the data are what the process puts out, if it does."""
+    """Reconstructions and data, all rows in blocks; the data are the output of the process, if it has one."""
     rows = np.sort(rng.choice(n, min(n, _PAIRED), replace=False))
     kept: tuple[list[Array], list[Array]] = ([], [])
     norms, sizes = [], []
@@ -273,7 +273,7 @@ def _ties(
     unit: float,
     sizes: dict[str, Any],
 ) -> dict[str, Bounds]:
-    """The bounds by what they come from; the assumption of equal outputs is that of perfect reconstruction."""
+    """The bounds by their source; the assumption of equal outputs is that of perfect reconstruction."""
     first, second = known
     differ: dict[str, Any] = {}
     if apart is not None:
@@ -322,7 +322,7 @@ def _perfect(each: Assumption, decoder: Map, process: Map, apart: Mismatch | Non
 
 
 def _of_factors(x: Array, y: Array, left_out: tuple[str, ...], seed: int) -> Iterator[Assumption]:
-    """What Theorem 3 asks of the factors."""
+    """The assumptions of Theorem 3 on the factors."""
     same = x.shape[1] == y.shape[1]
     yield Assumption(DIMENSIONS, MEASURED if same else VIOLATED, f"{x.shape[1]} and {y.shape[1]}")
     said = f"they also depend on {', '.join(left_out)}" if left_out else ""
@@ -365,7 +365,7 @@ def _side(each: Map, known: Evidence, values: Array, diameter: float) -> MapSide
 
 
 def _unmixed(x: Array, y: Array, seed: int) -> Unmixed | None:
-    """Latents after whitening and ICA beside the factors: how well each factor is matched by one component."""
+    """Latents after whitening and ICA: the correlation of each factor with its matched component."""
     if min(x.shape[1], y.shape[1]) < 2 or len(x) < 10 * x.shape[1]:
         return None
     with warnings.catch_warnings():
@@ -407,8 +407,8 @@ def _caveats(
     factors: int,
 ) -> tuple[str, ...]:
     said = [
-        f"the {each.name}'s constants are {each.estimated}: neither bounds from above nor from below, and so is what "
-        "follows from them"
+        f"the {each.name}'s constants are {each.estimated}: they are neither upper nor lower bounds, and nor are the "
+        "bounds derived from them"
         for each in (decoder, process)
         if each.estimated
     ]
@@ -420,5 +420,5 @@ def _caveats(
             "those of the padded clouds"
         )
     if picked < rows:
-        said.append(f"singular values were taken at {picked} of {rows} rows: elsewhere they may lie farther apart")
+        said.append(f"singular values were computed at {picked} of {rows} rows: elsewhere they may be more extreme")
     return tuple(dict.fromkeys((*said, *compared)))

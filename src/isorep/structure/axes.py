@@ -1,14 +1,14 @@
-r"""Random axes (Haar rotations): would any other basis of the latents score as high?
+r"""Random axes (Haar rotations): a null for scores that claim aligned axes.
 
-Shuffled rows ask whether latents know the factors. Scores that claim aligned axes have a second chance level: all of
-the information, in arbitrary axes. The active continuous latents are whitened symmetrically (ZCA of their correlation
-matrix, which moves axes least), scored, turned by rotations drawn uniformly, and scored again: with :math:`X=U S V'`
-the standardised latents, these are :math:`UV'` and :math:`UQV'` (times :math:`\sqrt n`), Q uniform in the orthogonal
-group. Discrete latents stay as they are. Of whitened latents that are a random rotation of others, every p-value is
-uniform.
+Shuffled rows test whether latents inform about the factors. Scores that claim aligned axes have a second chance level:
+the same information in arbitrary axes. The active continuous latents are whitened symmetrically (ZCA of their
+correlation matrix, which moves axes least), scored, rotated uniformly at random, and scored again: with
+:math:`X=U S V'` the standardised latents, these are :math:`UV'` and :math:`UQV'` (times :math:`\sqrt n`), Q uniform in
+the orthogonal group. Discrete latents do not change. For whitened latents that are a random rotation of others, every
+p-value is uniform.
 
-Whether one factor is alone in one latent is asked in the same way: :func:`axes_p_values`. Here discrete latents of
-numbers are turned, too, because rounded latents may be turned ones; afterwards as many rows have each value as before.
+Whether one factor is alone in one latent is tested in the same way: :func:`axes_p_values`. There numeric discrete
+latents are rotated too, because rounded latents may be rotated ones; the frequency of each value is then restored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ METHOD = "random axes"
 RANK = 1e-5
 """Directions of the standardised latents with less of the largest spread are rounding."""
 NOTABLE = 0.05
-"""A cell links a factor and a latent if it holds more of what either has to do with the others."""
+"""A cell links a factor and a latent if it exceeds this share of the information in its row and column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +48,9 @@ class Axes:
 
 
 class Basis:
-    """Latents in whitened axes, to be turned: continuous ones that are active; active discrete ones stay beside.
+    """Latents in whitened axes, to be rotated: active continuous ones; active discrete ones are kept unchanged.
 
-    With ``codes`` discrete ones of numbers are turned as well, and given their values again by rank.
+    With ``codes`` numeric discrete ones are rotated as well, and get their values again by rank.
     """
 
     def __init__(self, latents: Columns, active: Array, codes: bool = False) -> None:
@@ -99,7 +99,7 @@ class Basis:
 
 
 def steps(families: Iterable[str], n: int) -> int:
-    """How many measurements :func:`random_axes` takes."""
+    """The number of measurements of :func:`random_axes`."""
     return sum(1 + FAMILIES[name].shuffles(n) for name in _asked(families))
 
 
@@ -113,7 +113,7 @@ def random_axes(
     asked = [name for name in _asked(families) if name in rows]
     notes = []
     if asked and Basis(task.pair.latents, active).rank < 2:
-        notes = ["scores have no random axes: fewer than two continuous latents are active"]
+        notes = ["no random-axes null: fewer than two continuous latents are active"]
     for place, name in enumerate(asked):
         family = FAMILIES[name]
         part = task.pair.take(rows[name])
@@ -143,12 +143,12 @@ def random_axes(
 
 
 def axes_p_values(*kinds: Array) -> Array:
-    r"""For each factor, whether it is alone in a latent of its own more than in random axes.
+    r"""P-value of each factor for having a latent of its own, against random axes.
 
     Each kind is a statistic, tables by factors: :func:`alone` of information, or of squared correlations. The first
     table is that of the latents, the others those of random axes. A factor's p-value is the larger of two: its own,
     from the better rank of all kinds, and one for all factors together, from the better rank of their standardised
-    statistics' means and maxima; of equal ranks the mean of all decides. In arbitrary axes *any* factor is below 0.05
+    statistics' means and maxima; ties are broken by the mean of all. In arbitrary axes *any* factor is below 0.05
     in at most one of twenty cases.
     """
     own, together = [], []
@@ -166,7 +166,7 @@ def alone(table: Array, least: Array | float = 0.0) -> Array:
 
     .. math:: \max_j\,N_{ij}^2\Big/\Bigl(\sum_kN_{ik}+c_i\Bigr)\Bigl(\sum_kN_{kj}+c_i\Bigr)
 
-    with c the level of chance, without which latents that know next to nothing have large shares.
+    with c the chance level, without which nearly uninformative latents have large shares.
     """
     best = table.argmax(axis=1)
     cells = table[np.arange(len(table)), best]
@@ -188,10 +188,10 @@ def _first(ranks: Array) -> float:
 def _by_factor(
     task: Task, part: Pair, active: Array, levels: Levels, seeds: Sequence[Sequence[int] | None], tables: list[Array]
 ) -> dict[str, float]:
-    """The p-value of each factor that is known above chance and best by a continuous latent.
+    """The p-value of each factor with information above chance whose best latent is continuous.
 
-    Latents and factors that have little to do with the others are asked about once more among themselves: two factors
-    that are turned in a plane are far from random axes of many latents.
+    Latents and factors that share little information with the others are tested once more among themselves: two factors
+    that are rotated in a plane are far from random axes of many latents.
     """
     informed = np.where(levels.significant & active, levels.nmi, 0.0)
     factors = np.flatnonzero(informed.max(axis=1) > 0)
@@ -257,7 +257,7 @@ def _compared(
 
 
 def _linked(informed: Array) -> list[tuple[Array, Array]]:
-    """Factors and latents that have to do with each other, and little with the rest."""
+    """Blocks of factors and latents that share information with each other, and little with the rest."""
     known, knows = informed.sum(axis=1, keepdims=True), informed.sum(axis=0, keepdims=True)
     cells = (informed > NOTABLE * known) | (informed > NOTABLE * knows)
     height = len(informed)

@@ -1,4 +1,4 @@
-"""``isorep.score_factors``: every score of latents against known factors at once."""
+"""``isorep.score_factors``: all scores of latents against known factors."""
 
 from __future__ import annotations
 
@@ -50,41 +50,41 @@ def score_factors(
     random_state: int = 0,
     progress: Progress | None = None,
 ) -> FactorScores:
-    r"""Are the latents the true factors? Every score, with an interval, beside what shuffled rows and random axes give.
+    r"""Score latents against known factors: all scores, with intervals and the chance levels of shuffled rows and axes.
 
     Parameters
     ----------
     latents, factors : arrays, data frames, mappings of columns, Representations or paths
-        The same rows: joined on ids where both have them, in order otherwise. Factors may be numbers, whole numbers,
+        The same rows: joined by id if both have ids, otherwise by order. Factors may be numbers, whole numbers,
         booleans or text.
     scores : "all" or sequence of str
-        Families, from ``infomec``, ``dci``, ``mig``, ``sap``, ``modularity``, ``explicitness``, ``mcc``, ``linear_r2``,
-        ``kernel_r2`` and ``slots``; the last only with ``slots=``.
+        Families to compute, from ``infomec``, ``dci``, ``mig``, ``sap``, ``modularity``, ``explicitness``, ``mcc``,
+        ``linear_r2``, ``kernel_r2`` and ``slots``; the last only with ``slots=``. Default: all.
     ladder : bool
-        Also fit the ladder of groups from latents onto factors; see :func:`isorep.structure.ladder`.
+        Also fit the ladder of groups from latents to factors; see :func:`isorep.structure.ladder`.
     slots, factor_slots : int or sequence of int, optional
-        Columns of each slot of the latents, and of the factors where they differ.
+        Number of columns per slot of the latents, and of the factors where they differ.
     threshold : {"range/20", "range/8", "iqr/10"}
-        Which latents are active; see :func:`isorep.structure.infomec`.
+        Rule for active latents; see :func:`isorep.structure.infomec`.
     n_neighbors : int
-        Neighbours of the estimate of mutual information.
+        Number of neighbours in the estimate of mutual information.
     importance : {"binned", "trees", "lasso"}
-        What DCI reads importances from; see :func:`isorep.structure.dci`.
+        Source of DCI's importances; see :func:`isorep.structure.dci`.
     discrete_factors, discrete_latents : bool, sequence of bool or of names, optional
-        Which columns are discrete, where the rule errs.
+        Which columns are discrete; overrides the automatic rule.
     groups : (n,) array, optional
-        Rows that belong together: held out, halved and shuffled together.
+        Group per row; rows of a group are held out, halved and shuffled together.
     n_resamples : int
-        Random halves of the rows for intervals, half as many for DCI; 0 for none. MIG and modularity leave out 25
-        blocks of rows, or up to 50 of groups, one at a time instead.
+        Number of random halves of the rows for intervals, half as many for DCI; 0 for none. MIG and modularity leave
+        out 25 blocks of rows, or up to 50 of groups, one at a time instead.
     n_null : int
-        Shuffled pairings, and random axes, for chance levels and p-values; 0 for none. DCI, which is slow, is measured
-        on a fifth as many, on 20 at least. Below 19 nothing can be above chance, and nothing is said about single
-        factors.
+        Number of shuffled pairings, and of random axes, for chance levels and p-values; 0 for none. DCI, which is slow,
+        uses a fifth as many, at least 20. With fewer than 19 nothing can be above chance, and single factors are not
+        judged.
     random_state : int
         Seed of splits, halves, shuffles and random axes.
     progress : callable, optional
-        Called with a stage's name, the steps done and the steps in all.
+        Called with the name of the stage, the number of steps done and the total.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def _enough(pair: Pair, groups: Any) -> Array | None:
 
 
 def _outcomes(task: Task, families: Sequence[str], seconds: dict[str, float], report: Progress) -> dict[str, Outcome]:
-    """Every family once, on all the rows that it looks at."""
+    """Every family once, on all the rows that it uses."""
     outcomes = {}
     for done, name in enumerate(families):
         report("scores", done, len(families))
@@ -231,9 +231,9 @@ def _counting(task: Task, outcomes: dict[str, Outcome], null: Chances) -> tuple[
 def _states(
     pair: Pair, outcomes: dict[str, Outcome], null: Chances, axes: Axes, by_name: dict[str, Score]
 ) -> dict[str, Any]:
-    """What became of every factor and latent, as far as InfoMEC says, and the verdict."""
+    """States of every factor and latent from InfoMEC, and the verdict."""
     if "infomec" not in outcomes:
-        verdict = Verdict("not asked", "Without infomec nothing is said about single factors.")
+        verdict = Verdict("not asked", "Single factors are not judged without infomec.")
         return {"information": None, "factors": (), "latents": (), "verdict": verdict}
     record, levels = outcomes["infomec"].record, null.levels
     evidence = Evidence(
@@ -274,17 +274,17 @@ def _caveats(
     for most in (ROWS, KERNEL_ROWS):
         named = [name for name in outcomes if FAMILIES[name].rows == most]
         if named and pair.n > most:
-            said.append(f"{', '.join(named)} looked at {most} random rows of {pair.n}")
+            said.append(f"{', '.join(named)} used {most} random rows of {pair.n}")
     if not resamples:
-        said.append("no intervals were drawn")
+        said.append("no intervals were computed")
     without = [name for name, score in by_name.items() if score.interval is None]
     if without and resamples > 1:
-        said.append(f"{', '.join(without)} have no interval: halves hold too few rows or groups")
+        said.append(f"{', '.join(without)} have no interval: halves have too few rows or groups")
     if resamples and groups is not None and groups.max() + 1 < FEW_GROUPS:
-        said.append(f"intervals rest on {int(groups.max()) + 1} groups: below {FEW_GROUPS} they are only approximate")
+        said.append(f"intervals are from {int(groups.max()) + 1} groups: below {FEW_GROUPS} they are only approximate")
     numbered = [each.name for each in pair.factors if each.why.startswith("whole") and len(set(each.values)) == pair.n]
     if numbered:
-        said.append(f"{', '.join(numbered[:8])} differs in every row: row numbers and ids are no factors")
+        said.append(f"{', '.join(numbered[:8])} differs in every row: row numbers and ids are not factors")
     if "infomec" in outcomes:
         record = outcomes["infomec"].record
         idle = [name for name, active in zip(record.latents, record.active, strict=True) if not active]
@@ -292,7 +292,10 @@ def _caveats(
             said.append(f"{len(idle)} of {len(record.latents)} latents are inactive: {', '.join(idle[:8])}")
     ordered = [factor.name for factor in pair.factors if factor.text and len(factor.labels or ()) > 2]
     if ordered and "mcc" in outcomes:
-        said.append(f"MCC correlates the alphabetical order of {', '.join(ordered[:8])}, which means little")
+        are = "is" if len(ordered) == 1 else "are"
+        said.append(
+            f"{', '.join(ordered[:8])} {are} categorical: MCC uses alphabetical codes there and is not meaningful"
+        )
     rare = [factor.name for factor in pair.factors if factor.discrete and int(np.bincount(factor.codes).min()) < 10]
     if rare:
         said.append(f"some labels of {', '.join(rare[:8])} have fewer than 10 rows")

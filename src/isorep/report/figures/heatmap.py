@@ -292,8 +292,10 @@ class Picture:
         across, down = float(times * size[0]), float(times * size[1])
         left = max((14 + 6.6 * len(clipped(name, LABEL)) for name in self.rows), default=0.0)
         address, style = f"data:image/png;base64,{self.png}", "image-rendering:pixelated"
-        image = {"x": left, "width": across, "height": down, "href": address}
-        body = [tag("image", **image, role="img", aria_label=self.title, style=style)]
+        picture = tag(
+            "image", x=left, width=across, height=down, href=address, role="img", aria_label=self.title, style=style
+        )
+        body = [picture]
         for place, name in enumerate(self.rows):
             y = down * (place + 0.5) / len(self.rows) + 4
             body.append(tag("text", clipped(name, LABEL), x=left - 8, y=y, text_anchor="end"))
