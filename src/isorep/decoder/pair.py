@@ -91,7 +91,7 @@ def pair(
     c_d : float, optional
         As for :func:`bounds`.
     random_state : int
-        Seed of folds, null and of the rows whose distances are compared.
+        Seed of folds, null, samples and of the rows whose distances are compared.
     progress : callable, optional
         Called with a stage's name, the steps done and the steps in all.
 
