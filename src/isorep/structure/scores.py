@@ -130,10 +130,13 @@ def score_factors(
         name: Score(name, float(value), spans.get(name), null.nulls.get(name), axes.nulls.get(name))
         for name, value in values.items()
     }
+    states = _states(pair, outcomes, null, axes, by_name)
+    undecided = [each.name for each in states["factors"] if each.state == "undecided"]
+    planes = dict.fromkeys(axes.planes[name] for name in undecided if name in axes.planes)
     climbed, said = _climb(pair, labels, random_state, report) if ladder else (None, [])
     return FactorScores(
         scores=by_name,
-        **_states(pair, outcomes, null, axes, by_name),
+        **states,
         names=(pair.latents.name, pair.factors.name),
         rows=pair.n,
         columns={
@@ -162,6 +165,7 @@ def score_factors(
             *_caveats(pair, labels, outcomes, resamples, by_name),
             *null.notes,
             *axes.notes,
+            *planes,
             *said,
         ),
     )
