@@ -51,14 +51,13 @@ def page(result: Disentanglement) -> Page:
 
 
 def _tiles(result: Disentanglement, back: int) -> tuple[tuple[str, str, str], ...]:
-    first, trainings = result.trainings[0], len(result.trainings)
+    first, worst, trainings = result.trainings[0], result.worst, len(result.trainings)
+    # The training that the verdict quotes; an error above the variance keeps none of it.
+    kept, principal = (percent(max(each, 0.0)) for each in (worst.kept, worst.principal))
+    which = "; worst training" if trainings > 1 else ""
     return (
         ("components", count(len(result.components)), f"{back} come back" if trainings > 1 else "one training"),
-        (
-            "held-out variance kept",
-            percent(first.kept),
-            f"{percent(first.principal)} by as many principal components",
-        ),
+        ("held-out variance kept", kept, f"{principal} by as many principal components{which}"),
         ("decoder's constant", compact(first.constant, 3), "up to scale; 1 is an isometry"),
         ("images", count(result.data["images"]), f"{trainings} training{'s' if trainings > 1 else ''}"),
     )

@@ -201,8 +201,8 @@ def _judged(
         split = None if blocks is None else as_blocks(blocks, d)
         rows, every = (np.asarray(given.rows(part), dtype=np.float64) for part in (chosen, slice(0, 2000)))
         kept = active_latents(own, every)
-        inactive = tuple(np.setdiff1d(np.arange(d), kept).tolist())
-        if inactive:
+        inactive = tuple(np.setdiff1d(np.arange(d), kept).tolist()) if own.any() else tuple(range(d))
+        if 0 < len(inactive) < d:
             view = None if view is None else view.restricted(kept, every.mean(0))
             own, rows, every = own[:, :, kept], rows[:, kept], every[:, kept]
             caveats.append(_left_out(inactive))
