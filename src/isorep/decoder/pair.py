@@ -400,6 +400,9 @@ def sentence_of(
         )
     if allowed.vacuous:
         return f"{said}{known}, which allows {equal.value:.4f} for equal outputs; as these differ, it bounds nothing."
+    if allowed.value > equal.value * (1 + 1e-6) + 1e-9:
+        differ = f"{allowed.value:.4f} for outputs that differ as these do"
+        return f"{said}{known}, which allows {equal.value:.4f} for equal outputs and {differ}."
     return f"{said}{known}, which allows {allowed.value:.4f}."
 
 

@@ -318,10 +318,14 @@ def _weak(jacobians: Array, kept: Array) -> list[str]:
 
 
 def _as_blocks(factors: Factors, near: NearFactors) -> tuple[Array, ...]:
-    """Subspaces to judge: several factors that are the same everywhere, or near-factors; none where factors turn."""
+    """Subspaces to judge: several factors that are the same everywhere, or else near-factors.
+
+    In a trained decoder a coarse tolerance may find factors that differ by a few degrees between samples, as zeros are
+    small numbers there. One cut that leaks little at all of them says more.
+    """
     best = factors.best
-    if best.state == "found" and len(best.subspaces) > 1:
-        return tuple(sorted(best.subspaces, key=lambda basis: -basis.shape[1])) if best.constant else ()
+    if best.state == "found" and len(best.subspaces) > 1 and best.constant:
+        return tuple(sorted(best.subspaces, key=lambda basis: -basis.shape[1]))
     return near.subspaces if near.state == "found" else ()
 
 
