@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.linalg import hadamard, subspace_angles
+from scipy.linalg import expm, hadamard, subspace_angles
 
 import isorep
 from isorep.datasets import slot_generator
@@ -260,6 +260,24 @@ def test_factors_that_turn_are_seen_at_single_samples_only():
     said = mechanisms_of(turned + 1e-2 * rng.normal(size=turned.shape))
     assert said.criteria == {}
     assert "of the single samples tested have near-factors, but different ones" in said.verdict
+
+
+def test_factors_that_turn_by_some_degrees_are_near_factors_and_those_that_turn_at_random_are_not():
+    rng = np.random.default_rng(0)
+    exact = near_disjoint(0.0, 12)
+    swung = []
+    for each in exact:
+        spin = rng.normal(size=(6, 6))
+        swung.append(each @ expm(np.radians(2) * (spin - spin.T) / np.sqrt(6)))
+    found = mechanisms_of(np.array(swung))
+    assert not found.factors.constant
+    assert found.blocks_from == "near-factors"
+    assert found.verdict.startswith("2 near-factors of dimensions 3 and 3; the next split leaks ")
+    assert "Nearly Type D (leakage " in found.verdict
+    assert "theorem applies locally" not in found.verdict
+    random = mechanisms_of(np.array([each @ haar(6, rng) for each in exact]))
+    assert random.verdict.startswith("2 Type D factors of dimensions 3 and 3 at the reference sample, but not the same")
+    assert "Nearly" not in random.verdict
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 2, 4), (2, 5, 1), (1, 3, 3)])

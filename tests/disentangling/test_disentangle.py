@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import isorep
 from isorep.cli.main import app
 from isorep.disentangling import load
+from isorep.disentangling.page import _tiles
 
 from .conftest import bars, placed
 
@@ -75,6 +76,10 @@ def test_the_verdict_says_what_is_kept_beside_principal_components(found, kept, 
     assert "All 3 components are reproducible" in result.verdict
     assert result.learnt is learnt
     assert json.loads(result.to_json())["learnt"] is learnt
+    tile = {title: (value, said) for title, value, said in _tiles(result, 3)}["held-out variance kept"]
+    told = result.verdict.split("keep ")[1].split(" of the")[0].replace("nothing", "0%")
+    assert tile[0].replace(" ", "") == told
+    assert tile[1].endswith("by as many principal components; worst training")
 
 
 def test_components_are_drawn(found):

@@ -9,7 +9,7 @@ from scipy import stats
 import isorep
 from isorep.resampling import null_of
 from isorep.structure import result
-from isorep.structure.axes import Basis, alone, axes_p_values, random_axes
+from isorep.structure.axes import Basis, _resolution, alone, axes_p_values, random_axes
 from isorep.structure.columns import Pair, as_columns, paired
 from isorep.structure.families import ALIGNED, FAMILIES, Task, chances
 
@@ -174,6 +174,40 @@ def test_rounded_latents_have_their_factors_or_are_turned(code, degrees):
         assert "None of 2 factors is shown to have a latent of its own" in str(found.verdict)
     else:
         assert str(found.verdict) == "All 2 factors have a latent of their own (s0 z0, s1 z1)."
+
+
+@pytest.mark.parametrize(("degrees", "told"), [(0, False), (6, True)])
+def test_of_undecided_factors_in_two_latents_it_is_said_what_could_be_told(degrees, told):
+    s = uniform(250, 2, 3)
+    found = scored(s @ plane(degrees), s, n_null=99)
+    assert set(states(found)) == ({"undecided"} if told else {"captured"})
+    notes = [each for each in found.caveats if "span a plane" in each]
+    assert len(notes) == told
+    assert all("z0 and z1" in each and "within 2.2 degrees" in each and "would determine" not in each for each in notes)
+
+
+@pytest.mark.parametrize("factors", [1, 2])
+def test_the_angle_of_two_latents_is_known_as_exactly_as_is_said(factors):
+    rng = np.random.default_rng(0)
+    angles = []
+    for _ in range(400):
+        s = rng.normal(size=(150, 2))
+        latents = as_columns(np.sign(s) + 0.1 * rng.normal(size=s.shape), "latents")
+        x, y = s - s.mean(axis=0), Basis(latents, np.ones(2, dtype=bool)).columns(np.eye(2)).matrix
+        c = (x / x.std(axis=0)).T @ y
+        both = np.arctan2(c[0, 1] - c[1, 0], c[0, 0] + c[1, 1])
+        angles.append(np.degrees(both if factors == 2 else np.arctan2(c[0, 1], c[0, 0])))
+    r2 = np.full((factors, 2), np.corrcoef(s[:, 0], latents[0].values)[0, 1] ** 2)
+    said = _resolution(("a", "b"), r2, 150)
+    within = float(said.split("±")[1].split()[0])
+    assert within == pytest.approx(2 * np.std(angles), rel=0.25)
+    needed = int(said.split("about ")[2].split()[0])
+    assert "would determine" not in _resolution(("a", "b"), r2, needed)
+
+
+def test_signs_have_their_factors_once_rows_are_enough():
+    s = np.random.default_rng(0).normal(size=(2000, 2))
+    assert states(scored(signs(s), s)) == ["captured", "captured"]
 
 
 def test_rounded_latents_of_a_turned_plane_beside_aligned_ones_are_seen():

@@ -265,3 +265,44 @@ def test_every_score_has_its_words_for_the_page():
 
     assert set(SCORES) == set(OUTPUTS)
     assert set(LEAST) <= set(OUTPUTS)
+
+
+# Repeated rows ------------------------------------------------------------------------------------------------------
+
+
+def read_rows(z, s):
+    return isorep.score_factors(z, s, scores="infomec", ladder=False, n_resamples=0, n_null=19)
+
+
+def test_copies_of_rows_do_not_inform_about_each_other():
+    rng = np.random.default_rng(0)
+    five = np.repeat(np.arange(40), 5)
+    z, s = rng.normal(size=(40, 2)), rng.uniform(size=(40, 2))
+    independent = read_rows(z[five], s[five])
+    assert {each.state for each in independent.factors} <= {"lost", "spread"}
+    assert independent.settings["groups"] == 40
+    said = (
+        "160 of 200 rows equal an earlier row in all latents and factors: equal rows are held out and shuffled together"
+    )
+    assert any(said in each for each in independent.caveats)
+    assert "above chance" in str(independent.verdict)
+    same = read_rows(s[five], s[five])
+    assert not {each.state for each in same.factors} & {"lost", "spread"}
+    whole = read_rows(rng.normal(size=(200, 2)), rng.uniform(size=(200, 2)))
+    assert whole.settings["groups"] is None
+    assert not any("equal an earlier row" in each for each in whole.caveats)
+
+
+def test_equal_labels_and_silent_latents_are_no_copies():
+    rng = np.random.default_rng(1)
+    s = rng.integers(3, size=(200, 2))
+    labels = read_rows(s, s)
+    assert labels.settings["groups"] is None
+    assert not any("equal an earlier row" in each for each in labels.caveats)
+    grid = read_rows(s + 0.3 * s[:, ::-1], s)  # nine different rows, drawn again and again
+    assert grid.settings["groups"] is None
+    assert any("and are shuffled one by one: if they were not drawn" in each for each in grid.caveats)
+    x = rng.normal(size=(200, 1))
+    silent = read_rows(np.maximum(np.hstack([x, x - 1]), 0), np.where(x > 0, x, 0.0))
+    assert silent.settings["groups"] is None
+    assert not any("equal an earlier row" in each for each in silent.caveats)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "isorep.decoder_bounds/1"
 GIVEN, MEASURED, NOT_TESTED, VIOLATED = "as given", "measured", "not tested", "violated"
+NOT_CONTRADICTED = "not contradicted"
 _ROUNDING = 1e-9
 
 
@@ -22,7 +23,8 @@ _ROUNDING = 1e-9
 class Assumption:
     """An assumption of a bound. ``status``: ``measured``, ``as given``, ``not tested`` or ``violated``.
 
-    ``evidence`` says what was seen, where something was looked at.
+    ``not contradicted`` is for assumptions on a distribution, which no sample can show. ``evidence`` says what was
+    seen, where something was looked at.
     """
 
     text: str

@@ -75,14 +75,8 @@ def layers(
         a layer.
     samples : int
         Jacobians are taken at so many of the examples.
-    names : pair of str
-        What to call the two networks.
-    folds, n_null : int
-        As for :func:`isorep.compare`.
-    random_state : int
-        Seed of samples, folds and null.
-    progress : callable, optional
-        Called with a stage's name, the steps done and the steps in all.
+    names, folds, n_null, random_state, progress
+        As for :func:`pair`.
 
     Returns
     -------

@@ -188,10 +188,11 @@ class LayerGeometry(ResultRecord):
         best = min(self.layers, key=lambda layer: layer.scaled.mean)
         worst = max(self.layers, key=lambda layer: layer.scaled.mean)
         ranks = "" if self.spearman is None else f" Rank correlation with the rest's constant: {self.spearman:.2f}."
-        measured = (
-            f"Up to a rigid motion with one scale the closest layer is {best.name} ({best.scaled.mean:.4f} diameters "
-            f"held out) and the farthest {worst.name} ({worst.scaled.mean:.4f}).{ranks}"
-        )
+        near, far = (f"{layer.scaled.mean:.4f}" for layer in (best, worst))
+        measured = f"the closest layer is {best.name} ({near} diameters held out) and the farthest {worst.name} ({far})"
+        if near == far:
+            measured = f"every layer leaves {near} diameters held out"
+        measured = f"Up to a rigid motion with one scale {measured}.{ranks}"
         if self.violations:
             name, finding = self.violations[0]
             return (

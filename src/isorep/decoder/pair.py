@@ -94,7 +94,7 @@ def pair(
     c_d : float, optional
         As for :func:`bounds`.
     random_state : int
-        Seed of folds, null and of the rows whose distances are compared.
+        Seed of folds, null, samples and of the rows whose distances are compared.
     progress : callable, optional
         Called with the name of the stage, the number of steps done and the total.
 
@@ -413,6 +413,9 @@ def sentence_of(
         )
     if allowed.vacuous:
         return f"{said}{known}, which allows {equal.value:.4f} for equal outputs; these differ, so it is vacuous."
+    if allowed.value > equal.value * (1 + 1e-6) + 1e-9:
+        differ = f"{allowed.value:.4f} for outputs that differ as these do"
+        return f"{said}{known}, which allows {equal.value:.4f} for equal outputs and {differ}."
     return f"{said}{known}, which allows {allowed.value:.4f}."
 
 

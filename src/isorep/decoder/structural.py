@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
-from scipy.stats import normaltest, rankdata
+from scipy.stats import norm, normaltest, rankdata
 
 from ..alignment import Rigid
 from ..alignment.base import summarise
@@ -24,7 +24,7 @@ from ..ica import ICA
 from ..representation import Array
 from ..rows import Progress, blocks, no_progress
 from ..settings import check_counts, check_seed
-from .bound import MEASURED, NOT_TESTED, VIOLATED, Assumption, Bounds
+from .bound import MEASURED, NOT_CONTRADICTED, NOT_TESTED, VIOLATED, Assumption, Bounds
 from .convexity import convexity
 from .distances import Chords, Mismatch, chords, ladder, relative_sizes, rescaled, rigid_errors, rms_radius
 from .evidence import Evidence, assumptions_of
@@ -43,7 +43,11 @@ NON_GAUSSIAN = "at most one factor is Gaussian"
 _BLOCK = 256
 _IDENTITY = SimpleNamespace(smallest=1.0, largest=1.0)
 _PAIRED = 500  # rows whose distances are compared pair by pair
-_SHUFFLES = 100
+_FEWEST = 10  # rows below which nothing is said about the independence of factors
+_RANKED = 5000  # rows that it is asked of, at most
+_SHUFFLES = 999
+_NOTABLE = 0.1  # rank correlation from which on factors count as dependent
+_LEVEL = 0.001  # below it a factor counts as not Gaussian
 
 
 def structural(
@@ -91,12 +95,8 @@ def structural(
         Scale the factors to unit variance (default), as the theorem assumes white factors.
     samples : int
         Jacobians are taken at so many rows.
-    folds, n_null : int
-        As for :func:`isorep.compare`.
-    random_state : int
-        Seed of samples, folds and null.
-    progress : callable, optional
-        Called with a stage's name, the steps done and the steps in all.
+    folds, n_null, random_state, progress
+        As for :func:`pair`.
 
     Returns
     -------
@@ -327,24 +327,47 @@ def _of_factors(x: Array, y: Array, left_out: tuple[str, ...], seed: int) -> Ite
     yield Assumption(DIMENSIONS, MEASURED if same else VIOLATED, f"{x.shape[1]} and {y.shape[1]}")
     said = f"they also depend on {', '.join(left_out)}" if left_out else ""
     yield Assumption(ALONE, VIOLATED if left_out else NOT_TESTED, said)
-    if y.shape[1] == 1:
-        yield Assumption(INDEPENDENT, MEASURED, "there is one factor")
-    else:
-        rng = np.random.default_rng(seed)
-        found = _dependence(y)
-        chance = max(_dependence(rng.permuted(y, axis=0)) for _ in range(_SHUFFLES))
-        said = f"largest rank correlation of factors or of their spreads {found:.3g}; by chance at most {chance:.3g}"
-        yield Assumption(INDEPENDENT, VIOLATED if found > chance else MEASURED, said)
-    alike = sum(bool(normaltest(column).pvalue > 0.01) for column in y.T) if len(y) >= 20 else y.shape[1]
-    said = f"{alike} of {y.shape[1]} factors cannot be told from a Gaussian"
+    rng = np.random.default_rng(seed)
+    yield _independent(y if len(y) <= _RANKED else y[rng.choice(len(y), _RANKED, replace=False)], rng)
+    alike = sum(bool(normaltest(column).pvalue > _LEVEL) for column in y.T) if len(y) >= 20 else y.shape[1]
+    said = f"{alike} of {y.shape[1]} factors indistinguishable from Gaussian"
     yield Assumption(NON_GAUSSIAN, MEASURED if alike < 2 else NOT_TESTED, said)
 
 
-def _dependence(y: Array) -> float:
-    """The largest rank correlation of two columns, or of their distances from the median."""
-    both = [np.corrcoef(rankdata(side, axis=0), rowvar=False) for side in (y, np.abs(y - np.median(y, axis=0)))]
-    off = ~np.eye(y.shape[1], dtype=bool)
-    return float(max(np.abs(np.nan_to_num(side))[off].max() for side in both))
+def _independent(y: Array, rng: np.random.Generator) -> Assumption:
+    """Independence, from rank correlations of the factors and of their distances from the median.
+
+    A test alone would call true independence violated in its level's share of all samples, and the slightest dependence
+    violated in large ones. So a violation has to be significant and large: more than in all of 999 shuffles, whose
+    largest correlation accounts for the number of pairs. The interval is for the largest of all, from Fisher's
+    transformation.
+    """
+    n, width = y.shape
+    if width == 1:
+        return Assumption(INDEPENDENT, MEASURED, "there is one factor")
+    if n < _FEWEST:
+        return Assumption(INDEPENDENT, NOT_TESTED, f"{n} rows are too few")
+    ranks = np.stack([rankdata(side, axis=0) for side in (y, np.abs(y - np.median(y, axis=0)))])
+    found = _dependence(ranks)
+    reach = 1.03 / math.sqrt(n - 3) * float(norm.isf(0.025 / (width * (width - 1))))  # for ranks, Fieller et al. 1957
+    middle = math.atanh(min(found, 1 - 1e-12))
+    low, high = (math.tanh(max(middle + side * reach, 0.0)) for side in (-1, 1))
+    violated = found >= _NOTABLE and all(
+        _dependence(np.take_along_axis(ranks, rng.random((1, n, width)).argsort(axis=1), axis=1)) < found
+        for _ in range(_SHUFFLES)
+    )
+    said = (
+        "largest rank correlation of two factors, or of their distances from the median, "
+        f"{found:.2g} (95% interval {low:.2g} to {high:.2g})"
+    )
+    return Assumption(INDEPENDENT, VIOLATED if violated else NOT_CONTRADICTED, said)
+
+
+def _dependence(ranks: Array) -> float:
+    """The largest correlation of two columns in either of two tables; constant columns have none."""
+    off = ~np.eye(ranks.shape[2], dtype=bool)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return float(max(np.abs(np.nan_to_num(np.corrcoef(side, rowvar=False)))[off].max() for side in ranks))
 
 
 def _side(each: Map, known: Evidence, values: Array, diameter: float) -> MapSide:

@@ -176,31 +176,47 @@ class Structural(ResultRecord):
     @property
     def answer(self) -> str:
         """Is a bound violated, and if not, what does it allow."""
-        for finding in self.findings:
-            if finding.answer == VIOLATED:
-                return (
-                    f"A bound is violated: {TITLES[finding.source]}, {finding.error} error at most "
-                    f"{finding.bound:.4g} diameters, and {finding.measured:.4g} is measured. {finding.why}"
-                )
-        error = f"The best rigid motion from latents to factors leaves {self.in_sample.rms:.4f} diameters (RMS)"
-        best = self._smallest(("perfect", "with_mismatch", "stitched"))
-        if not best.rms.vacuous:
-            return f"{error}, and {best.rms.value:.4f} is allowed."
-        scaled = self._smallest(("scaled", "stitched_scaled"))
-        if scaled is not best and not scaled.rms.vacuous:
+        if (broken := self.broken) is not None:
             return (
-                f"{error}, for which theory gives no bound; with one scale it leaves {self.scaled_in_sample.rms:.4f}, "
-                f"and {scaled.rms.value:.4f} is allowed."
+                f"A bound is violated: {TITLES[broken.source]}, {broken.error} error at most "
+                f"{broken.bound:.4g} diameters, and {broken.measured:.4g} is measured. {broken.why}"
             )
-        return f"{error}. Theory gives no bound below chance ({best.rms.chance:.4f})."
+        error = f"The best rigid motion from latents to factors leaves {self.in_sample.rms:.4f} diameters (RMS)"
+        source, measured = self.allowed
+        bound = self.bounds[source].rms
+        if bound.vacuous:
+            return f"{error}. Theory gives no bound below chance ({bound.chance:.4f})."
+        allowed = f"{bound.value:.4f} is allowed ({TITLES[source]})."
+        if measured is self.in_sample:
+            return f"{error}, and {allowed}"
+        return f"{error}, for which theory gives no bound; with one scale it leaves {measured.rms:.4f}, and {allowed}"
 
-    def _smallest(self, sources: tuple[str, ...]) -> Bounds:
-        """The one with the smallest bound on the root mean square that allows for the reconstruction as it is."""
+    @property
+    def broken(self) -> Finding | None:
+        """The first bound that is violated."""
+        return next((finding for finding in self.findings if finding.answer == VIOLATED), None)
+
+    @property
+    def allowed(self) -> tuple[str, Error]:
+        """The source of the bound that is quoted, and the error in sample that it is for.
+
+        Of the bounds that allow for the reconstruction as it is, the smallest on the root mean square; where it says
+        nothing, the smallest with one scale free, if that says something.
+        """
+        best = self._smallest(("perfect", "with_mismatch", "stitched"))
+        if self.bounds[best].rms.vacuous:
+            scaled = self._smallest(("scaled", "stitched_scaled"))
+            if scaled.endswith("scaled") and not self.bounds[scaled].rms.vacuous:
+                return scaled, self.scaled_in_sample
+        return best, self.in_sample
+
+    def _smallest(self, sources: tuple[str, ...]) -> str:
+        """The source with the smallest bound on the root mean square that allows for the reconstruction as it is."""
         exact = self.mismatch is None or PERFECT not in self.failing
         usable = [source for source in sources if source in self.bounds and (exact or "mismatch" in source)]
         if not usable:
             usable = ["with_mismatch" if "with_mismatch" in self.bounds else "perfect"]
-        return min((self.bounds[source] for source in usable), key=lambda tie: tie.rms.value)
+        return min(usable, key=lambda source: self.bounds[source].rms.value)
 
     @property
     def _constants(self) -> str:

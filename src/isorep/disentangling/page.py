@@ -57,9 +57,9 @@ def _headline(result: Disentanglement, back: int) -> str:
     if math.isnan(worst.kept):
         return "The held-out images are all alike: nothing can be judged."
     if not worst.ahead and worst.kept <= worst.principal:
-        return "Learnt no better than by principal components."
+        return "No better than principal components."
     if not worst.ahead:
-        return "Not shown to be learnt better than by principal components."
+        return "Not shown to be better than principal components."
     if worst.kept < HALF:
         return "Most of the held-out variance is lost."
     if result.ensemble is None:
@@ -68,14 +68,13 @@ def _headline(result: Disentanglement, back: int) -> str:
 
 
 def _tiles(result: Disentanglement, back: int) -> tuple[tuple[str, str, str], ...]:
-    first, trainings = result.trainings[0], len(result.trainings)
+    first, worst, trainings = result.trainings[0], result.worst, len(result.trainings)
+    # The training that the verdict quotes; an error above the variance keeps none of it.
+    kept, principal = (percent(max(each, 0.0)) for each in (worst.kept, worst.principal))
+    which = "; worst training" if trainings > 1 else ""
     return (
         ("components", count(len(result.components)), f"{back} reproducible" if trainings > 1 else "one training"),
-        (
-            "held-out variance kept",
-            percent(first.kept),
-            f"{percent(first.principal)} by as many principal components",
-        ),
+        ("held-out variance kept", kept, f"{principal} by as many principal components{which}"),
         ("decoder's constant", compact(first.constant, 3), "up to scale; 1 is an isometry"),
         ("images", count(result.data["images"]), f"{trainings} training{'s' if trainings > 1 else ''}"),
     )

@@ -276,15 +276,20 @@ class HeadMap(HeadResult):
         if self.regression is None:
             return self._verdict_of_weights()
         both = self.regression
+        whole = all(rank == width for rank, width in zip(self.ranks, self.widths, strict=True))
+        features = "the features" if whole else "what the heads see of the features"
+        target, share = "the target", ""
+        if self.ranks[1] < self.widths[1]:
+            target, share = "what its head sees of the target", f" ({both.seen_shares[1]:.1%} of its variance)"
         numbers = (
-            f"held out, the map that the heads predict explains {_part(both.head.r2)} of the target and least squares "
-            f"{_part(both.regression.r2)} (mean errors {both.head.error.mean:.4f} and "
+            f"held out, the map that the heads predict explains {_part(both.head.r2)} of {target}{share} and least "
+            f"squares {_part(both.regression.r2)} (mean errors {both.head.error.mean:.4f} and "
             f"{both.regression.error.mean:.4f} diameters)"
         )
         if both.regression.r2 < MEANINGFUL:
-            return f"No linear map explains half of the target, so there is little for heads to predict: {numbers}."
+            return f"No linear map explains half of {target}, so there is little for heads to predict: {numbers}."
         if self.agrees:
-            return f"The heads predict the map between the features: {numbers}."
+            return f"The heads predict the map between {features}: {numbers}."
         return f"The heads predict {_part(both.share or 0.0)} of what a linear map can explain: {numbers}."
 
     def _verdict_of_weights(self) -> str:

@@ -14,10 +14,11 @@ import numpy as np
 
 from ..comparison import Comparison
 from ..errors import InputError
+from ..pairs import LEAST_UNITS
 from ..representation import Array
 from ..resampling import FEW_GROUPS
 from ..results import Verdict
-from ..rows import Progress, no_progress
+from ..rows import Progress, equal_rows, no_progress
 from ..settings import check_choice, check_counts, check_names, check_seed
 from .axes import Axes, random_axes, steps
 from .columns import Pair, paired
@@ -28,7 +29,7 @@ from .mutual_information import NEIGHBORS
 from .r2 import R2, measure_ladder
 from .result import Evidence, FactorScores, Information, Score, judge, read_factors, read_latents
 from .slots import checked_sizes
-from .splits import FEWEST, HALVES, KERNEL_ROWS, ROWS
+from .splits import FEWEST, HALVES, KERNEL_ROWS, ROWS, recoded
 
 
 def score_factors(
@@ -73,7 +74,8 @@ def score_factors(
     discrete_factors, discrete_latents : bool, sequence of bool or of names, optional
         Which columns are discrete; overrides the automatic rule.
     groups : (n,) array, optional
-        Group per row; rows of a group are held out, halved and shuffled together.
+        Group per row; rows of a group are held out, halved and shuffled together. By default rows that equal each
+        other in all latents and factors are one group, if a latent and a factor are continuous.
     n_resamples : int
         Number of random halves of the rows for intervals, half as many for DCI; 0 for none. MIG and modularity leave
         out 25 blocks of rows, or up to 50 of groups, one at a time instead.
@@ -110,6 +112,9 @@ def score_factors(
     report = progress or no_progress
     pair = paired(factors, latents, discrete_factors=discrete_factors, discrete_latents=discrete_latents)
     labels = _enough(pair, groups)
+    copies: list[str] = []
+    if labels is None:
+        labels, copies = _copies(pair)
     task = Task(pair, labels, random_state, threshold, n_neighbors, importance, _sizes(pair, slots, factor_slots))
     for_halves, for_null = (np.random.default_rng(seed) for seed in np.random.SeedSequence(random_state).spawn(2))
     seconds: dict[str, float] = {}
@@ -130,10 +135,13 @@ def score_factors(
         name: Score(name, float(value), spans.get(name), null.nulls.get(name), axes.nulls.get(name))
         for name, value in values.items()
     }
+    states = _states(pair, outcomes, null, axes, by_name)
+    undecided = [each.name for each in states["factors"] if each.state == "undecided"]
+    planes = dict.fromkeys(axes.planes[name] for name in undecided if name in axes.planes)
     climbed, said = _climb(pair, labels, random_state, report) if ladder else (None, [])
     return FactorScores(
         scores=by_name,
-        **_states(pair, outcomes, null, axes, by_name),
+        **states,
         names=(pair.latents.name, pair.factors.name),
         rows=pair.n,
         columns={
@@ -158,10 +166,12 @@ def score_factors(
         seconds=seconds,
         caveats=(
             *pair.caveats,
+            *copies,
             *constant_caveats(pair),
             *_caveats(pair, labels, outcomes, resamples, by_name),
             *null.notes,
             *axes.notes,
+            *planes,
             *said,
         ),
     )
@@ -175,6 +185,28 @@ def _enough(pair: Pair, groups: Any) -> Array | None:
     if pair.n < 4:
         raise InputError(f"there are {pair.n} rows: at least 4 are needed")
     return labels
+
+
+def _copies(pair: Pair) -> tuple[Array | None, list[str]]:
+    """Rows that equal each other in all latents and factors, as groups, and what is to be said about them.
+
+    Shuffled one by one, rows that were stored several times would inform about each other. Equal labels are no copies:
+    a latent and a factor have to be continuous, and another value than the latents' commonest, such as a rectifier's 0.
+    """
+    continuous = [column for column in pair.latents if not column.discrete]
+    if not continuous:
+        return None, []
+    codes = equal_rows(np.column_stack([pair.latents.matrix, pair.factors.matrix]))
+    idle = np.all([column.codes == np.bincount(column.codes).argmax() for column in continuous], axis=0)
+    codes[idle] = codes.max() + 1 + np.arange(int(idle.sum()))
+    codes = recoded(codes)
+    distinct = int(codes.max()) + 1
+    if distinct == pair.n:
+        return None, []
+    told = f"{pair.n - distinct} of {pair.n} rows equal an earlier row in all latents and factors"
+    if distinct < LEAST_UNITS or all(column.discrete for column in pair.factors):
+        return None, [f"{told}, and are shuffled one by one: if they were not drawn independently, pass groups"]
+    return codes, [f"{told}: equal rows are held out and shuffled together, as {distinct} sets"]
 
 
 def _outcomes(task: Task, families: Sequence[str], seconds: dict[str, float], report: Progress) -> dict[str, Outcome]:

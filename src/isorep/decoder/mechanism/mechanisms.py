@@ -202,8 +202,8 @@ def _judged(
         split = None if blocks is None else as_blocks(blocks, d)
         rows, every = (np.asarray(given.rows(part), dtype=np.float64) for part in (chosen, slice(0, 2000)))
         kept = active_latents(own, every)
-        inactive = tuple(np.setdiff1d(np.arange(d), kept).tolist())
-        if inactive:
+        inactive = tuple(np.setdiff1d(np.arange(d), kept).tolist()) if own.any() else tuple(range(d))
+        if 0 < len(inactive) < d:
             view = None if view is None else view.restricted(kept, every.mean(0))
             own, rows, every = own[:, :, kept], rows[:, kept], every[:, kept]
             caveats.append(_left_out(inactive))
@@ -319,10 +319,14 @@ def _weak(jacobians: Array, kept: Array) -> list[str]:
 
 
 def _as_blocks(factors: Factors, near: NearFactors) -> tuple[Array, ...]:
-    """Subspaces to test: several factors that are the same everywhere, or near-factors; none where factors vary."""
+    """Subspaces to judge: several factors that are the same everywhere, or else near-factors.
+
+    In a trained decoder a coarse tolerance may find factors that differ by a few degrees between samples, as zeros are
+    small numbers there. One cut that leaks little at all of them says more.
+    """
     best = factors.best
-    if best.state == "found" and len(best.subspaces) > 1:
-        return tuple(sorted(best.subspaces, key=lambda basis: -basis.shape[1])) if best.constant else ()
+    if best.state == "found" and len(best.subspaces) > 1 and best.constant:
+        return tuple(sorted(best.subspaces, key=lambda basis: -basis.shape[1]))
     return near.subspaces if near.state == "found" else ()
 
 

@@ -315,7 +315,7 @@ class Mechanisms(ResultRecord):
     geometry : tuple of Criterion
         Orthogonal blocks (``IMA``), and the decoder ``conformal`` or ``isometric`` up to scale.
     inactive : tuple of int
-        Inactive latents, which hardly affect the outputs and were left out.
+        Inactive latents, which hardly affect the outputs and were left out; all latents where none has an effect.
     higher : tuple of Criterion
         Types H_4 and beyond, if requested.
     hierarchy : tuple of Implication
@@ -378,6 +378,8 @@ class Mechanisms(ResultRecord):
     @property
     def verdict(self) -> str:
         """One sentence: the types that hold, and the theorem that applies."""
+        if len(self.inactive) == self.dimension:
+            return "No latent moves the outputs: there is nothing to judge."
         return verdict_on_blocks(self) if self.criteria else verdict_on_factors(self.factors, self.near_factors)
 
     @property
