@@ -164,7 +164,7 @@ def test_a_figure_is_reached_by_tab_and_tells_its_name_and_its_content(browser, 
     seen = []
     for _ in range(40):
         ActionChains(browser.driver).send_keys(Keys.TAB).perform()
-        seen.append(browser.run("return document.activeElement.closest('figure')?.id || document.activeElement.id"))
+        seen.append(browser.run("return document.activeElement.closest('.plot')?.closest('figure').id"))
         if seen[-1] == "ladder-figure":
             break
     assert seen[-1] == "ladder-figure"
@@ -489,7 +489,7 @@ def test_examples_are_shown_where_the_pointer_is(browser, tmp_path):
 def test_axe_finds_nothing_serious(browser, pages, name, width, dark):
     source = Path(find_spec("selenium_axe_python").origin).parent / "axe-core" / "axe.min.js"
     browser.open(pages[name], width=width, dark=dark)
-    browser.find("details:not(:has(tbody tr:nth-child(50)))").click()
+    browser.find("details.folded:not(:has(tbody tr:nth-child(50)))").click()
     browser.run(source.read_text(encoding="utf-8"))
     found = browser.driver.execute_async_script("axe.run().then((r) => arguments[0](r.violations))")
     serious = [

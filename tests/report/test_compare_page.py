@@ -104,7 +104,7 @@ def test_without_null_interval_and_certificate_the_ladder_is_still_drawn():
     result = isorep.compare(*noisy_pair(80, 3, 0.1), n_null=0, n_boot=0, worst_case=False, rungs=("identity",))
     html = written(result)
     assert "<h1>No verdict.</h1>" in html
-    assert "The rule compares every rung with the best one, and the linear rung was left out." in html
+    assert "No verdict: the rule compares every rung with the best one, and the linear rung was left out." in html
     assert '<div class="verdict open">' in html
     assert figures(html)[:2] == ["ladder-figure", "alignment-figure"]
     assert "dimensions-figure" not in figures(html)

@@ -88,9 +88,10 @@ def test_the_json_in_memory_of_equal_results_is_equal():
     assert "written" not in dict(json.loads(first)["page"]["provenance"])
 
 
-@pytest.mark.parametrize("rung", ["identity", "signed_permutation", "rigid", "linear", "ica"])
-@pytest.mark.parametrize("partly", [False, True])
+@pytest.mark.parametrize("rung", [None, "identity", "signed_permutation", "rigid", "linear", "ica"])
+@pytest.mark.parametrize("words", ["agree", "are partly related, so", "No verdict"])
 @pytest.mark.parametrize("qualified", [None, "Few rows decide this."])
-def test_headlines_of_verdicts_have_at_most_twelve_words(rung, partly, qualified):
-    answer = verdict_answer(Verdict(rung, "A sentence.", qualified), "The two representations", partly)
+@pytest.mark.parametrize("who", ["The two representations", "19 of 20 runs"])
+def test_headlines_of_verdicts_have_at_most_twelve_words(rung, words, qualified, who):
+    answer = verdict_answer(Verdict(rung, f"A and B {words}.", qualified), who)
     assert len(answer.sentence.split()) <= 12, answer.sentence

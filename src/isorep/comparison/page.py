@@ -21,6 +21,7 @@ from ..resampling import LEVEL
 from .residuals import BEYOND
 from .result import Comparison, Direction, Verdict
 from .rows_page import alignment, single_dimensions, three
+from .verdict import TOLERANCE
 from .worst_case import WorstCase
 
 INTERVAL = f"{percent(LEVEL)} interval"
@@ -61,8 +62,7 @@ def verdict_answer(verdict: Verdict, who: str, rungs: Iterable[str] = ()) -> Ans
     elif verdict.rung is None:
         headline = f"No rung explains {who[:1].lower()}{who[1:]}."
     elif verdict.qualified is not None:
-        said = "are partly related" if partly else "agree"
-        headline = f"They {said} {phrase}, but few rows or dimensions decide."
+        headline = "Few rows or dimensions decide the answer."
     else:
         headline = f"{who} are partly related, {phrase}." if partly else f"{who} agree {phrase}."
     unsure = (partly or verdict.qualified is not None) if verdict.rung else unjudged
@@ -181,7 +181,7 @@ def _ladder_figure(result: Comparison) -> Figure:
     told = "; ".join(f"{row.name}: {', '.join(label for label in row.labels if label)}" for row in rows)
     errors = [rung.held_out.mean for rung in direction.rungs.values()]
     nulls = [rung.null.high for rung in direction.rungs.values() if rung.null is not None]
-    tolerance, best = float(result.settings["tolerance"]), min(errors)
+    tolerance, best = float(result.settings.get("tolerance", TOLERANCE)), min(errors)
     marks = {"dot": "held-out error", "whisker": INTERVAL, "ring": "in-sample", "tick": "chance, 5% to 95%"}
     marks |= {"zone": "chance zone"} if nulls else {}
     within = f"within {compact(tolerance)} of the best rung"

@@ -16,7 +16,7 @@ SHORT_PHRASES = {
     "signed_permutation": "up to a signed permutation",
     "rigid": "up to a rigid motion",
     "linear": "up to a linear map",
-    "ica": "once their independent components are matched",
+    "ica": "once independent components are matched",
 }
 """The same for headlines."""
 COLOURS = {"identity": "s0", "signed_permutation": "s1", "rigid": "s2", "linear": "s3", "ica": "s4"}
