@@ -92,7 +92,7 @@ def test_without_a_null_there_is_no_verdict(folders):
 def test_the_table_has_one_row_per_layer(result):
     above, head, *rows = result.table(width=200).splitlines()
     assert above.split() == ["signed_", "best", "its", "its"]
-    assert head.split() == "layer identity permutation rigid linear rung chance R² verdict".split()
+    assert head.split() == ["layer", "identity", "permutation", "rigid", "linear", "rung", "chance", "R²", "verdict"]
     assert max(map(len, result.table(width=80).splitlines())) <= 80
     assert [row.split()[0] for row in rows] == ["0", "1"]
     assert [row.split()[-1] for row in rows] == ["linear", "none"]
