@@ -86,9 +86,6 @@ def test_an_independent_dimension_over_shared_ones_is_said_to_decide_too():
     assert result.verdict.rung is None
     changed = "With all columns at unit variance the verdict changes: the smallest rung that suffices is"
     assert changed in result.verdict.qualified
-        "With all columns at unit variance the verdict changes: the smallest rung that suffices is"
-        in result.verdict.qualified
-    )
 
 
 def test_one_giant_row_that_both_sides_share_is_said_to_decide():
