@@ -89,6 +89,7 @@ class Command(TyperCommand):
     """A command whose usage names arguments without braces."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The pieces of the usage line."""
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
 
