@@ -1,8 +1,12 @@
 """The demo trains, compares and explains; the doctor tells what is installed."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
+
+from isorep.cli.compare import _explain
 
 
 def test_the_demo_trains_two_seeds_and_explains_the_ladder(isorep_command, tmp_path):
@@ -20,6 +24,15 @@ def test_the_demo_trains_two_seeds_and_explains_the_ladder(isorep_command, tmp_p
     again = isorep_command("compare", tmp_path / "seed0.npy", tmp_path / "seed1.npy", "--null", "2", "--boot", "0")
     assert again.code == 0
     assert np.load(tmp_path / "seed0.npy").shape == (1797, 5)
+
+
+@pytest.mark.parametrize(("permutation", "shared"), [(0.62, False), (0.3, True)])
+def test_axes_are_said_not_to_be_shared_where_matching_them_leaves_much(permutation, shared):
+    errors = {"signed_permutation": permutation, "rigid": 0.22, "linear": 0.19, "ica": 0.6}
+    rungs = {name: SimpleNamespace(held_out=SimpleNamespace(mean=error), null=None) for name, error in errors.items()}
+    said = " ".join(_explain(SimpleNamespace(rungs=rungs)))
+    assert ("the runs do not share axes" in said) == (not shared)
+    assert "Chance (shuffled rows) is not measured" in said
 
 
 def test_the_demo_refuses_a_wrong_call(isorep_command, tmp_path):

@@ -55,6 +55,7 @@ def test_help_fits_and_says_what_an_option_takes(isorep_command, command):
     done = isorep_command(*command, "--help")
     assert done.code == 0
     assert max(map(len, done.out.splitlines())) <= 80
+    assert not set("{}<>") & set(done.out.partition("\n\n")[0])
     options = done.out.partition("Options:")[2]
     assert not re.search(r"<\w+|\bTEXT\b|\bINTEGER\b|\bFLOAT\b|\bPATH\b.*PATH", options), options
     assert "by default" not in done.out

@@ -175,7 +175,8 @@ def test_results_print_tabulate_and_serialise(rng, tmp_path):
     found = bilipschitz(mlp(), z, name="toy")
     assert "toy" not in found.table()
     assert "all latents" in found.table()
-    assert str(found).startswith(found.table())
+    assert str(found).startswith(f"verdict: {found.verdict[0]}")
+    assert found.table() in str(found)
     data = json.loads(found.to_json(tmp_path / "r.json"))
     assert data["schema"] == "isorep.decoder/1"
     assert data["data"]["decoder"] == "toy"

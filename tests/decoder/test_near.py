@@ -505,7 +505,7 @@ def test_a_latent_that_neither_varies_nor_moves_anything_is_inactive(rng):
     assert any(caveat.startswith("column 2 is below") for caveat in dead.caveats)
     assert "block 1 has only inactive latents: the others are numbered without it" in dead.caveats
     assert not any("only inactive latents" in caveat for caveat in mechanisms_of(jacobian, [[0, 1], [2], [3]]).caveats)
-    assert mechanisms_of(0 * jacobian, [1, 1, 1, 1]).inactive == ()
+    assert mechanisms_of(0 * jacobian, [1, 1, 1, 1]).inactive == (0, 1, 2, 3)
 
 
 def test_a_single_latent_does_not_act_together_with_others():

@@ -193,7 +193,7 @@ def test_the_result_prints_and_comes_back_from_json(mixed, tmp_path):
     assert names == list(mixed.ica.get_feature_names_out())
     assert mixed.table() in str(mixed)
     assert mixed.reading in repr(mixed)
-    assert mixed.reading in mixed._repr_html_()
+    assert mixed.reading.partition(";")[0] in mixed._repr_html_()
 
 
 def test_components_are_matched_whatever_their_order_and_sign():

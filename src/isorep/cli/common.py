@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Option
+from typer.core import TyperCommand
 
 from ..errors import InputError, import_extra
 
@@ -82,6 +83,14 @@ def bars_on_terminal(quiet: bool) -> Iterator[Any]:
     words = TextColumn("left  {task.fields[words]}")
     with Progress(*columns, words, console=Console(stderr=True), transient=True) as bars:
         yield bars
+
+
+class Command(TyperCommand):
+    """A command whose usage names arguments without braces."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The pieces of the usage line."""
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
 
 FILE, FOLDER, NAME, NAMES, COLUMN, N, X = "FILE", "FOLDER", "NAME", "NAMES", "COLUMN", "N", "X"

@@ -372,6 +372,7 @@ def demo(
 
     from .. import Representation, compare
     from ..models import load_digit_images, train_autoencoder
+    from ..results import wrapped
 
     common.require_outputs([json, html])
     if save is not None and not save.is_dir():
@@ -403,7 +404,7 @@ def demo(
     common.show()
     _print_comparison(result)
     common.show("\nHow to read this")
-    common.say(*(f"  {sentence}" for sentence in _explain(result)))
+    common.show("\n".join(wrapped(f"  {sentence}", 2) for sentence in _explain(result)))
     common.tell_outputs(json, html)
     files = [str(save / f"seed{number}.npy") for number in range(2)] if save is not None else ["A.npy", "B.npy"]
     common.show("\nNext steps")
@@ -422,10 +423,10 @@ def _explain(result: "Comparison") -> list[str]:
     null = result.rungs["linear"].null
     chance = f"{null.mean:.2f}" if null else "not measured"
     far = permutation > 2 * rigid
-    axes = "far above rotation: the runs do not share axes" if far else "not far above rotation"
+    axes = f"far above rotation ({rigid:.2f}): the runs do not share axes" if far else f"near rotation ({rigid:.2f})"
     return [
         f"An error of 1 is no better than the mean of the target. Chance (shuffled rows) is {chance}.",
-        f"Matching dimensions one-to-one leaves {permutation:.2f}, {axes} ({rigid:.2f}).",
+        f"Matching dimensions one-to-one leaves {permutation:.2f}, {axes}.",
         f"The best linear map leaves {linear:.2f}: the closer to rotation, the more geometry the runs share.",
         f"ICA leaves {ica:.2f}. It uses pairs only to match components; close to rotation, the components are shared.",
         "Held-out errors come from maps that were not fitted to the row.",

@@ -5,14 +5,14 @@ from typing import Annotated, Any
 import typer
 from typer import Argument
 
-from .common import Folder, Interrupted, Json, Quiet, progress_bar, require_outputs, show, tell_outputs
+from .common import Command, Folder, Interrupted, Json, Quiet, progress_bar, require_outputs, show, tell_outputs
 
 app = typer.Typer(
     help="List and download public data sets with known factors.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
-@app.command("list", short_help="List data sets and where they are")
+@app.command("list", cls=Command, short_help="List data sets and where they are")
 def list_command(folder: Folder = None, json: Json = None, quiet: Quiet = False) -> None:
     """List the data sets, whether their files are present, and their sources."""
     from ..datasets.catalogue import names, present, published_set
@@ -49,7 +49,7 @@ def list_command(folder: Folder = None, json: Json = None, quiet: Quiet = False)
     tell_outputs(json, None)
 
 
-@app.command("download", short_help="Download a data set into the folder")
+@app.command("download", cls=Command, short_help="Download a data set into the folder")
 def download_command(
     name: Annotated[str, Argument(metavar="NAME", help="Name of a data set; see isorep datasets list.")],
     folder: Folder = None,

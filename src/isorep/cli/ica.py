@@ -41,7 +41,7 @@ Standardise = Annotated[
 ContrastName = Annotated[str, Option(metavar=NAME, help="Contrast function: logcosh, exp or cube.")]
 
 
-@app.command(short_help="Fit components and write the model")
+@app.command(cls=common.Command, short_help="Fit components and write the model")
 def fit(
     data: Data,
     output: Annotated[Path, Option("--output", "-o", metavar=FILE, help="Write the model to this .safetensors file.")],
@@ -115,7 +115,7 @@ def fit(
         common.tell_outputs(json, html)
 
 
-@app.command(short_help="Transform rows into components, or back")
+@app.command(cls=common.Command, short_help="Transform rows into components, or back")
 def apply(
     model: Annotated[Path, Argument(metavar="MODEL", help="Model that isorep ica fit wrote.")],
     data: Data,
@@ -146,7 +146,7 @@ def apply(
         common.say(*(f"note: {note}" for note in reading_notes(rows)))
 
 
-@app.command(short_help="Test which components are reproducible")
+@app.command(cls=common.Command, short_help="Test which components are reproducible")
 def stability(
     data: Data,
     restarts: Annotated[int, Option(metavar=N, help="Number of refits.")] = 10,

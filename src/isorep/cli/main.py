@@ -30,7 +30,7 @@ from . import (
     structure,
     translate,
 )
-from .common import Interrupted
+from .common import Command, Interrupted
 
 GROUPS = {
     "Compare": {
@@ -99,21 +99,21 @@ def _main(
     pass
 
 
-app.command("compare")(compare.command)
-app.command("similarity")(similarity.command)
+app.command("compare", cls=Command)(compare.command)
+app.command("similarity", cls=Command)(similarity.command)
 app.add_typer(ica.app, name="ica")
 app.add_typer(translate.app, name="translate")
-app.command("structure")(structure.command)
-app.command("decoder")(decoder.command)
-app.command("heads")(heads.command)
-app.command("deconfound")(deconfound.command)
-app.command("disentangle")(disentangle.command)
-app.command("extract")(extract.command)
-app.command("reproduce")(reproduce.command)
+app.command("structure", cls=Command)(structure.command)
+app.command("decoder", cls=Command)(decoder.command)
+app.command("heads", cls=Command)(heads.command)
+app.command("deconfound", cls=Command)(deconfound.command)
+app.command("disentangle", cls=Command)(disentangle.command)
+app.command("extract", cls=Command)(extract.command)
+app.command("reproduce", cls=Command)(reproduce.command)
 app.add_typer(datasets.app, name="datasets")
-app.command("demo")(compare.demo)
-app.command("report")(report.command)
-app.command("doctor")(doctor.command)
+app.command("demo", cls=Command)(compare.demo)
+app.command("report", cls=Command)(report.command)
+app.command("doctor", cls=Command)(doctor.command)
 
 
 def run() -> None:

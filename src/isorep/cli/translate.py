@@ -22,7 +22,7 @@ app = typer.Typer(
 )
 
 
-@app.command(short_help="Fit a map from OLD to NEW and test it")
+@app.command(cls=common.Command, short_help="Fit a map from OLD to NEW and test it")
 def fit(
     old: Annotated[str, Argument(metavar="OLD", help="Vectors of the old model: any format, or shards.")],
     new: Annotated[str, Argument(metavar="NEW", help="The same items by the new model. FILE::NAME picks an array.")],
@@ -97,7 +97,7 @@ def fit(
         _judge(result, *limit)
 
 
-@app.command(short_help="Translate vectors of the old model")
+@app.command(cls=common.Command, short_help="Translate vectors of the old model")
 def apply(
     map_file: Annotated[Path, Argument(metavar="MAP", help="Map that isorep translate fit wrote.")],
     data: Annotated[str, Argument(metavar="IN", help="Vectors of the old model: any format, or shards.")],

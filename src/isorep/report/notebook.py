@@ -8,12 +8,13 @@ from typing import Any
 
 from markupsafe import Markup
 
+from ..results import cut
 from .document import Answer, Column, Figure, Notes, Page, Row, Section, Table
 from .read import MISSING, compact
 
-MOST_ROWS, MOST_COLUMNS, MOST_NOTES = 12, 12, 5
+MOST_ROWS, MOST_COLUMNS, MOST_LETTERS, MOST_NOTES = 12, 9, 48, 5
 TABLE = "border-collapse:collapse;margin:.3em 0;font-variant-numeric:tabular-nums;color:inherit"
-CELL = "padding:.25em .7em;border-bottom:1px solid rgba(128,128,128,.35);background:none;text-align:"
+CELL = "white-space:nowrap;padding:.25em .7em;border-bottom:1px solid rgba(128,128,128,.35);background:none;text-align:"
 
 Cells = list[tuple[str, bool]]
 """The texts of a row, and whether it stands out."""
@@ -30,7 +31,7 @@ def page_in_notebook(page: Page) -> str:
         shown = Markup('<p style="margin:0 0 .3em;opacity:.75">{}</p>{}').format(
             table.title, _table(table.columns, rows)
         )
-    return _output(f"{answer.sentence} {answer.detail}".strip(), shown, notes)
+    return _output(answer.sentence, answer.detail, shown, notes)
 
 
 def rows_in_notebook(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
@@ -39,19 +40,20 @@ def rows_in_notebook(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
     numeric = [all(isinstance(row[name], int | float | None) for row in rows) for name in names]
     columns = [Column(name.replace("_", " "), right) for name, right in zip(names, numeric, strict=True)]
     cells = [[(_text(row[name]), False) for name in names] for row in rows]
-    return _output(title, _table(columns, cells) if columns else Markup(""), ())
+    return _output(title, "", _table(columns, cells) if columns else Markup(""), ())
 
 
-def _output(headline: str, table: Markup, notes: Sequence[str]) -> str:
+def _output(headline: str, detail: str, table: Markup, notes: Sequence[str]) -> str:
     more = len(notes) - MOST_NOTES
     said = [f"note: {note}" for note in notes[:MOST_NOTES]]
     said += [f"{more} more in the report and in the JSON"] if more > 0 else []
     lines = Markup("").join(Markup('<p style="margin:0 0 .4em;opacity:.75">{}</p>').format(line) for line in said)
     page = Markup(
         '<div style="max-width:60em;overflow-x:auto">'
-        '<p style="margin:0 0 .5em;font-size:1.1em;font-weight:600">{}</p>{}{}</div>'
+        '<p style="margin:0 0 .5em;font-size:1.1em;font-weight:600">{}</p>{}{}{}</div>'
     )
-    return str(page.format(headline, table, lines))
+    more_words = Markup('<p style="margin:0 0 .6em">{}</p>').format(detail) if detail else ""
+    return str(page.format(headline, more_words, table, lines))
 
 
 def _tables(parts: Iterable[Any]) -> Iterator[Table]:
@@ -87,7 +89,7 @@ def _table(columns: Sequence[Column], rows: Sequence[Cells]) -> Markup:
 
 def _cell(element: str, column: Column, text: str, strong: bool) -> Markup:
     style = CELL + ("right" if column.numeric else "left") + (";font-weight:700" if strong else "")
-    return Markup('<{0} style="{1}">{2}</{0}>').format(Markup(element), style, text)
+    return Markup('<{0} style="{1}">{2}</{0}>').format(Markup(element), style, cut(text, MOST_LETTERS))
 
 
 def _text(value: Any) -> str:

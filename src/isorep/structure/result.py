@@ -17,7 +17,7 @@ from ..representation import Array
 from ..resampling import Interval, Null
 from ..results import Record, ResultRecord, Verdict, aligned, decimals, plain, told, wrapped
 from .columns import Pair
-from .families import ALPHA
+from .families import ALPHA, SCORES
 from .infomec import plot_information
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class FactorScores(ResultRecord):
 
         marks = [
             Mark(
-                score.name,
+                SCORES[score.name][0],
                 score.value,
                 span(score.interval),
                 None if score.chance is None else score.chance.mean,
