@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError, import_extra
-from ..settings import check_choice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,7 +86,8 @@ def arranged(draws: Sequence[Draw], width: str = "double") -> Figure:
 
 def canvas(ax: Axes | None, width: str, height: float, purpose: str) -> Axes:
     """The axes to draw on: those that were given, or those of a new pyplot figure of one or two columns."""
-    check_choice("width", width, list(WIDTHS))
+    if width not in WIDTHS:
+        raise InputError(f"width is {width!r}; known are {', '.join(WIDTHS)}")
     if ax is None:
         pyplot = import_extra("matplotlib.pyplot", "plot", purpose)
         made: Axes = pyplot.subplots(figsize=(WIDTHS[width], height), layout="constrained")[1]
