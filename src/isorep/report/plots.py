@@ -151,8 +151,8 @@ def _row(ax: Any, mark: Mark, place: int, low: float, high: float) -> None:
     shape = "o" if not beyond else ">" if mark.value > high else "<"
     ax.plot(at, place, shape, color=shade, ms=6 if mark.strong else 5, zorder=5, clip_on=False)
     if beyond:
-        side, shift = ("right", -6) if mark.value > high else ("left", 6)
-        near = {"xytext": (shift, 0), "textcoords": "offset points", "ha": side, "va": "center"}
+        side = "right" if mark.value > high else "left"
+        near = {"xytext": (0, 4), "textcoords": "offset points", "ha": side, "va": "bottom"}
         ax.annotate(f"{mark.value:.3g}", (at, place), fontsize="x-small", color=shade, **near)
 
 
