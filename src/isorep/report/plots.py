@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError, import_extra
-from ..settings import check_choice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,7 +86,8 @@ def arranged(draws: Sequence[Draw], width: str = "double") -> Figure:
 
 def canvas(ax: Axes | None, width: str, height: float, purpose: str) -> Axes:
     """The axes to draw on: those that were given, or those of a new pyplot figure of one or two columns."""
-    check_choice("width", width, list(WIDTHS))
+    if width not in WIDTHS:
+        raise InputError(f"width is {width!r}; known are {', '.join(WIDTHS)}")
     if ax is None:
         pyplot = import_extra("matplotlib.pyplot", "plot", purpose)
         made: Axes = pyplot.subplots(figsize=(WIDTHS[width], height), layout="constrained")[1]
@@ -151,8 +151,8 @@ def _row(ax: Any, mark: Mark, place: int, low: float, high: float) -> None:
     shape = "o" if not beyond else ">" if mark.value > high else "<"
     ax.plot(at, place, shape, color=shade, ms=6 if mark.strong else 5, zorder=5, clip_on=False)
     if beyond:
-        side, shift = ("right", -6) if mark.value > high else ("left", 6)
-        near = {"xytext": (shift, 0), "textcoords": "offset points", "ha": side, "va": "center"}
+        side = "right" if mark.value > high else "left"
+        near = {"xytext": (0, 4), "textcoords": "offset points", "ha": side, "va": "bottom"}
         ax.annotate(f"{mark.value:.3g}", (at, place), fontsize="x-small", color=shade, **near)
 
 
