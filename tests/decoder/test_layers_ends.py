@@ -242,7 +242,7 @@ def test_a_head_that_is_constant_sees_nothing_and_a_large_bias_hides_nothing():
     with torch.no_grad():
         second[2].weight.zero_()
     dead = layers(first, second, given, ["0"], to="1", n_null=0)
-    assert "see 0 of 3 directions" in dead.end.sentence
+    assert "use 0 of 3 directions" in dead.end.sentence
     other = layers(second, first, given, ["0"], to="1", n_null=0)
     assert other.end.largest == 0
     assert other.layers[0].bound.vacuous

@@ -336,7 +336,7 @@ def test_it_prints_and_serialises(found, tmp_path):
     assert "between the two models" not in found.table()
     found.to_html(tmp_path / "structural.html")
     html = (tmp_path / "structural.html").read_text()
-    for words in ("Latents beside the true factors", "Process and decoder", "Two models near the factors"):
+    for words in ("Latents compared with the true factors", "Process and decoder", "Two models near the factors"):
         assert words in html
 
 

@@ -188,7 +188,7 @@ def test_the_result_prints_and_comes_back_from_json(mixed, tmp_path):
     assert result["schema"] == "isorep.stability/1"
     np.testing.assert_allclose(result["correlations"], mixed.correlations, rtol=1e-5)
     assert result["components"]["comes_back"] == [True] * 4 + [False] * 8
-    assert "never a promise" in result["constants"]["note"]
+    assert "for diagnosis only" in result["constants"]["note"]
     names = [line.split()[0] for line in mixed.table().splitlines()[-12:]]
     assert names == list(mixed.ica.get_feature_names_out())
     assert mixed.table() in str(mixed)

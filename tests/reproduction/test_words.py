@@ -71,7 +71,7 @@ def test_a_smoke_run_of_the_standard_library_is_measured_and_drawn(smoke):
         assert len(pair["bands"]) == 2
     assert "the" in unit["picture"]["words"]
     for words in ("claim: ", "in 2 dimensions", unit["corpus"]["digest"], "published: Roeder"):
-        assert words in out
+        assert words in out + (folder / "run" / "table.txt").read_text()
     html = (folder / "page.html").read_text()
     for name in ("contexts-before", "contexts-after", "words-first", "words-second", "words-mapped", "bands"):
         assert (folder / "run" / "figures" / f"{name}.svg").exists()

@@ -403,7 +403,7 @@ def test_both_chance_levels_are_in_the_tables_the_json_and_on_the_page(tmp_path)
     s = uniform(100, 2, 8)
     found = isorep.score_factors(s, s, scores=["infomec", "mig", "linear_r2"], ladder=False, n_resamples=0, n_null=19)
     text = str(found)
-    for words in ("chance (shuffled rows)", "chance (random axes)", "whitened", "p (random axes)"):
+    for words in ("against shuffled rows", "against random axes", "whitened", "p (random"):
         assert words in text
     told = json.loads(found.to_json())
     assert told["scores"]["mig"]["axes"]["method"] == "random axes"

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..representation import Array
 from ..resampling import Value
+from ..results import counted
 from .experiment import Chart, Claim, Line, Mark, Outcome, Summary, Table
 from .outcomes import claim, cloud, fit_curve, mean_of, roots, spanned, spearman, summary, table
 from .warmup import DROPPED, NAMES, QUANTILES, Preset, training_of
@@ -198,7 +199,7 @@ def _bounds(part: Part) -> Table:
         bounds = [pair["bound"] for pair in part.at(leak)]
         means = {key: mean_of(100 * bound[key] for bound in bounds).mean for key in ("rms", "value", "equal_outputs")}
         counts = {key: float(sum(bound[key] for bound in bounds)) for key in BOUND_KEYS if key not in means}
-        rows[f"leak {leak:g}, {len(bounds)} pairs"] = [Value((means | counts)[key]) for key in BOUND_KEYS]
+        rows[f"leak {leak:g}, {counted(len(bounds), 'pair')}"] = [Value((means | counts)[key]) for key in BOUND_KEYS]
     return table(
         f"bounds-{part.anchor}",
         f"{part.title}: RMS error and its bounds in % of the diameter, with counts of pairs",

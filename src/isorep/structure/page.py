@@ -152,7 +152,7 @@ def _score_figure(result: FactorScores) -> Figure:
         legend=(
             Key("dot", "s2", "score"),
             Key("whisker", "", "95% interval"),
-            Key("tick", "", "chance (shuffled rows), 5% to 95%"),
+            Key("tick", "", "chance (shuffled rows), 95% range"),
             Key("ring", "s2", "random axes"),
         ),
     )
@@ -171,7 +171,7 @@ def _interval_row(score: Score) -> IntervalRow:
         within(score.value),
         None if span is None else (within(span.low), within(span.high)),
         second=None if score.axes is None else within(score.axes.mean),
-        band=None if null is None else (within(null.low), within(null.mean), within(null.high)),
+        band=None if null is None else (within(null.range_95[0]), within(null.mean), within(null.range_95[1])),
         labels=(fixed(score.value), "", "" if null is None else f"chance {fixed(null.mean, 3)}"),
         printed=fixed(score.value, 3),
     )
