@@ -89,7 +89,7 @@ class Command(TyperCommand):
     """A command whose usage names arguments without braces."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The arguments as their metavars have them."""
+        """The pieces of the usage line."""
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
 
