@@ -9,7 +9,7 @@ WORKERS ?= 2
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 PYTEST := -m pytest --numprocesses $(WORKERS) --dist loadfile
 
-.PHONY: install demo test test-kernels test-lowest test-python lint docs bench bench-quick chromium clean
+.PHONY: install demo test test-kernels test-lowest test-python lint docs figures wheel bench bench-quick chromium clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,7 +19,9 @@ help:
 	@echo "make test-kernels  numeric tests under every processor kernel of BLAS, numpy and torch"
 	@echo "make test-lowest   all tests but the browser's with the lowest versions that pyproject.toml claims"
 	@echo "make test-python PYTHON=/path/to/python3.13  the same tests under another Python"
-	@echo "make docs      the documentation, in docs/_build/html"
+	@echo "make docs      the documentation, in docs/_build/html, with its links checked"
+	@echo "make figures   pictures and outputs in README and docs, made again"
+	@echo "make wheel     the package to install elsewhere, in dist"
 	@echo "make bench     speed and memory beside the usual ways"
 	@echo "make bench-quick   the same in five minutes: fewer rows, steps and repeats"
 
@@ -62,10 +64,18 @@ chromium:
 
 docs: .venv/docs.stamp
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python docs/links.py docs/_build/html
 	@echo "open docs/_build/html/index.html"
+
+figures: .venv/docs.stamp
+	$(BIN)/python docs/figures.py
+
+wheel: .venv/dev.stamp
+	$(BIN)/python -m build --no-isolation --outdir dist .
 
 bench: .venv/bench.stamp
 	$(BIN)/python benchmarks/compare.py
+	$(BIN)/python benchmarks/peers.py --write
 	$(BIN)/python benchmarks/many.py
 	$(BIN)/python benchmarks/similarity.py
 	$(BIN)/python benchmarks/clusters.py
@@ -97,7 +107,7 @@ bench-quick: .venv/bench.stamp
 	$(BIN)/python benchmarks/ica.py medium small --scale 0.05
 
 clean:
-	rm -rf .venv .venv-* docs/_build docs/gallery docs/api/generated
+	rm -rf .venv .venv-* dist docs/_build docs/gallery docs/api/generated docs/reference/generated
 
 .venv/python.stamp:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "isorep needs Python 3.11 or newer")'
@@ -107,6 +117,7 @@ clean:
 .venv/isorep.stamp: .venv/python.stamp pyproject.toml constraints.txt
 	@echo "installing isorep into .venv (about a minute, once)"
 	$(PIP) --editable '.[io]'
+	$(BIN)/python -m compileall -q src  # also where the environment forbids Python to keep bytecode
 	@touch $@
 
 .venv/dev.stamp: .venv/isorep.stamp

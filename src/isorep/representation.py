@@ -1,7 +1,7 @@
-"""Representation: one row an example, with row ids and a name where there are any.
+"""Representation: one row per example, with optional row ids and name.
 
-Also the check that two representations describe the same examples in the same order, which every
-comparison of paired rows rests on.
+Also the check that two representations describe the same examples in the same order, which every comparison of paired
+rows requires.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_NAMED = 8
 
 
 class Matrix(Protocol):
-    """What the toolkit asks of stored values: a shape, a dtype, and row slices that come back as arrays.
+    """Interface of stored values: a shape, a dtype, and row slices that are arrays.
 
     numpy arrays and memory maps satisfy it, and so do HDF5 and zarr arrays. Dask arrays become
     ``isorep.chunked.ChunkedRows``, which stay in the workers.
@@ -38,7 +38,7 @@ class Matrix(Protocol):
 
 
 def rounding_of(values: Matrix) -> float:
-    """The relative rounding of stored values: that of their dtype, unless they say that they were stored coarser."""
+    """The relative rounding of stored values: that of their dtype, unless they were stored at a lower precision."""
     stored = getattr(values, "rounding", None)
     return float(np.finfo(values.dtype).eps if stored is None else stored)
 
@@ -67,13 +67,13 @@ class Representation:
     Parameters
     ----------
     values : (n, d) array
-        Floating point, one row an example. A memory map stays on disk, a Dask array in the workers.
+        Floating-point values, one row per example. A memory map stays on disk, a Dask array in the workers.
     ids : (n,) array, optional
         Strings or integers that name the examples; they must be unique.
     name : str, optional
-        What to call this representation in tables and errors.
+        Name of this representation in tables and errors.
     left_out : mapping
-        Columns or arrays of the file that are not among the values, and why; :func:`isorep.read` fills it.
+        Columns or arrays of the file that are not among the values, with the reason; set by :func:`isorep.read`.
     converted : mapping
         Columns of the file that were turned into numbers, and from what.
     origin : str
@@ -141,7 +141,7 @@ def notes_on(name: str, left_out: Mapping[str, str], converted: Mapping[str, str
 
 
 def _by_reason(columns: Mapping[str, str]) -> str:
-    """Columns with what is said of each, those of which the same is said together, and not too many."""
+    """Columns with their reasons, grouped by reason, and not too many."""
     parts: dict[str, list[str]] = {}
     for name, reason in columns.items():
         parts.setdefault(reason, []).append(repr(name if len(name) <= 40 else f"{name[:37]}..."))
@@ -178,7 +178,7 @@ def told_apart(names: Sequence[str], origins: Sequence[Any]) -> list[str]:
 
 
 def as_representation(data: Any, name: str) -> Representation:
-    """Take a Representation as it is (named if it has no name), and anything array-like as its values."""
+    """A Representation as it is (named if it has no name), or one made from anything array-like."""
     if isinstance(data, Representation):
         return data if data.name else replace(data, name=name)
     ids = None
@@ -203,7 +203,7 @@ class RowMatch:
 def match_rows(source: Representation, target: Representation, *, join: bool = False) -> RowMatch:
     """Check that two representations describe the same rows in the same order, or join them by id.
 
-    Without ``join`` any difference in ids, order or length is an :class:`~isorep.InputError` that says which
+    Without ``join`` any difference in ids, order or length raises an :class:`~isorep.InputError` that names the
     rows. With it the common ids are kept, in the source's order.
     """
     a, b = source.name or "source", target.name or "target"
@@ -292,7 +292,7 @@ def _checked_values(values: Any, label: str) -> Matrix:
 
 def _as_array(values: Any, label: str) -> Any:
     try:
-        if hasattr(values, "detach"):  # a torch tensor; numpy knows no bfloat16
+        if hasattr(values, "detach"):  # a torch tensor; numpy has no bfloat16
             values = values.detach().cpu()
             if str(values.dtype) == "torch.bfloat16":
                 return BFloat16Matrix(np.asarray(values.float()).view(np.uint32) >> 16)

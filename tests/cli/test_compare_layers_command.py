@@ -190,7 +190,7 @@ def test_control_c_leaves_out_the_layers_that_were_not_begun(folders):  # noqa: 
     printed, _ = running.communicate(timeout=60)
     assert running.returncode == 130
     assert [name for name, _ in rows_of(printed)] == ["0"]
-    assert "note: the run was stopped; layers that were not begun: 1" in printed
+    assert "note: the run was stopped; layers not started: 1" in printed
 
 
 def test_a_second_control_c_leaves_at_once(files):

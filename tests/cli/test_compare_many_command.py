@@ -101,7 +101,7 @@ def test_ids_groups_and_join_work_for_many_files(isorep_command, tmp_path):
     assert isorep_command("compare", *files).code == 2
     done = isorep_command("compare", *files, "--join", "--groups", tmp_path / "groups.npy")
     assert done.code == 0, done.err
-    assert "105 rows are in all runs, dropped are 5 from 0.npz, 15 from 1.npz, 10 from 2.npz" in done.out
+    assert "105 rows are in all runs; dropped: 5 from 0.npz, 15 from 1.npz, 10 from 2.npz" in done.out
 
 
 def test_files_of_one_name_are_told_apart_by_their_folders(isorep_command, runs, tmp_path):

@@ -125,7 +125,7 @@ def test_warnings_become_notes(isorep_command, folder, rng):
     assert f"near-Gaussian: {len(gaussian)} of 16: {named}{more}\n" in done.out
     assert "converged   no" in done.out
     assert "note: " in done.out
-    assert "before the contrast had settled" in done.out
+    assert "before the contrast had converged" in done.out
     assert "indistinguishable from Gaussian" in done.out
 
 

@@ -143,7 +143,7 @@ def test_a_time_limit_is_shared_and_a_stopped_run_has_what_was_done(folders):
     stopped = isorep.compare_layers(*folders, time_limit=deadline, progress=stop)
     assert list(stopped.layers) == ["0"]
     assert stopped.left_out == ("1",)
-    assert stopped.caveats[0] == "the run was stopped; layers that were not begun: 1"
+    assert stopped.caveats[0] == "the run was stopped; layers not started: 1"
     assert any("layer 0: the run was stopped; left out: " in caveat for caveat in stopped.caveats)
 
 

@@ -163,7 +163,7 @@ def test_three_runs_have_no_majority_and_the_result_says_so():
     runs[0] = np.random.default_rng(9).permutation(runs[0])
     result = isorep.compare_many(runs)
     assert result.outliers == ()
-    assert any("no one can be called an outlier" in caveat for caveat in result.caveats)
+    assert any("outliers cannot be detected" in caveat for caveat in result.caveats)
     assert "4 of the 6 ordered pairs are not explained" in result.verdict.sentence
 
 

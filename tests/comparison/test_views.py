@@ -36,9 +36,9 @@ def test_one_shared_dimension_over_independent_ones_is_said_to_decide():
     assert (view.name, view.rung) == ("at_unit_variance", None)
     assert view.errors["linear"] > 0.95
     (found,) = said(result, "few dimensions dominate")
-    assert found.startswith("few dimensions dominate source and target: 1 of 64 principal directions hold 90 %")
+    assert found.startswith("few dimensions dominate source and target: 1 of 64 principal directions hold 90%")
     told = float(found.rsplit(" ", 1)[1])
-    assert found.endswith(f"the median R² of a principal direction of the target is {told:.2f}")
+    assert found.endswith(f"the median R² per principal direction of the target is {told:.2f}")
     assert told < 0.05
 
 

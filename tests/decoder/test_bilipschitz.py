@@ -154,7 +154,7 @@ def test_more_latents_than_are_decomposed_go_through_krylov_spaces_and_say_so(mo
     assert found.constant == pytest.approx(2.0, rel=1e-5)
     assert found.certain
     assert found.latents == ()
-    assert any("inactive latents were not looked for" in caveat for caveat in found.caveats)
+    assert any("inactive latents were not detected" in caveat for caveat in found.caveats)
     poor = np.concatenate([np.linspace(1, 2, 29), [1e-3]])
     found = bilipschitz(lambda z: z * torch.as_tensor(poor), np.zeros((2, 30)), mode="matrix_free", max_iter=4)
     assert not found.certain
@@ -205,7 +205,7 @@ def test_wrong_settings_are_refused(wrong):
 def test_a_constant_decoder_is_called_constant():
     found = bilipschitz(lambda z: 0 * z, np.ones((3, 2)))
     assert found.inactive == ("z0", "z1")
-    assert "does not move with any latent" in found.verdict[1]
+    assert "does not depend on any latent" in found.verdict[1]
 
 
 def test_lost_directions_and_inactive_latents_are_counted(rng):

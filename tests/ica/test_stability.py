@@ -147,7 +147,7 @@ def test_large_data_are_sampled_and_the_result_says_so(monkeypatch):
     monkeypatch.setattr(import_module("isorep.ica.refits"), "MOST_CELLS", 4 * 500)
     found = isorep.stability(sources(3000, 4) @ mixing(4, 0), n_restarts=2)
     assert found.rows_used == 500
-    assert any("a refit drew 500 of 3000 rows" in caveat for caveat in found.caveats)
+    assert any("each refit used 500 of 3000 rows" in caveat for caveat in found.caveats)
     np.testing.assert_allclose(found.expected**2, found.uncertainty**2 * 6)
 
 
@@ -193,7 +193,7 @@ def test_the_result_prints_and_comes_back_from_json(mixed, tmp_path):
     assert names == list(mixed.ica.get_feature_names_out())
     assert mixed.table() in str(mixed)
     assert mixed.reading in repr(mixed)
-    assert mixed.reading in mixed._repr_html_()
+    assert mixed.reading.partition(";")[0] in mixed._repr_html_()
 
 
 def test_components_are_matched_whatever_their_order_and_sign():

@@ -94,6 +94,14 @@ def command(
             "the mean. Many files are judged by their worst pair, folders by every layer.",
         ),
     ] = None,
+    examples: Annotated[
+        str | None,
+        Option(
+            metavar="FILE",
+            help="Examples to show in the report (two files only): a text file with one text, or one path of an image, "
+            "per row of A; or a folder of images, by name.",
+        ),
+    ] = None,
     dask: Dask = None,
     json: Json = None,
     html: Html = None,
@@ -108,6 +116,7 @@ def command(
     from .. import Ensemble, LayerComparison, compare, compare_layers, compare_many
     from ..comparison import RUNGS
     from ..comparison.compare import as_deadline
+    from ..comparison.examples import read_examples
     from ..storage import read
     from ..storage.layers import open_layers
 
@@ -119,10 +128,13 @@ def command(
         raise InputError(f"{files[0]} alone cannot be compared: name at least two files")
     common.require_outputs([json, html], *files)
     only_two = {"--boot": boot, "--diameter": diameter, "--worst-case": worst_case, "--reverse": reverse or None}
+    only_two |= {"--examples": examples}
     for option, value in (only_two | {"--time-limit": time_limit}).items():
         if value is not None and len(files) > 2:
             raise InputError(f"{option} is for two files, and {len(files)} were named")
     by_layer = _by_layer(files, layers, ids)
+    if by_layer and examples is not None:
+        raise InputError("--examples is for two files: folders of layers have a page without single rows")
     names = None if layers is None else common.parts(layers, "--layers")
     first = str(next(iter(open_layers(files[0], names).files.values()))) if by_layer else files[0]
     settings: dict[str, Any] = {
@@ -153,6 +165,7 @@ def command(
                     settings |= {"in_chunks": in_chunks, "time_limit": deadline, "preview": told}
                     result = compare_layers(*files, layers=names, **settings)
                 else:
+                    settings["examples"] = None if examples is None else read_examples(examples)
                     preview = None if told is None else partial(told, f"{runs[0].name} -> {runs[1].name}", kind="")
                     result = compare(*runs, time_limit=deadline, preview=preview, **settings)
         else:

@@ -1,4 +1,4 @@
-"""``isorep report``: the HTML page of a result that was written with ``--json``."""
+"""``isorep report``: the HTML page of results that were written with ``--json``, of one or of several."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,21 +10,30 @@ from .common import FILE, Quiet
 
 
 def command(
-    result: Annotated[Path, Argument(metavar="RESULT", help="A result that isorep wrote with --json.")],
+    results: Annotated[
+        list[Path], Argument(metavar="RESULT...", help="Results that isorep wrote with --json; several make one page.")
+    ],
     output: Annotated[
         Path | None,
-        Option("--output", "-o", metavar=FILE, help="Page to write; default: RESULT with the suffix .html."),
+        Option(
+            "--output",
+            "-o",
+            metavar=FILE,
+            help="Page to write; default: RESULT with the suffix .html, report.html for several results.",
+        ),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Turn a result into one HTML file: figures and tables inside, no network needed."""
+    """Turn results into one HTML file: figures and tables inside, no network needed."""
     from ..files import require_writable
     from ..report import read_result, write
 
-    output = result.with_suffix(".html") if output is None else output
-    if output.resolve() == result.resolve():
-        raise InputError(f"the page would replace {result}: name another file with -o")
+    if output is None:
+        output = results[0].with_suffix(".html") if len(results) == 1 else Path("report.html")
+    for result in results:
+        if output.resolve() == result.resolve():
+            raise InputError(f"the page would replace {result}: name another file with -o")
     require_writable(output)
-    write(read_result(result), output)
+    write([read_result(result) for result in results], output)
     if not quiet:
         print(f"wrote {output}")

@@ -6,20 +6,24 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ..errors import InputError
 from ..representation import Array, Representation, match_rows, told_apart
 from ..results import ResultRecord, aligned, decimals, told, wrapped
-from ..rows import Deadline, Progress, no_progress, one_blas_thread
+from ..rows import Deadline, Progress, no_progress
 from ..storage import labels
 from ..storage.layers import open_layers
+from ..threads import one_blas_thread
 from .compare import as_deadline, compare
 from .fits import RUNGS
 from .result import Comparison, Direction, Rung, Verdict
 from .verdict import AGREES, PARTLY, agrees, best_rung
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 UNIT = "held-out errors in mean distances of the target to its mean; lower is closer, 1 is no better than the mean"
 NONE, UNJUDGED = "none", "no verdict"
@@ -35,19 +39,19 @@ class LayerComparison(ResultRecord):
     Attributes
     ----------
     source, target : str
-        What the two folders are called.
+        Names of the two folders.
     layers : dict of str to Comparison
         Every layer that was compared, in the order of the source's model.
     verdict : Verdict
         Which rung suffices in which layers; its ``rung`` is that of all layers, None where they differ.
     only_source, only_target : tuple of str
-        Layers that one folder alone has.
+        Layers that only one folder has.
     refused : dict of str to str
-        Common layers that could not be compared, and why: one that is the same in all rows, for instance.
+        Common layers that could not be compared, with the reason, such as values that are the same in all rows.
     left_out : tuple of str
-        Common layers that were not begun, because the run was stopped.
+        Common layers that were not started because the run was stopped.
     caveats : tuple of str
-        What to keep in mind; a note that layers share is there once, after their names.
+        Limits of these numbers; a caveat that several layers share is listed once, after their names.
     """
 
     schema: ClassVar[str] = "isorep.compare_layers/1"
@@ -98,19 +102,25 @@ class LayerComparison(ResultRecord):
                 del layer[name]
         return told
 
-    def _repr_html_(self) -> str:
-        from .layers_page import snippet
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per layer and rung: the ladder of every layer, and whether the rung is the layer's verdict."""
+        return [
+            {"layer": layer, **row, "verdict": row["rung"] == direction.verdict.rung}
+            for layer, direction in self.directions().items()
+            for row in direction.frame_rows()
+        ]
 
-        return snippet(self)
+    def plot_matrix(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The held-out error of every rung in every layer; 1 is no better than the mean."""
+        from .plots import matrix_of_layers
+
+        return matrix_of_layers(ax, self, width)
 
     def notes(self) -> list[str]:
         """The first caveats, and how many more there are."""
         more = len(self.caveats) - _MOST_NOTES
         left = [f"{more} more {'notes are' if more > 1 else 'note is'} in the JSON and on the page"]
         return [*self.caveats[:_MOST_NOTES], *(left if more > 0 else [])]
-
-    def __repr__(self) -> str:
-        return f"LayerComparison({len(self.layers)} layers: {self.verdict})"
 
     def __str__(self) -> str:
         return told(self.verdict, f"{wrapped(UNIT)}\n{self.table()}", notes=self.notes())
@@ -131,7 +141,7 @@ def compare_layers(
     preview: LayerPreview | None = None,
     **options: Any,
 ) -> LayerComparison:
-    """Up to what are two models the same, layer by layer?
+    """Compare two models layer by layer: up to which transformation are they the same?
 
     Every layer of one folder is compared with the layer of the same name of the other, as :func:`isorep.compare` does.
     Row ids and groups are those of the folders, so that tokens of one document are held out and shuffled together.
@@ -139,28 +149,28 @@ def compare_layers(
     Parameters
     ----------
     source_folder, target_folder : str or Path
-        Two folders that ``isorep extract`` has written from the same data. Other folders with one file per layer will
-        do where ``layers`` names the files.
+        Two folders that ``isorep extract`` has written from the same data, or other folders with one file per layer
+        if ``layers`` names the files.
     layers : str or sequence of str, optional
-        Which layers; both folders must have them. By default all that both have, in the order of the source's model.
+        Layers to compare; both folders must have them. Default: all common layers, in the order of the source's model.
     groups : (n,) array or str, optional
-        Instead of the folders' own groups, which are those of the source, or of the target where the source has none.
-        A text is a column of the source's files, ``FILE::COLUMN`` or an npy file.
+        Groups of rows, as in :func:`isorep.compare`: labels, a column of the source's files, ``FILE::COLUMN`` or an npy
+        file. Default: the groups stored in the source's folder, or in the target's where the source has none.
     within : (n,) array or str, optional
-        Classes inside which rows are shuffled, as in :func:`isorep.compare`; a text as for ``groups``.
+        Classes inside which rows are shuffled, as in :func:`isorep.compare`; given as for ``groups``.
     join : bool
-        Align by row id instead of refusing another order or other rows.
+        Align by row id; default: raise an error if order or rows differ.
     in_chunks : bool
-        Leave the rows to the workers of the current Dask cluster, as in :func:`isorep.read`. By default false.
+        Process the rows in the workers of the current Dask cluster, as in :func:`isorep.read`; default: no.
     time_limit : float or Deadline, optional
-        Seconds for all layers: each layer has an equal share of what is left when it begins. Layers that were not begun
-        when a :class:`isorep.rows.Deadline` was stopped are left out.
+        Seconds for all layers: each layer gets an equal share of the remaining time. Layers that were not started when
+        a :class:`isorep.rows.Deadline` was stopped are left out.
     progress : callable, optional
         Called as in :func:`isorep.compare`, and with the stage ``layers``.
     preview : callable, optional
-        Called with a layer and its held-out errors but ICA's, source onto target, as soon as they are known.
+        Called with each layer and its held-out errors (without ICA), source onto target, as soon as they are known.
     **options
-        All others of :func:`isorep.compare`: ``rungs``, ``fast``, ``n_null`` and so on.
+        Other options of :func:`isorep.compare`: ``rungs``, ``fast``, ``n_null`` and so on.
 
     Returns
     -------
@@ -234,7 +244,7 @@ def compare_layers(
         refused=refused,
         left_out=left_out,
         caveats=(
-            *([f"the run was stopped; layers that were not begun: {', '.join(left_out)}"] if left_out else []),
+            *([f"the run was stopped; layers not started: {', '.join(left_out)}"] if left_out else []),
             *(
                 f"only {name} has layer{'s' if len(each) > 1 else ''} {', '.join(each)}"
                 for name, each in zip(names, only, strict=True)
@@ -280,7 +290,7 @@ def _groups(x: Representation, y: Representation, own: Array | None, other: Arra
 
 
 def _verdict(found: dict[str, Comparison], common: Sequence[str]) -> Verdict:
-    """Which rung suffices where, and what the best ones leave."""
+    """Which rung suffices in which layers, and the errors of the best rungs."""
     verdicts = {layer: each.verdict for layer, each in found.items()}
 
     def where(layers: Collection[str]) -> str:
@@ -332,7 +342,7 @@ def _agree(rung: Rung) -> bool:
 
 
 def _ranges(layers: Collection[str], common: Sequence[str]) -> str:
-    """Layers in their order, three or more in a row by the first and the last."""
+    """Layers in their order; three or more consecutive ones by the first and the last."""
     stretches: list[list[str]] = []
     before = -2
     for place, layer in enumerate(common):

@@ -1,4 +1,4 @@
-"""Verdict on many runs: the rung of each pair, the runs that stand apart, which runs are near."""
+"""Verdict on many runs: the rung of each pair, outlier runs, and clusters of runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from ..report.charts import PHRASES
 from ..representation import Array
-from ..results import decimals, significant
+from ..results import Record, decimals, significant
 from .many_errors import RungMatrix
 from .result import Verdict
 from .verdict import LEAST_SCORED, WITHOUT_LINEAR, WITHOUT_NULL, agrees, suffices, too_few_scored
@@ -32,7 +32,7 @@ class Outlier:
 
 
 @dataclass(frozen=True, eq=False)
-class Clustering:
+class Clustering(Record):
     """Runs by average linkage on the symmetrised error of a rung.
 
     ``order`` puts near runs side by side; ``linkage`` is scipy's: for each step the two clusters joined, the error at
@@ -60,7 +60,7 @@ def cluster(rungs: dict[str, RungMatrix]) -> Clustering:
 
 
 def find_outliers(rungs: dict[str, RungMatrix], names: Sequence[str]) -> tuple[Outlier, ...]:
-    """Runs whose median error to the others exceeds the ensemble's median by 3.5 robust deviations and by 20 %."""
+    """Runs whose median error to the others exceeds the ensemble's median by 3.5 robust deviations and by 20%."""
     name = reference_rung(rungs)
     errors = rungs[name].symmetric
     count = len(names)
@@ -109,7 +109,7 @@ def judge_ensemble(
     outliers: Sequence[Outlier],
     scored: int | None = None,
 ) -> Verdict:
-    """The smallest rung that explains every pair of runs, outliers aside, and a sentence."""
+    """The smallest rung that explains every pair of runs, excluding outliers, and a sentence."""
     if "linear" not in rungs:
         return Verdict(None, WITHOUT_LINEAR)
     if rungs["linear"].null is None:

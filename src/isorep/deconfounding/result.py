@@ -1,4 +1,4 @@
-"""Result of a deconfounding, as small frozen records that print, tabulate and serialise themselves."""
+"""Result of a deconfounding: frozen records with printing, tables and JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from .components import Component
 from .inputs import least_p
 from .kbet import Mixing
 from .transforms import condition_name
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LEVEL = 0.05
 CHANCE = 0.5  # AUROC of guessing
@@ -36,7 +39,7 @@ class Mean:
 
     @classmethod
     def of(cls, values: Iterable[float | None]) -> Mean:
-        """The mean of the values that are there."""
+        """The mean of the values that are not None."""
         known = np.array([value for value in values if value is not None and math.isfinite(value)])
         if len(known) == 0:
             return cls(math.nan, None, 0)
@@ -51,7 +54,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class Concentration:
-    """AUROC of the top share of features and of the rest, and three ways to set them against each other."""
+    """AUROC of the top share of features and of the rest, and three ways to compare them."""
 
     top: Mean
     rest: Mean
@@ -72,7 +75,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Condition:
-    """One condition: its number of dimensions, what classifiers show, and how batches mix in it."""
+    """One condition: its number of dimensions, its scores by classifier, and its batch mixing."""
 
     name: str
     dimensions: int
@@ -151,7 +154,7 @@ class Filtered:
 
 @dataclass(frozen=True)
 class Data:
-    """What was evaluated."""
+    """Sizes and names of the data."""
 
     name: str
     rows: int
@@ -171,28 +174,28 @@ class Deconfounding(ResultRecord):
     Attributes
     ----------
     conditions : dict of str to Condition
-        What each condition shows on held-out batches.
+        Results of each condition on held-out batches.
     tests : tuple of PairedTest
         PCA+ICA against every other condition, by the first classifier.
     components : tuple of Component
         The components of PCA+ICA on all rows.
     filtered : Filtered or None
-        What dropping batch-driven components does to held-out batches.
+        The effect of dropping batch-driven components on held-out batches.
     scores : tuple of Score
         Every classifier fit.
     folds : tuple of Fold
     tasks : tuple of str
     data : Data
     verdict : Verdict
-        Its answer is ``helps``, ``hurts``, ``not shown`` or ``not asked``.
+        The answer is ``helps``, ``hurts``, ``not shown`` or ``not asked``.
     caveats : tuple of str
-        What to keep in mind about these numbers.
+        Limits of these numbers, most important first.
     model : ICA or None
-        PCA+ICA on all rows, or on the other rows that were given.
+        PCA+ICA fitted on all rows, or on the other rows that were given.
     place : str or None
         The obsm entry that the embedding came from, or X.
     seconds : dict of str to float
-        What transforms, classifiers, mixing and components took.
+        Run times of transforms, classifiers, mixing and components.
     """
 
     schema: ClassVar[str] = "isorep.deconfound/1"
@@ -272,6 +275,81 @@ class Deconfounding(ResultRecord):
                 rows.append([*names, *cells[0], *batch, *cells[1]])
         return aligned(rows, optional=sparsity[::-1], width=width)
 
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per condition and classifier: means over folds, guides and seeds, and their standard errors."""
+        rows = []
+        for name, condition in self.conditions.items():
+            mixing = condition.mixing
+            for classifier, summary in condition.scores.items():
+                means = {"auroc": summary.auroc, "average_precision": summary.average_precision, "hoyer": summary.hoyer}
+                means |= {
+                    f"concentration@{share:g}": getattr(summary.concentration.get(f"{share:g}"), "share", None)
+                    for share in self.settings["top"]
+                }
+                row: dict[str, Any] = {"condition": name, "classifier": classifier, "dimensions": condition.dimensions}
+                for metric, mean in means.items():
+                    row |= {metric: getattr(mean, "value", None), f"{metric}_se": getattr(mean, "error", None)}
+                row |= {"batch_auroc": getattr(mixing, "batch_auroc", None), "mixed": getattr(mixing, "accepted", None)}
+                rows.append(row)
+        return rows
+
+    def panels(self) -> list[str]:
+        """Components only where there are any."""
+        return [name for name in super().panels() if self.components or name != "plot_components"]
+
+    def plot_scores(self, ax: Axes | None = None, *, width: str = "single") -> Axes:
+        """The AUROC of every condition on held-out batches, with one standard error; the axis starts at chance, 0.5.
+
+        ``ax`` is where to draw, by default a new pyplot figure of one column (3.35 inches) or two ("double").
+        """
+        from ..report.plots import Mark, dots
+
+        marks = []
+        for name, condition in self.conditions.items():
+            mean = condition.scores[self.headline].auroc
+            reach = None if mean.error is None else (mean.value - mean.error, mean.value + mean.error)
+            marks.append(Mark(condition_name(name), mean.value, reach, strong=name == "pca_ica"))
+        lowest = min(x for mark in marks for x in mark.known)
+        return dots(
+            ax,
+            marks,
+            "AUROC on held-out batches (chance: 0.5)",
+            width=width,
+            limits=(None if lowest < CHANCE else CHANCE, 1.0),
+            reference=(CHANCE, ""),
+            value_name="mean over folds",
+            interval_name="± 1 standard error",
+        )
+
+    def plot_components(self, ax: Axes | None = None, *, batch: str | None = None, width: str = "single") -> Axes:
+        """Each independent component by the share of its variance that the batch and the label explain.
+
+        ``batch`` names one of several batch columns, the first by default.
+        """
+        from ..report.plots import ACCENT, OTHER, above, canvas
+
+        if not self.components:
+            raise InputError("the condition pca_ica was not asked for, so there are no components to draw")
+        ax = canvas(ax, width, 2.6, "plot_components()")
+        column = batch or next(iter(self.components[0].batch_r2))
+        handles = []
+        for driven, shade, shape, name in (
+            (True, OTHER, "s", "batch-driven"),
+            (False, ACCENT, "o", "not batch-driven"),
+        ):
+            some = [each for each in self.components if each.batch_driven is driven]
+            points = [each.batch_r2[column] for each in some], [each.label_r2 for each in some]
+            handles.append(ax.scatter(*points, c=shade, marker=shape, s=18, label=name, lw=0, clip_on=False, zorder=3))
+        reach = max(0.05, *(max(each.batch_r2[column], each.label_r2) for each in self.components))
+        ax.set_xlim(min(0.0, *(each.batch_r2[column] for each in self.components)), 1.05 * reach)
+        ax.set_ylim(min(0.0, *(each.label_r2 for each in self.components)), 1.05 * reach)
+        ax.set_xlabel(
+            f"R² of the batch ({column})" if len(self.data.batch) > 1 else "R² of the batch", fontsize="small"
+        )
+        ax.set_ylabel("R² of the label", fontsize="small")
+        above(ax, handles)
+        return ax
+
     def tests_table(self) -> str:
         """The paired tests as text."""
         rows = [["paired difference\nin AUROC", "mean", "95% interval", "p", "p,\ncorrected", "pairs"]]
@@ -326,7 +404,7 @@ def summarised(scores: list[Score], shares: Iterable[str]) -> Summary:
 def judge(conditions: dict[str, Condition], tests: tuple[PairedTest, ...], classifier: str) -> Verdict:
     """ICA helps, or hurts, if its difference from Base is shown: corrected p at most 0.05, and an interval without 0.
 
-    The test takes folds for independent, which they are not; the interval allows for the training rows they share.
+    The test treats folds as independent, which they are not; the interval accounts for shared training rows.
     """
     auroc = {name: condition.scores[classifier].auroc.value for name, condition in conditions.items()}
     against = {test.against: test for test in tests if test.condition == "pca_ica"}

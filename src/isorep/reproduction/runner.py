@@ -1,7 +1,7 @@
-"""Runner of an experiment: unit by unit, from where an earlier run stopped, and what it writes.
+"""Runner of an experiment: unit by unit, resuming an earlier run, and its output.
 
-The result: tables beside the published ones, with seeds, versions and run time. The folder of a run: its config, one
-file for each finished unit, and what is written at the end.
+The result: tables with the published values, seeds, versions and run time. The folder of a run: its config, one file
+for each finished unit, and the files written at the end.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ def reproduce(
     progress: Progress | None = None,
     started: Callable[[Path, int, int], None] | None = None,
 ) -> Reproduction:
-    """Run a published experiment, or what is left of it, and keep everything in a folder.
+    """Run or resume a published experiment, and store everything in a folder.
 
     Parameters
     ----------
     name : str
-        The experiment, such as ``deconfounding``.
+        Name of the experiment, such as ``deconfounding``.
     scale : {"smoke", "laptop", "paper"}
-        Seconds, half an hour, or the full protocol.
+        Size of the run: seconds, half an hour, or the full protocol.
     data : str or Path, optional
-        The folder of data sets; by default that of the environment variable ISOREP_DATA. Parts whose files are missing
+        Folder of data sets; default: the environment variable ISOREP_DATA. Parts whose files are missing
         are left out, and named.
     out : str or Path, optional
-        The folder to write to, by default ``isorep-NAME-SCALE`` here. If it holds the same run, finished units are not
-        done again; a run with other settings is refused.
+        Folder to write to; default: ``isorep-NAME-SCALE`` in the current folder. If it holds the same run, the run is
+        resumed; a run with other settings is refused.
     random_state : int
-        The seed that all others are derived from.
+        Seed from which all others are derived.
     settings : mapping, optional
-        Other values for fields of the scale's preset, such as ``{"models": "all"}``; text is read as the kind of value
-        that it replaces.
+        Other values for fields of the scale's preset, such as ``{"models": "all"}``; text is converted to the type of
+        the value that it replaces.
     progress : callable, optional
-        ``progress(stage, done, total)``.
+        Called as ``progress(stage, done, total)``.
     started : callable, optional
-        ``started(folder, finished, all)``: called when the folder is open, with the number of units.
+        Called as ``started(folder, finished, all)`` when the folder is open, with the number of units.
     """
     experiment = experiment_named(name)
     if scale not in experiment.scales:
@@ -111,7 +111,7 @@ def reproduce(
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of every unit whenever it was done, of this run alone, and how many units were there already."""
+    """Run time of every unit, of this run alone, and the number of units done before."""
 
     units: dict[str, float]
     this_run: float
@@ -130,16 +130,16 @@ class Reproduction(ResultRecord):
     Attributes
     ----------
     summary : Summary
-        Verdict, tables beside the published numbers, figures and findings.
+        Verdict, tables with the published numbers, figures and findings.
     outcomes : dict of str to dict
-        What each unit found, by its key.
+        The outcome of each unit, by its key.
     timing : Timing
     settings : dict
-        Scale, seed, preset and data files: what decides the numbers.
+        Scale, seed, preset and data files, which determine the numbers.
     skipped : tuple of str
-        Parts that could not be run, and what they need.
+        Parts that could not be run, and their requirements.
     folder : Path
-        Where config, metrics, table, units and figures lie.
+        The folder with config, metrics, table, units and figures.
     """
 
     schema: ClassVar[str] = "isorep.reproduction/1"
@@ -159,6 +159,23 @@ class Reproduction(ResultRecord):
     def table(self, width: int | None = None) -> str:
         """All tables as text, obtained beside published."""
         return "\n\n".join(table_text(table, width) for table in self.summary.tables)
+
+    @property
+    def verdict(self) -> str:
+        """The answer in a sentence."""
+        return self.summary.verdict
+
+    def frame_rows(self) -> list[dict[str, Any]]:
+        """One row per cell of every table: the value that was obtained, its error, and the published value."""
+        nothing = (None,) * max((len(table.columns) for table in self.summary.tables), default=0)
+        return [
+            {"table": table.name, "row": row.name, "column": column, "value": value, "error": error, "published": said}
+            for table in self.summary.tables
+            for row in table.rows
+            for column, value, error, said in zip(
+                table.columns, row.values or nothing, row.errors or nothing, row.published or nothing, strict=False
+            )
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data with a versioned schema."""
@@ -274,7 +291,7 @@ def _checked(plan: Plan) -> Plan:
 
 
 def _config(experiment: Experiment, scale: str, run: Run, plan: Plan) -> dict[str, Any]:
-    """What decides the numbers: a run is continued only if all of it is the same."""
+    """The settings that determine the numbers: a run is resumed only if all of them are the same."""
     config: dict[str, Any] = plain(
         {
             "experiment": experiment.name,
@@ -339,7 +356,7 @@ class Ledger:
 
     @contextmanager
     def scratch(self, key: str) -> Iterator[Path]:
-        """A folder for the state of a unit: it stays when the unit is interrupted, and goes when it is finished."""
+        """A folder for the state of a unit: kept if the unit is interrupted, removed when it is finished."""
         folder = self.folder / "state" / file_name(key)
         folder.mkdir(parents=True, exist_ok=True)
         yield folder

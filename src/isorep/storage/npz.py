@@ -42,13 +42,13 @@ def column(path: Path, name: str) -> Array:
 
 
 def peek(path: Path, name: str) -> Header:
-    """What one array of an archive declares; no other member is looked at."""
+    """The header of one array of an archive; no other member is read."""
     with _open(path) as archive:
         return _header(archive, _named(archive, name))
 
 
 def array(path: Path, name: str) -> Array:
-    """One array of an archive, mapped or unpacked in blocks; no other member is looked at."""
+    """One array of an archive, mapped or unpacked in blocks; no other member is read."""
     with _open(path) as archive:
         return _read(path, archive, name, _header(archive, _named(archive, name)))
 

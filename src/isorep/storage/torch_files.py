@@ -107,7 +107,7 @@ def _all_tensors(value: Any) -> bool:
 
 
 def check_archive(path: Path) -> None:
-    """Refuse what torch would unpack or unpickle before it has looked at the sizes."""
+    """Refuse archives that torch would unpack or unpickle before checking sizes."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
