@@ -198,7 +198,7 @@ class Ensemble(ResultRecord):
         >>> X = rng.laplace(size=(200, 3))
         >>> runs = [X @ np.linalg.qr(rng.normal(size=(3, 3)))[0] for _ in range(3)]
         >>> axes = isorep.compare_many(runs, n_null=0).plot_matrix(ax=Figure().subplots(), rung="rigid")
-        >>> axes.get_title()
+        >>> axes.get_title(loc="left")
         'rigid'
         """
         from .plots import matrix_of_many

@@ -86,7 +86,7 @@ def stability(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.laplace(size=(2000, 3)) @ rng.normal(size=(3, 3))
     >>> isorep.stability(X, n_restarts=5)
-    Stability('X': All 3 components come back in all 5 refits.)
+    Stability(All 3 components come back in all 5 refits.)
     """
     check_counts(n_restarts=(n_restarts, 1))
     reference = clone(ICA() if ica is None else ica)
